@@ -105,8 +105,6 @@ class ServerContext:
     registry: Registry = field(init=False)
     host: str = "127.0.0.1:0"
     crds: CrdIndex = field(default_factory=CrdIndex)
-    crd_changed: Callable[[str], None] = field(default=lambda name: None)
-    """Called with the name of a CRD after a write to it; set by the controller of CRDs."""
     watches: set[Any] = field(default_factory=set)
     allocations: dict[str, dict[str, str]] = field(default_factory=dict)
     """Pool name to {address or port: uid of the holder}."""

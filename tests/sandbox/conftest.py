@@ -1,4 +1,4 @@
-"""A sandbox, spoken to in raw HTTP over TLS, and a namespace and a CRD group of each test's own."""
+"""A sandbox and a plain HTTP client over TLS; each test has its own namespace and CRD group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _serial = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Sandbox]:
-    """One sandbox for all tests that do not stop it; pods take no time to start."""
+    """One sandbox for all tests that do not stop it; pods start without delay."""
     options = Options(admin=True, pod_start_delay=0.0, pod_ready_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0)
     with Sandbox(options=options) as sandbox:
         yield sandbox
@@ -25,14 +25,14 @@ def server() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def api(server: Sandbox) -> Iterator[Api]:
-    """The administrator."""
+    """A client of the administrator."""
     with Api(server.url, server.ca, server.token) as client:
         yield client
 
 
 @pytest.fixture
 def ns(api: Api) -> str:
-    """A namespace of the test's own."""
+    """The test's own namespace."""
     name = f"t-{next(_serial)}"
     api.post("/api/v1/namespaces", {"metadata": {"name": name}}).expect(201)
     return name
@@ -72,7 +72,7 @@ class Crd:
 
 
 def crd_body(group: str, **changes: Any) -> dict[str, Any]:
-    """The CRD of the kind Widget; `changes` go into its one version, but `names` and `scope` into its spec."""
+    """Return a CRD of the kind Widget; `changes` apply to its version, except `names` and `scope`."""
     names = {"plural": "widgets", "kind": "Widget", **changes.pop("names", {})}
     schema = changes.pop("schema", None) or {
         "type": "object",
@@ -106,7 +106,7 @@ def group() -> str:
 
 @pytest.fixture
 def make_crd(api: Api, group: str) -> Callable[..., Crd]:
-    """Make CRDs of the test's own group."""
+    """Return a factory of CRDs in the test's own group."""
 
     def make(**changes: Any) -> Crd:
         return Crd(api, crd_body(group, **changes))

@@ -107,11 +107,7 @@ class App:
             raise Failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         answer: Response | None = None
         if head == "api":
-            answer = (
-                self.discovery.root(request, core=True)
-                if len(parts) == 1
-                else self.discovery.group_version("", parts[1])
-            )
+            answer = self.discovery.root(request, core=True)
         elif head == "apis":
             answer = self.discovery.root(request, core=False) if len(parts) == 1 else self.discovery.group(parts[1])
         elif head == "openapi":

@@ -26,13 +26,13 @@ class Discovery:
         """Describe the kinds of `context`."""
         self._context = context
         self._made = -1
-        self._cache: dict[Any, bytes] = {}
+        self._cache: dict[tuple[bool, str], bytes] = {}
 
     def root(self, request: Request, *, core: bool) -> Response:
         """Handle `/api` or `/apis`."""
         version = _aggregated_version(request.headers.get("accept", ""))
         if version:
-            body = self._document((core, version), lambda: self._aggregate(core, version))
+            body = self._aggregated(core, version)
             etag = f'"{content_hash(body)}"'
             headers = [("ETag", etag), ("Vary", "Accept"), ("Cache-Control", "public")]
             content_type = f"{JSON};g=apidiscovery.k8s.io;v={version};as={AGGREGATED}"
@@ -55,7 +55,7 @@ class Discovery:
 
     def group_version(self, group: str, version: str) -> Response | None:
         """Handle `/api/v1` or `/apis/{group}/{version}`; None for an unknown version."""
-        kinds = [kind for kind in self._kinds() if (kind.group, kind.version) == (group, version)]
+        kinds = self._groups().get(group, {}).get(version)
         if not kinds:
             return None
         resources: list[dict[str, Any]] = []
@@ -67,32 +67,27 @@ class Discovery:
             200, {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources}
         )
 
-    def _kinds(self) -> list[Kind]:
+    def _groups(self) -> dict[str, dict[str, list[Kind]]]:
+        """Return the listed kinds by group and version, preferred versions first."""
         registry = self._context.registry
-        return [kind for kind in registry if registry.is_listed(kind)]
-
-    def _groups(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for kind in self._kinds():
-            versions = found.setdefault(kind.group, [])
-            if kind.version not in versions:
-                versions.append(kind.version)
-        for versions in found.values():
-            versions.sort(key=version_order)
-        return found
+        found: dict[str, dict[str, list[Kind]]] = {}
+        for kind in filter(registry.is_listed, registry):
+            found.setdefault(kind.group, {}).setdefault(kind.version, []).append(kind)
+        return {
+            group: {name: kinds[name] for name in sorted(kinds, key=version_order)} for group, kinds in found.items()
+        }
 
     def _group(self, name: str) -> dict[str, Any]:
         versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in self._groups()[name]]
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
-    def _document(self, key: Any, make: Any) -> bytes:
+    def _aggregated(self, core: bool, version: str) -> bytes:
         if self._made != self._context.registry.changes:
             self._cache.clear()
             self._made = self._context.registry.changes
-        found = self._cache.get(key)
-        if found is None:
-            found = self._cache[key] = msgspec.json.encode(make())
-        return found
+        if (core, version) not in self._cache:
+            self._cache[core, version] = msgspec.json.encode(self._aggregate(core, version))
+        return self._cache[core, version]
 
     def _aggregate(self, core: bool, version: str) -> dict[str, Any]:
         items = []
@@ -101,37 +96,36 @@ class Discovery:
                 continue
             metadata: dict[str, Any] = {"name": name} if name else {}
             metadata["creationTimestamp"] = None
-            items.append({"metadata": metadata, "versions": [self._aggregate_version(name, one) for one in versions]})
+            items.append({"metadata": metadata, "versions": [_aggregate_version(*one) for one in versions.items()]})
         return {"kind": AGGREGATED, "apiVersion": f"apidiscovery.k8s.io/{version}", "metadata": {}, "items": items}
 
-    def _aggregate_version(self, group: str, version: str) -> dict[str, Any]:
-        resources = []
-        for kind in self._kinds():
-            if (kind.group, kind.version) != (group, version):
-                continue
-            entry: dict[str, Any] = {
-                "resource": kind.plural,
-                "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
-                "scope": "Namespaced" if kind.namespaced else "Cluster",
-                "singularResource": kind.singular,
-                "verbs": list(kind.verbs),
-            }
-            _add_names(kind, entry)
-            if kind.subresources:
-                entry["subresources"] = [
-                    {
-                        "subresource": sub.name,
-                        "responseKind": {
-                            "group": sub.group if sub.kind else kind.group,
-                            "version": sub.version or kind.version,
-                            "kind": sub.kind or kind.kind,
-                        },
-                        "verbs": list(sub.verbs),
-                    }
-                    for sub in kind.subresources
-                ]
-            resources.append(entry)
-        return {"version": version, "resources": resources, "freshness": "Current"}
+
+def _aggregate_version(version: str, kinds: list[Kind]) -> dict[str, Any]:
+    resources = []
+    for kind in kinds:
+        entry: dict[str, Any] = {
+            "resource": kind.plural,
+            "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "singularResource": kind.singular,
+            "verbs": list(kind.verbs),
+        }
+        _add_names(kind, entry)
+        if kind.subresources:
+            entry["subresources"] = [
+                {
+                    "subresource": sub.name,
+                    "responseKind": {
+                        "group": sub.group if sub.kind else kind.group,
+                        "version": sub.version or kind.version,
+                        "kind": sub.kind or kind.kind,
+                    },
+                    "verbs": list(sub.verbs),
+                }
+                for sub in kind.subresources
+            ]
+        resources.append(entry)
+    return {"version": version, "resources": resources, "freshness": "Current"}
 
 
 def _aggregated_version(header: str) -> str:

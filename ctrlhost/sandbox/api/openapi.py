@@ -20,14 +20,10 @@ _V2 = bytes.fromhex("0a03322e3012150a0a4b756265726e65746573120776312e33362e30")
 _V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _PACKAGES = {"meta": _META, "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"}
+_WRITE_OPTIONS = {"dryRun": "string", "fieldManager": "string", "fieldValidation": "string", "force": "boolean"}
 _WRITE_PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
-    for name, kind in (
-        ("dryRun", "string"),
-        ("fieldManager", "string"),
-        ("fieldValidation", "string"),
-        ("force", "boolean"),
-    )
+    for name, kind in _WRITE_OPTIONS.items()
 ]
 _SCALARS: Mapping[str, Mapping[str, Any]] = {
     "string": {"type": "string"},
@@ -154,10 +150,8 @@ def _type_name(name: str) -> str:
 
 def _kind_schema(kind: Kind, schemas: dict[str, Any]) -> dict[str, Any]:
     if kind.custom is not None:
-        metadata = {
-            "$ref": _reference(builtin("meta.ObjectMeta"), schemas),
-            "description": "Standard object's metadata.",
-        }
+        reference = _reference(builtin("meta.ObjectMeta"), schemas)
+        metadata = {"$ref": reference, "description": "Standard object's metadata."}
         declared = {**_ROOT, **(kind.custom.schema.get("properties") or {}), "metadata": metadata}
         schema = {**kind.custom.schema, "properties": declared}
     else:
@@ -188,11 +182,8 @@ def _struct(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
 
 def _field(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
     if shape.type == "object":
-        return (
-            {"allOf": [{"$ref": _reference(shape, schemas)}], "default": {}}
-            if shape.value_struct
-            else {"$ref": _reference(shape, schemas)}
-        )
+        reference = {"$ref": _reference(shape, schemas)}
+        return {"allOf": [reference], "default": {}} if shape.value_struct else reference
     if shape.type == "map":
         return {"type": "object", "additionalProperties": _field(shape.element or Shape("any"), schemas)}
     if shape.type == "array":
@@ -204,35 +195,29 @@ def _field(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
         if shape.merge_key or shape.merge_scalars:
             schema["x-kubernetes-patch-strategy"] = "merge"
         return schema
-    if shape.name == "JSONSchemaProps" or shape.name.startswith("JSONSchema"):
+    if shape.name.startswith("JSONSchema"):
         return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return dict(_SCALARS.get(shape.type, {}))
 
 
-def _operation(kind: Kind, action: str, **more: Any) -> dict[str, Any]:
+def _operation(kind: Kind, action: str) -> dict[str, Any]:
     found = {"responses": {"200": {"description": "OK"}}, "x-kubernetes-action": action}
-    return {**found, "x-kubernetes-group-version-kind": _gvk(kind), **more}
+    found |= {"x-kubernetes-group-version-kind": _gvk(kind)}
+    return found if action in ("get", "list") else {**found, "parameters": _WRITE_PARAMETERS}
 
 
 def _add_paths(kind: Kind, paths: dict[str, Any]) -> None:
     root = f"/{_key(kind)}/"
     collection = root + ("namespaces/{namespace}/" if kind.namespaced else "") + kind.plural
     if kind.virtual:
-        paths[root + kind.plural] = {"post": _operation(kind, "post", parameters=_WRITE_PARAMETERS)}
+        paths[root + kind.plural] = {"post": _operation(kind, "post")}
         return
-    paths[collection] = {
-        "get": _operation(kind, "list"),
-        "post": _operation(kind, "post", parameters=_WRITE_PARAMETERS),
-    }
-    one = {
-        "get": _operation(kind, "get"),
-        "put": _operation(kind, "put", parameters=_WRITE_PARAMETERS),
-        "patch": _operation(kind, "patch", parameters=_WRITE_PARAMETERS),
-    }
-    paths[f"{collection}/{{name}}"] = {**one, "delete": _operation(kind, "delete", parameters=_WRITE_PARAMETERS)}
+    paths[collection] = {"get": _operation(kind, "list"), "post": _operation(kind, "post")}
+    one = {action: _operation(kind, action) for action in ("get", "put", "patch")}
+    paths[f"{collection}/{{name}}"] = {**one, "delete": _operation(kind, "delete")}
     if kind.has_status:
         paths[f"{collection}/{{name}}/status"] = one
     if kind.scale is not None:
         gvk = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
-        operations = {name: {**entry, "x-kubernetes-group-version-kind": gvk} for name, entry in one.items()}
-        paths[f"{collection}/{{name}}/scale"] = operations
+        scaled = {action: {**entry, "x-kubernetes-group-version-kind": gvk} for action, entry in one.items()}
+        paths[f"{collection}/{{name}}/scale"] = scaled

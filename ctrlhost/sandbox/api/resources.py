@@ -78,7 +78,8 @@ def _dispatch(context: ServerContext, request: Request, operation: Operation) ->
         return reviews.answer(context, request, operation)
     accepted = responses.accepted_by(request)
     if operation.verb == "watch":
-        return Watch(context, operation, accepted, tables.encoding_of(kind, operation, accepted))
+        changed = accepted.form in ("Table", "PartialObjectMetadata")
+        return Watch(context, operation, accepted, tables.Encoding(operation, accepted) if changed else None)
     if operation.verb == "get":
         snapshot = reads.get(context, operation, request.received)
         return responses.respond(operation, accepted, 200, views.raw(kind, snapshot))

@@ -74,7 +74,7 @@ def _own_rules(context: ServerContext, operation: Operation, obj: Object) -> Obj
         "incomplete": False,
     }
     if errors:
-        found["evaluationError"] = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+        found["evaluationError"] = status.joined(errors)
     return {"spec": {}, "status": found}
 
 

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import Cause, bad_request
-from ctrlhost.sandbox.auth.tokens import BOUND
+from ctrlhost.sandbox.auth.tokens import AUDIENCES, BOUND
 from ctrlhost.sandbox.registry import meta
 from ctrlhost.sandbox.schema.normalize import conform
 from ctrlhost.sandbox.schema.shapes import builtin
 from ctrlhost.sandbox.verbs import reads
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.operation import Operation
@@ -35,10 +37,9 @@ def request(context: ServerContext, operation: Operation, body: Any) -> Object:
     body = conform(builtin("authentication.TokenRequest"), body, _KIND, [])
     spec = body.get("spec") or {}
     spec.setdefault("expirationSeconds", _DEFAULT_SECONDS)
-    causes = _causes(operation, meta.metadata_of(body), spec)
-    if causes:
+    if causes := list(_causes(operation, meta.metadata_of(body), spec)):
         raise status.invalid(_KIND, _GROUP, "", causes)
-    audiences = spec["audiences"] = spec.get("audiences") or list(context.tokens.audiences)
+    audiences = spec["audiences"] = spec.get("audiences") or list(AUDIENCES)
     bound = _bound(context, operation, spec.get("boundObjectRef"))
     token, until = context.tokens.issue(account, spec["expirationSeconds"], audiences, bound)
     metadata = {"name": account.name, "namespace": account.namespace, "creationTimestamp": times.now()}
@@ -52,19 +53,14 @@ def request(context: ServerContext, operation: Operation, body: Any) -> Object:
     }
 
 
-def _causes(operation: Operation, metadata: dict[str, Any], spec: dict[str, Any]) -> list[Cause]:
-    found = []
+def _causes(operation: Operation, metadata: dict[str, Any], spec: dict[str, Any]) -> Iterator[Cause]:
     sent = metadata.get("name")
     if sent and sent != operation.name:
-        found.append(status.invalid_value("metadata.name", sent, "must match the service account name if specified"))
+        yield status.invalid_value("metadata.name", sent, "must match the service account name if specified")
     seconds = spec["expirationSeconds"]
-    if seconds < _LEAST_SECONDS:
-        why = "may not specify a duration less than 10 minutes"
-        found.append(status.invalid_value("spec.expirationSeconds", seconds, why))
-    elif seconds > _MOST_SECONDS:
-        why = "may not specify a duration larger than 2^32 seconds"
-        found.append(status.invalid_value("spec.expirationSeconds", seconds, why))
-    return found
+    if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
+        bound = "less than 10 minutes" if seconds < _LEAST_SECONDS else "larger than 2^32 seconds"
+        yield status.invalid_value("spec.expirationSeconds", seconds, f"may not specify a duration {bound}")
 
 
 def _bound(context: ServerContext, operation: Operation, reference: Any) -> tuple[str, Snapshot] | None:
@@ -98,7 +94,7 @@ def review(context: ServerContext, body: Object) -> Object:
     token = spec.get("token")
     if not token:
         raise bad_request("token is required for TokenReview in authentication")
-    wanted = spec.get("audiences") or context.tokens.audiences
+    wanted = spec.get("audiences") or AUDIENCES
     found = context.identity.of_token(token, wanted)
     if found is None:
         return {"spec": spec, "status": {"user": {}, "error": "invalid bearer token"}}

@@ -31,11 +31,9 @@ def parse(text: str) -> tuple[Step, ...] | None:
         if match is None:
             return None
         plain, single, double, index, field, first, second, bare, escaped = match.groups()
-        name = plain or escaped
-        if name is not None or single is not None or double is not None:
-            quoted = single if single is not None else double
-            chosen = name if name is not None else quoted
-            steps.append(("field", re.sub(r"\\(.)", r"\1", chosen)))
+        name = next((text for text in (plain, single, double, escaped) if text is not None), None)
+        if name is not None:
+            steps.append(("field", re.sub(r"\\(.)", r"\1", name)))
         elif index is not None:
             steps.append(("all", None) if index == "*" else ("index", int(index)))
         else:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery.status import (
-    Cause,
-    Failure,
-    forbidden_field,
-    invalid_value,
-    required,
-    too_long,
-)
+from ctrlhost.sandbox.apimachinery.status import Cause, Failure, forbidden_field, invalid_value, required, too_long
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -65,9 +61,7 @@ def is_subdomain(text: str) -> bool:
 def is_qualified(text: str) -> bool:
     """Return whether `text` is a name with an optional DNS prefix, as label keys are."""
     prefix, slash, name = text.rpartition("/")
-    if slash and not is_subdomain(prefix):
-        return False
-    return len(name) <= 63 and QUALIFIED.fullmatch(name) is not None
+    return bool(name) and is_label_value(name) and (not slash or is_subdomain(prefix))
 
 
 def is_label_value(text: str) -> bool:
@@ -75,81 +69,77 @@ def is_label_value(text: str) -> bool:
     return not text or (len(text) <= 63 and QUALIFIED.fullmatch(text) is not None)
 
 
+_RULES = {
+    "label": (is_label, _LABEL_TEXT),
+    "label1035": (is_label_1035, _1035_TEXT),
+    "subdomain": (is_subdomain, _SUBDOMAIN_TEXT),
+}
+
+
 def name_problem(rule: str, name: str) -> str:
     """Return why a name breaks a kind's rule; "" if it is valid."""
-    if rule == "segment":
-        if name in (".", ".."):
-            return f"may not be '{name}'"
-        bad = next((char for char in "/%" if char in name), "")
-        return f"may not contain '{bad}'" if bad else ""
-    if rule == "label":
-        return "" if is_label(name) else _LABEL_TEXT
-    if rule == "label1035":
-        return "" if is_label_1035(name) else _1035_TEXT
-    return "" if is_subdomain(name) else _SUBDOMAIN_TEXT
+    if rule != "segment":
+        fits, text = _RULES[rule]
+        return "" if fits(name) else text
+    if name in (".", ".."):
+        return f"may not be '{name}'"
+    return next((f"may not contain '{char}'" for char in "/%" if char in name), "")
 
 
-def name_causes(rule: str, name: str) -> list[Cause]:
+def name_causes(rule: str, name: str) -> Iterator[Cause]:
     """Check `metadata.name`."""
     if not name:
-        return [required("metadata.name", "name or generateName is required")]
-    problem = name_problem(rule, name)
-    return [invalid_value("metadata.name", name, problem)] if problem else []
+        yield required("metadata.name", "name or generateName is required")
+    elif problem := name_problem(rule, name):
+        yield invalid_value("metadata.name", name, problem)
 
 
-def label_causes(labels: dict[str, Any], field: str) -> list[Cause]:
+def label_causes(labels: dict[str, Any], field: str) -> Iterator[Cause]:
     """Check the keys and values of a label map."""
-    causes = []
     for key, value in labels.items():
         if not is_qualified(key):
-            causes.append(invalid_value(field, key, QUALIFIED_TEXT))
+            yield invalid_value(field, key, QUALIFIED_TEXT)
         if not isinstance(value, str) or not is_label_value(value):
-            causes.append(invalid_value(field, value, _VALUE_TEXT))
-    return causes
+            yield invalid_value(field, value, _VALUE_TEXT)
 
 
-def metadata_causes(metadata: dict[str, Any], warnings: list[str]) -> list[Cause]:
-    """Check everything in metadata but the name."""
-    causes = label_causes(metadata.get("labels") or {}, "metadata.labels")
-    annotations = metadata.get("annotations") or {}
+def metadata_causes(metadata: dict[str, Any], warnings: list[str]) -> Iterator[Cause]:
+    """Check everything in metadata but the name; drop duplicate owner references."""
+    yield from label_causes(metadata.get("labels") or {}, "metadata.labels")
     size = 0
-    for key, value in annotations.items():
+    for key, value in (metadata.get("annotations") or {}).items():
         size += len(key.encode()) + len(value.encode())
         if not is_qualified(key.lower()):
             text = "name part must consist of alphanumeric characters, '-', '_' or '.'"
-            causes.append(invalid_value("metadata.annotations", key, text))
+            yield invalid_value("metadata.annotations", key, text)
     if size > MAX_ANNOTATIONS:
-        causes.append(too_long("metadata.annotations", MAX_ANNOTATIONS))
+        yield too_long("metadata.annotations", MAX_ANNOTATIONS)
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
         if not is_qualified(finalizer):
-            where, text = f"metadata.finalizers[{index}]", "name part must be a qualified name"
-            causes.append(invalid_value(where, finalizer, text))
+            yield invalid_value(f"metadata.finalizers[{index}]", finalizer, "name part must be a qualified name")
         elif "/" not in finalizer and finalizer not in ("orphan", "foregroundDeletion", "kubernetes"):
             warnings.append(
                 f'metadata.finalizers: "{finalizer}": prefer a domain-qualified finalizer name to avoid accidental '
                 "conflicts with other finalizer writers"
             )
-    causes += _owner_causes(metadata, warnings)
+    if metadata.get("ownerReferences"):
+        yield from _owner_causes(metadata, warnings)
     if metadata.get("generation", 0) < 0:
-        text = "must be greater than or equal to 0"
-        causes.append(invalid_value("metadata.generation", metadata["generation"], text))
-    return causes
+        yield invalid_value("metadata.generation", metadata["generation"], "must be greater than or equal to 0")
 
 
-def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> list[Cause]:
-    causes: list[Cause] = []
-    owners = metadata.get("ownerReferences") or []
+def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> Iterator[Cause]:
+    owners = metadata["ownerReferences"]
     unique: list[dict[str, Any]] = []
     controllers = 0
     for owner in owners:
         # The field names have no index, as in a real server's messages.
-        causes += [
-            invalid_value(f"metadata.ownerReferences.{member}", owner.get(member, ""), f"{member} must not be empty")
-            for member in ("apiVersion", "kind", "name", "uid")
-            if not owner.get(member)
-        ]
+        for member in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(member):
+                text = f"{member} must not be empty"
+                yield invalid_value(f"metadata.ownerReferences.{member}", owner.get(member, ""), text)
         if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
-            causes.append(forbidden_field("metadata.ownerReferences", "Event is disallowed from being an owner"))
+            yield forbidden_field("metadata.ownerReferences", "Event is disallowed from being an owner")
         controllers += owner.get("controller") is True
         if owner in unique:
             warnings.append(
@@ -160,10 +150,9 @@ def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> list[Cause]:
             unique.append(owner)
     if controllers > 1:
         text = "Only one reference can have Controller set to true"
-        causes.append(invalid_value("metadata.ownerReferences", len(owners), text))
+        yield invalid_value("metadata.ownerReferences", len(owners), text)
     if len(unique) != len(owners):
         metadata["ownerReferences"] = unique
-    return causes
 
 
 def check_manager(manager: str, options: str) -> None:

@@ -22,14 +22,9 @@ class User:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the user in the form of reviews and audit events."""
-        found: dict[str, Any] = {"username": self.name}
-        if self.uid:
-            found["uid"] = self.uid
-        if self.groups:
-            found["groups"] = list(self.groups)
-        if self.extra:
-            found["extra"] = {key: list(values) for key, values in self.extra}
-        return found
+        extra = {key: list(values) for key, values in self.extra}
+        optional = {"uid": self.uid, "groups": list(self.groups), "extra": extra}
+        return {"username": self.name, **{key: value for key, value in optional.items() if value}}
 
 
 ADMIN = User("sandbox-admin", ("system:masters", "system:authenticated"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
+from operator import gt, lt
 from typing import Any
 
 from ctrlhost.sandbox.apimachinery.names import is_label_value, is_qualified
@@ -12,49 +14,31 @@ from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 
 LabelTest = Callable[[Mapping[str, str]], bool]
 
-_TOKEN = re.compile(r"[ \t\r\n]*(?:(==|!=|=|!|,|\(|\)|>|<)|([^ \t\r\n=!,()<>]+)|$)")
+_TOKEN = re.compile(r"==|!=|[=!,()<>]|[^ \t\r\n=!,()<>]+")
 _INT = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
 
 class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens: list[str] = []
-        position = 0
-        while position < len(text):
-            match = _TOKEN.match(text, position)
-            if match is None or match.end() == position:
-                break
-            token = match[1] or match[2]
-            if token:
-                self._tokens.append(token)
-            position = match.end()
-        self._at = 0
+        self._tokens: deque[str] = deque(_TOKEN.findall(text))
 
     def fail(self) -> Failure:
         return bad_request(f"unable to parse requirement: {self._text!r} is not a label selector")
 
     def peek(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+        return self._tokens[0] if self._tokens else ""
 
     def next(self) -> str:
-        token = self.peek()
-        self._at += 1
-        return token
+        return self._tokens.popleft() if self._tokens else ""
 
     def requirements(self) -> list[LabelTest]:
         tests: list[LabelTest] = []
-        if not self._tokens:
-            return tests
-        while True:
+        while self._tokens:
             tests.append(self._requirement())
-            token = self.next()
-            if not token:
-                return tests
-            if token != ",":
+            if self.next() not in ("", ","):
                 raise self.fail()
-            if not self.peek():
-                return tests
+        return tests
 
     def _key(self) -> str:
         key = self.next()
@@ -74,19 +58,16 @@ class _Parser:
         self.next()
         if operator in ("=", "==", "!="):
             value = "" if self.peek() in ("", ",") else self._value()
-            if operator == "!=":
-                return lambda labels: labels.get(key) != value
-            return lambda labels: labels.get(key) == value
+            return lambda labels: (labels.get(key) == value) is (operator != "!=")
         if operator in ("in", "notin"):
             values = self._values()
-            if operator == "in":
-                return lambda labels: labels.get(key) in values
-            return lambda labels: key not in labels or labels[key] not in values
+            return lambda labels: (labels.get(key) in values) is (operator == "in")
         if operator in (">", "<"):
             text = self.next()
             if not _INT.fullmatch(text):
                 raise self.fail()
-            return _compare(key, int(text), greater=operator == ">")
+            limit, exceeds = int(text), gt if operator == ">" else lt
+            return lambda labels: bool(_INT.fullmatch(labels.get(key, ""))) and exceeds(int(labels[key]), limit)
         raise self.fail()
 
     def _value(self) -> str:
@@ -108,16 +89,6 @@ class _Parser:
                 raise self.fail()
 
 
-def _compare(key: str, limit: int, *, greater: bool) -> LabelTest:
-    def test(labels: Mapping[str, str]) -> bool:
-        text = labels.get(key, "")
-        if not _INT.fullmatch(text):
-            return False
-        return int(text) > limit if greater else int(text) < limit
-
-    return test
-
-
 def parse_labels(text: str) -> LabelTest | None:
     """Parse a label selector; None selects everything, 400 for an invalid one."""
     if not text.strip():
@@ -130,11 +101,8 @@ def parse_labels(text: str) -> LabelTest | None:
 
 def match_selector(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
     """Match labels against a LabelSelector object; None matches nothing, {} everything."""
-    if selector is None:
+    if selector is None or not (selector.get("matchLabels") or {}).items() <= labels.items():
         return False
-    for key, value in (selector.get("matchLabels") or {}).items():
-        if labels.get(key) != value:
-            return False
     for requirement in selector.get("matchExpressions") or ():
         key, operator, values = requirement.get("key"), requirement.get("operator"), requirement.get("values") or ()
         present = key in labels

@@ -64,12 +64,9 @@ class Failure(Exception):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the `Status` object."""
-        keys = ("name", "group", "kind", "uid")
-        details: dict[str, Any] = {key: value for key in keys if (value := getattr(self, key))}
-        if self.causes:
-            details["causes"] = [cause.as_dict() for cause in self.causes]
-        if self.retry_after is not None:
-            details["retryAfterSeconds"] = self.retry_after
+        found: dict[str, Any] = {key: getattr(self, key) for key in ("name", "group", "kind", "uid")}
+        found |= {"causes": [cause.as_dict() for cause in self.causes], "retryAfterSeconds": self.retry_after}
+        details = {key: value for key, value in found.items() if value not in ("", [], None)}
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -88,6 +85,12 @@ class Failure(Exception):
 def qualified(resource: str, group: str) -> str:
     """Return a resource's name as messages show it: `pods`, `deployments.apps`."""
     return f"{resource}.{group}" if group else resource
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Join messages as Go's aggregated errors do: several are in brackets."""
+    first, *others = texts
+    return f"[{', '.join((first, *others))}]" if others else first
 
 
 def not_found(resource: str, group: str, name: str) -> Failure:
@@ -122,8 +125,7 @@ def bad_request(message: str) -> Failure:
 def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> Failure:
     """Return a 422 that names every rule the object breaks."""
     listed = list(causes)
-    texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in listed]
-    text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+    text = joined(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in listed)
     message = f'{qualified(kind, group)} "{name}" is invalid: {text}'
     return Failure(422, "Invalid", message, name=name, group=group, kind=kind, causes=listed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -129,9 +130,29 @@ class Audit:
         name = asked.name
         code = answer.status if isinstance(answer, Response) else 200
         if not name and code == 201 and isinstance(answer, Response):
-            name = _name_of(answer.body)
+            with contextlib.suppress(msgspec.MsgspecError):
+                name = _named.decode(answer.body).metadata.name
         if not reads:
-            self._keep(self._record(request, asked, name, code, received, now - request.received), request.body)
+            user, impersonator = request.user, request.impersonator
+            record = AuditRecord(
+                request.received,
+                received,
+                now - request.received,
+                "" if user is None else user.name,
+                "" if impersonator is None else impersonator.name,
+                request.headers.get("user-agent", ""),
+                asked.verb,
+                asked.group,
+                asked.version,
+                asked.resource,
+                asked.subresource,
+                asked.namespace,
+                name,
+                code,
+                bool(request.query.first("dryRun")),
+                b"",
+            )
+            self._keep(record, request.body)
         if self._file is not None:
             stage = "ResponseComplete" if isinstance(answer, Response) else "ResponseStarted"
             self._write(_event(request, asked, name, code, stage, received, audit_id))
@@ -144,29 +165,6 @@ class Audit:
             _log.error("audit log closed after a failed write: %s", error)
             self.close()
 
-    def _record(
-        self, request: Request, asked: Attributes, name: str, code: int, received: float, duration: float
-    ) -> AuditRecord:
-        user, impersonator = request.user, request.impersonator
-        return AuditRecord(
-            request.received,
-            received,
-            duration,
-            "" if user is None else user.name,
-            "" if impersonator is None else impersonator.name,
-            request.headers.get("user-agent", ""),
-            asked.verb,
-            asked.group,
-            asked.version,
-            asked.resource,
-            asked.subresource,
-            asked.namespace,
-            name,
-            code,
-            bool(request.query.first("dryRun")),
-            b"",
-        )
-
     def _keep(self, record: AuditRecord, body: bytes) -> None:
         with self._lock:
             self._records.append((record, *self._bodies.put(body)))
@@ -174,13 +172,6 @@ class Audit:
             while len(self._records) > MAX_RECORDS or self._bytes > MAX_BYTES:
                 _, _, start, end = self._records.popleft()
                 self._bytes -= end - start
-
-
-def _name_of(body: bytes) -> str:
-    try:
-        return _named.decode(body).metadata.name
-    except msgspec.MsgspecError:
-        return ""
 
 
 def _event(

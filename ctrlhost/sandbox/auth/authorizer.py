@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery.status import Failure, qualified
+from ctrlhost.sandbox.apimachinery.status import Failure, joined, qualified
 from ctrlhost.sandbox.auth.rbac_rules import EVERYTHING, Rule
 from ctrlhost.sandbox.http.messages import Attributes
 
@@ -96,32 +96,25 @@ class Authorizer:
     def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
         """Return a user's rules in a namespace ("" for none), and the references that could not be resolved."""
         self._refresh()
-        rules: list[Rule] = []
-        errors: list[str] = []
-        for grant in self._grants(user, namespace):
-            rules += grant.rules
-            if grant.error:
-                errors.append(grant.error)
+        grants = list(self._grants(user, namespace))
+        rules = [rule for grant in grants for rule in grant.rules]
         if MASTERS in user.groups and not any(rule in rules for rule in EVERYTHING):
             rules += EVERYTHING
-        return rules, list(dict.fromkeys(errors))
+        return rules, list(dict.fromkeys(grant.error for grant in grants if grant.error))
 
     def rules_of_role(self, reference: dict[str, Any], namespace: str) -> tuple[Rule, ...] | None:
         """Return the rules of the role that a binding in `namespace` refers to; None if it is missing."""
-        if reference.get("kind") == "Role":
-            return self._of(self._tables[3].get(namespace, reference.get("name", "")))
-        return self._of(self._tables[2].get("", reference.get("name", "")))
+        table, where = (self._tables[3], namespace) if reference.get("kind") == "Role" else (self._tables[2], "")
+        return self._of(table.get(where, reference.get("name", "")))
 
     def _decide(self, user: User, asked: Attributes) -> Decision:
-        errors = []
+        errors: dict[str, None] = {}
         for grant in self._grants(user, asked.namespace if asked.resource else ""):
             if grant.error:
-                errors.append(grant.error)
+                errors[grant.error] = None
             elif any(rule.allows(asked) for rule in grant.rules):
                 return Decision(allowed=True, reason=grant.reason)
-        errors = list(dict.fromkeys(errors))
-        text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-        return Decision(allowed=False, reason=f"RBAC: {text}" if errors else "")
+        return Decision(allowed=False, reason=f"RBAC: {joined(errors)}" if errors else "")
 
     def _grants(self, user: User, namespace: str) -> Iterator[Grant]:
         places = [self._by_user.get(user.name, ()), *(self._by_group.get(group, ()) for group in user.groups)]
@@ -138,10 +131,8 @@ class Authorizer:
         self._decisions.clear()
         if len(self._rules) > _MAX_DECISIONS:
             self._rules.clear()
-        for snapshot in self._tables[0].list():
-            self._index(snapshot.decode(), None)
-        for snapshot in self._tables[1].list():
-            self._index(snapshot.decode(), snapshot.namespace)
+        for snapshot in self._tables[0].list() + self._tables[1].list():
+            self._index(snapshot.decode(), snapshot.namespace or None)
 
     def _index(self, binding: dict[str, Any], namespace: str | None) -> None:
         reference = binding.get("roleRef") or {}
@@ -179,11 +170,8 @@ def refusal(user: User, asked: Attributes, reason: str = "") -> Failure:
         text = f'User "{user.name}" cannot {asked.verb} path "{asked.path}"'
         return Failure(403, "Forbidden", "forbidden: " + (f"{text}: {reason}" if reason else text))
     where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
-    text = (
-        f'User "{user.name}" cannot {asked.verb} resource "{asked.full_resource}" in API group "{asked.group}" {where}'
-    )
-    if reason:
-        text += f": {reason}"
+    what = f'resource "{asked.full_resource}" in API group "{asked.group}" {where}'
+    text = f'User "{user.name}" cannot {asked.verb} {what}' + (f": {reason}" if reason else "")
     shown = qualified(asked.resource, asked.group) + (f' "{asked.name}"' if asked.name else "")
     message = f"{shown} is forbidden: {text}"
     return Failure(403, "Forbidden", message, name=asked.name, group=asked.group, kind=asked.resource)

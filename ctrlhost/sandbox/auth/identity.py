@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from ctrlhost.sandbox.apimachinery.objects import ADMIN, User
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
+from ctrlhost.sandbox.auth.tokens import AUDIENCES
 from ctrlhost.sandbox.http.messages import Attributes
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Identity:
             user = request.user = _with_implied_groups(wanted)
         return user
 
-    def of_token(self, token: str, audiences: Iterable[str]) -> tuple[User, list[str]] | None:
+    def of_token(self, token: str, audiences: Iterable[str] = AUDIENCES) -> tuple[User, list[str]] | None:
         """Return a token's user and the audiences it is valid for; None if it is invalid."""
         found = None
         for known, owner in (self._tokens or {}).items():
@@ -71,7 +72,7 @@ class Identity:
                 # Roles decide what anonymous users may do.
                 return ANONYMOUS
             raise unauthorized()
-        found = self.of_token(token.strip(), self._accounts.audiences)
+        found = self.of_token(token.strip())
         if found is None:
             raise unauthorized()
         return found[0]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ALL = "*"
 Texts = tuple[str, ...]
+_KEYS = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,7 @@ class Rule:
     @classmethod
     def of(cls, rule: dict[str, Any]) -> Rule:
         """Parse an entry of a role's `rules`."""
-        keys = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
-        return cls(*(tuple(rule.get(key) or ()) for key in keys))
+        return cls(*(tuple(rule.get(key) or ()) for key in _KEYS))
 
     def allows(self, asked: Attributes) -> bool:
         """Return whether the rule alone allows the request."""
@@ -40,14 +40,12 @@ class Rule:
             return any(_url_matches(url, asked.path) for url in self.urls)
         return (
             (ALL in self.groups or asked.group in self.groups)
-            and self._has_resource(asked)
+            and (ALL in self.resources or self._has_resource(asked.full_resource, asked.subresource))
             and (not self.names or asked.name in self.names)
         )
 
-    def _has_resource(self, asked: Attributes) -> bool:
-        if ALL in self.resources or asked.full_resource in self.resources:
-            return True
-        return bool(asked.subresource) and f"*/{asked.subresource}" in self.resources
+    def _has_resource(self, resource: str, subresource: str) -> bool:
+        return resource in self.resources or (bool(subresource) and f"*/{subresource}" in self.resources)
 
     def parts(self) -> Iterator[Rule]:
         """Split the rule into rules of one verb and one resource, name or path each."""
@@ -65,15 +63,12 @@ class Rule:
             return False
         if part.urls:
             return all(any(_url_matches(url, wanted) for url in self.urls) for wanted in part.urls)
+        resources = ((name, name.partition("/")[2]) for name in part.resources)
         return (
             _has(self.groups, part.groups)
-            and (_has(self.resources, part.resources) or all(map(self._any_parent, part.resources)))
+            and (ALL in self.resources or all(self._has_resource(*one) for one in resources))
             and (not self.names or (bool(part.names) and set(part.names) <= set(self.names)))
         )
-
-    def _any_parent(self, resource: str) -> bool:
-        _, slash, subresource = resource.partition("/")
-        return resource in self.resources or (bool(slash) and f"*/{subresource}" in self.resources)
 
     def __str__(self) -> str:
         """Format the rule as messages about escalation show it."""
@@ -86,9 +81,8 @@ class Rule:
 
     def as_dict(self) -> dict[str, list[str]]:
         """Return the rule in the form of a rules review."""
-        keys = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
         values = (self.verbs, self.groups, self.resources, self.names, self.urls)
-        return {key: list(value) for key, value in zip(keys, values, strict=True) if value}
+        return {key: list(value) for key, value in zip(_KEYS, values, strict=True) if value}
 
 
 EVERYTHING = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
@@ -114,8 +108,4 @@ def _has(owned: Texts, wanted: Texts) -> bool:
 
 
 def _url_matches(rule: str, path: str) -> bool:
-    if rule == ALL:
-        return True
-    if rule.endswith(ALL):
-        return path.startswith(rule.rstrip(ALL))
-    return path == rule
+    return path.startswith(rule.rstrip(ALL)) if rule.endswith(ALL) else path == rule

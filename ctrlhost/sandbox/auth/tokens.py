@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ISSUER = "https://kubernetes.default.svc"
 AUDIENCES = (ISSUER,)
+"""The audiences of this server."""
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 _MAX_VERIFIED = 1000
 _EXTRA = "authentication.kubernetes.io/"
@@ -30,9 +31,6 @@ BOUND = {"pod": "pods", "secret": "secrets", "node": "nodes"}
 
 class ServiceAccountTokens:
     """Issues and verifies tokens. Runs in the server's own thread."""
-
-    #: The audiences of this server.
-    audiences = AUDIENCES
 
     def __init__(self, store: Store) -> None:
         """Generate a key; a token becomes invalid with its account or its bound object."""
@@ -96,7 +94,7 @@ class ServiceAccountTokens:
         if not hmac.compare_digest(signature.encode(), self._signature(head).encode()):
             return None
         # A valid signature means that this server encoded the claims.
-        claims: dict[str, Any] = msgspec.json.decode(_decode(head.partition(".")[2]))
+        claims: dict[str, Any] = msgspec.json.decode(base64.urlsafe_b64decode(head.partition(".")[2] + "=="))
         if len(self._verified) >= _MAX_VERIFIED:
             self._verified.clear()
         self._verified[token] = claims
@@ -108,7 +106,3 @@ class ServiceAccountTokens:
 
 def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _decode(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

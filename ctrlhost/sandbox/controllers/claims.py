@@ -22,18 +22,15 @@ if TYPE_CHECKING:
 
 def touched(controller: Controller, owners: str, table: Table, event: Event) -> list[Key]:
     """Return the keys of the owners affected by an event on their table or on a pod."""
-    found = event.new or event.old
-    if found is None:
-        return []
     if table.name == owners:
-        return [(found.namespace, found.name)]
+        return [event.latest.key]
     if table.name != "pods":
         return []
     uids = {uid for one in (event.old, event.new) if one is not None for uid in one.owners}
-    candidates = controller.context.store.table(owners).list(found.namespace)
-    mine: list[Key] = [(one.namespace, one.name) for one in candidates if one.uid in uids]
+    candidates = controller.context.store.table(owners).list(event.latest.namespace)
+    mine: list[Key] = [one.key for one in candidates if one.uid in uids]
     # A pod without a controller may be adopted by any owner that selects it.
-    return mine if mine or uids else [(one.namespace, one.name) for one in candidates]
+    return mine if mine or uids else [one.key for one in candidates]
 
 
 def owned(controller: Controller, owner: Object) -> list[Object]:
@@ -53,14 +50,13 @@ def claim(controller: Controller, owner: Object, fits: Callable[[Object], bool] 
         if not selected and metadata["uid"] not in snapshot.owners:
             continue
         pod = snapshot.decode()
-        holder, going = controller_of(pod), "deletionTimestamp" in pod["metadata"]
+        holder, going = controller_of(pod), is_going(pod)
         references = pod["metadata"].get("ownerReferences") or []
-        if holder == metadata["uid"]:
-            if not selected and not going:
-                pod["metadata"]["ownerReferences"] = [one for one in references if one["uid"] != holder]
-                controller.update(kind, pod)
-                continue
+        if holder == metadata["uid"] and (selected or going):
             mine.append(pod)
+        elif holder == metadata["uid"]:
+            pod["metadata"]["ownerReferences"] = [one for one in references if one["uid"] != holder]
+            controller.update(kind, pod)
         elif holder is None and selected and not going and fits(pod):
             pod["metadata"]["ownerReferences"] = [*references, meta.owner_reference(owner)]
             mine.append(controller.update(kind, pod))
@@ -82,6 +78,19 @@ def from_template(owner: Object, template: Any, name: str, **labels: str) -> Obj
     if metadata.get("finalizers"):
         made["finalizers"] = metadata["finalizers"]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": template["spec"]}
+
+
+def create(controller: Controller, owner: Object, pod: Object) -> Object:
+    """Create a pod for `owner`, and record it."""
+    made = controller.create(controller.kind("", "Pod"), owner["metadata"]["namespace"], pod)
+    controller.event(owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
+    return made
+
+
+def delete(controller: Controller, owner: Object, pod: Object) -> None:
+    """Delete a pod of `owner`, and record it."""
+    controller.delete(controller.kind("", "Pod"), pod)
+    controller.event(owner, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
 
 
 def is_going(pod: Object) -> bool:

@@ -28,6 +28,8 @@ class Controller(ABC):
     """The base class. A subclass maps events to keys, and reconciles one key."""
 
     name = ""
+    parts: frozenset[str] = frozenset()
+    """The names that enable it, if they differ from its own."""
 
     def __init__(self, context: ServerContext) -> None:
         """Act on `context`."""
@@ -112,25 +114,19 @@ class Controller(ABC):
         operation = self.operation("update", kind, metadata.get("namespace", ""), metadata["name"], subresource)
         return writes.update(self.context, operation, obj).obj
 
-    def event(self, about: Object, reason: str, message: str, component: str) -> None:
-        """Record an Event about an object."""
+    def event(self, about: Object, reason: str, message: str, component: str = "") -> None:
+        """Record an Event about an object, by default as the controller of that name."""
         metadata = about["metadata"]
-        now = times.now()
+        now, named = times.now(), {key: metadata[key] for key in ("namespace", "name", "uid")}
         body = {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"generateName": f"{metadata['name']}."[:50], "namespace": metadata["namespace"]},
-            "involvedObject": {
-                "apiVersion": about["apiVersion"],
-                "kind": about["kind"],
-                "namespace": metadata["namespace"],
-                "name": metadata["name"],
-                "uid": metadata["uid"],
-            },
+            "involvedObject": {"apiVersion": about["apiVersion"], "kind": about["kind"], **named},
             "reason": reason,
             "message": message,
             "type": "Normal",
-            "source": {"component": component},
+            "source": {"component": component or f"{self.name}-controller"},
             "firstTimestamp": now,
             "lastTimestamp": now,
             "count": 1,

@@ -30,7 +30,7 @@ class DaemonSetController(Controller):
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Return a changed set, the set of a changed pod, and all sets for a changed node."""
         if table.name == "nodes":
-            return [(one.namespace, one.name) for one in self.context.store.table("apps/daemonsets").list()]
+            return [one.key for one in self.context.store.table("apps/daemonsets").list()]
         return claims.touched(self, "apps/daemonsets", table, event)
 
     def reconcile(self, key: Key) -> None:
@@ -62,14 +62,10 @@ class DaemonSetController(Controller):
         seen: set[str] = set()
         for pod in sorted(pods, key=lambda pod: (not claims.runs(pod), pod["metadata"]["creationTimestamp"])):
             node = placement.node_of(pod)
-            if claims.is_going(pod):
-                # Its successor is created once it is deleted.
-                seen.add(node)
-            elif node not in nodes or node in seen or claims.has_ended(pod):
-                self._delete(found, pod)
-                seen.add(node)
-            else:
-                seen.add(node)
+            # The successor of a pod that is going is created once it is deleted.
+            if not claims.is_going(pod) and (node not in nodes or node in seen or claims.has_ended(pod)):
+                claims.delete(self, found, pod)
+            seen.add(node)
         for node in nodes:
             if node not in seen:
                 self._create(found, history, node)
@@ -88,22 +84,17 @@ class DaemonSetController(Controller):
             if claims.is_going(pod) or (pod not in down and spare <= 0):
                 continue
             spare -= pod not in down
-            self._delete(found, pod)
+            claims.delete(self, found, pod)
 
     def _create(self, found: Object, history: revisions.History, node: str) -> None:
-        metadata = found["metadata"]
         label = revisions.hash_of(history.newest["metadata"]["name"])
-        pod = claims.from_template(found, found["spec"]["template"], f"{metadata['name']}-", **{revisions.LABEL: label})
+        name = f"{found['metadata']['name']}-"
+        pod = claims.from_template(found, found["spec"]["template"], name, **{revisions.LABEL: label})
         placement.pin(pod, node)
         tolerations: list[Any] = pod["spec"].setdefault("tolerations", [])
-        for name, effect in _TOLERATED:
-            tolerations.append({"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect})
-        made = self.create(self.kind("", "Pod"), metadata["namespace"], pod)
-        self.event(found, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}", "daemonset-controller")
-
-    def _delete(self, found: Object, pod: Object) -> None:
-        self.delete(self.kind("", "Pod"), pod)
-        self.event(found, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}", "daemonset-controller")
+        for trouble, effect in _TOLERATED:
+            tolerations.append({"key": f"node.kubernetes.io/{trouble}", "operator": "Exists", "effect": effect})
+        claims.create(self, found, pod)
 
     def _report(self, found: Object, history: revisions.History, nodes: list[str], pods: list[Object]) -> None:
         newest = revisions.hash_of(history.newest["metadata"]["name"])

@@ -31,7 +31,7 @@ class GarbageCollector(Controller):
         keys: list[Key] = []
         before = set(old.owners) if old else set()
         after = set(new.owners) if new else set()
-        uid = (new or old).uid  # type: ignore[union-attr] # an event has one of the two
+        uid = event.latest.uid
         for owner in before - after:
             self._dependents.get(owner, set()).discard(uid)
             keys.append((owner,))
@@ -46,10 +46,8 @@ class GarbageCollector(Controller):
     def reconcile(self, key: Key) -> None:
         """Delete an object without existing owners; finish one that waits for its dependents."""
         snapshot = self.context.store.uids.get(key[0])
-        if snapshot is None:
-            return
-        kind = self.context.registry.of_table(snapshot.table)
-        if kind is None:
+        kind = None if snapshot is None else self.context.registry.of_table(snapshot.table)
+        if snapshot is None or kind is None:
             return
         obj = views.load(kind, snapshot)
         metadata = obj["metadata"]
@@ -65,26 +63,22 @@ class GarbageCollector(Controller):
 
     def _check_owners(self, kind: Kind, snapshot: Snapshot, obj: Object) -> None:
         references = obj["metadata"]["ownerReferences"]
-        solid, waiting, dangling = [], [], []
+        solid, waits = [], False
         for reference in references:
             owner = self._owner(snapshot, reference)
             if owner is None and not kind.namespaced and reference["uid"] in self.context.store.uids:
                 # A cluster-scoped object cannot be owned by a namespaced one; ignore it.
                 return
-            if owner is None:
-                dangling.append(reference)
-            elif b'"foregroundDeletion"' in owner.raw and is_terminating(owner):
-                waiting.append(reference)
-            else:
+            if owner is not None and b'"foregroundDeletion"' in owner.raw and is_terminating(owner):
+                waits = True
+            elif owner is not None:
                 solid.append(reference)
         if solid:
             if len(solid) != len(references):
                 obj["metadata"]["ownerReferences"] = solid
                 self.update(kind, obj)
-        elif waiting and self._dependents.get(snapshot.uid):
-            self.delete(kind, snapshot, "Foreground")
         else:
-            self.delete(kind, snapshot, "Background")
+            self.delete(kind, snapshot, "Foreground" if waits and self._dependents.get(snapshot.uid) else "Background")
 
     def _owner(self, dependent: Snapshot, reference: dict[str, Any]) -> Snapshot | None:
         """Find the existing owner: in the dependent's namespace or cluster-wide, with that uid."""

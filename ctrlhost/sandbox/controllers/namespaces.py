@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.controllers.controller import Controller, Key, is_terminating
-from ctrlhost.sandbox.registry import views
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.storage.store import Event, Table
 
 TABLE = "namespaces"
+_DELETED = "All content successfully deleted, may be waiting on finalization"
 _CONDITIONS = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
     "NamespaceDeletionGroupVersionParsingFailure": ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
-    "NamespaceDeletionContentFailure": (
-        "ContentDeleted",
-        "All content successfully deleted, may be waiting on finalization",
-    ),
+    "NamespaceDeletionContentFailure": ("ContentDeleted", _DELETED),
     "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
     "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 }
@@ -34,17 +32,11 @@ class NamespaceController(Controller):
         """Return a changed namespace, and a terminating one whose contents changed."""
         if table.name == TABLE:
             return [(event.new.name,)] if event.new else []
-        gone = event.old if event.new is None else None
-        # Removing one of several finalizers changes the conditions.
-        changed = event.new if event.old is not None and event.new is not None else None
-        found = gone or changed
-        if found is None or not found.namespace:
+        # Not only deletions: removing one of several finalizers changes the conditions.
+        if event.old is None or not event.old.namespace:
             return []
-        return [(found.namespace,)] if self._terminates(found.namespace) else []
-
-    def _terminates(self, name: str) -> bool:
-        snapshot = self.context.store.table(TABLE).get("", name)
-        return snapshot is not None and is_terminating(snapshot)
+        namespace = self.context.store.table(TABLE).get("", event.old.namespace)
+        return [(namespace.name,)] if namespace is not None and is_terminating(namespace) else []
 
     def reconcile(self, key: Key) -> None:
         """Empty and finalize a terminating namespace; create the account of an active one."""
@@ -70,10 +62,10 @@ class NamespaceController(Controller):
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
             self.create(accounts, name, account)
 
-    def _empty(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
+    def _empty(self, name: str) -> tuple[Counter[str], Counter[str]]:
         """Delete all contents; return the counts of remaining objects and of their finalizers."""
-        remaining: dict[str, int] = {}
-        finalizers: dict[str, int] = {}
+        remaining: Counter[str] = Counter()
+        finalizers: Counter[str] = Counter()
         for kind in self.context.registry.tables().values():
             if not kind.namespaced:
                 continue
@@ -82,31 +74,23 @@ class NamespaceController(Controller):
                 if not is_terminating(snapshot):
                     self.delete(kind, snapshot)
             for snapshot in table.list(name):
-                resource = f"{kind.plural}.{kind.group}"
-                remaining[resource] = remaining.get(resource, 0) + 1
-                for finalizer in views.load(kind, snapshot)["metadata"].get("finalizers") or ():
-                    finalizers[finalizer] = finalizers.get(finalizer, 0) + 1
+                remaining[f"{kind.plural}.{kind.group}"] += 1
+                finalizers.update(snapshot.decode()["metadata"].get("finalizers") or ())
         return remaining, finalizers
 
-    def _report(self, namespace: Object, remaining: dict[str, int], finalizers: dict[str, int]) -> None:
-        texts = dict(_CONDITIONS)
-        values = dict.fromkeys(_CONDITIONS, "False")
-        listed = ", ".join(
-            f"{resource} has {count} resource instances" for resource, count in sorted(remaining.items())
-        )
-        texts["NamespaceContentRemaining"] = ("SomeResourcesRemain", f"Some resources are remaining: {listed}")
-        values["NamespaceContentRemaining"] = "True"
+    def _report(self, namespace: Object, remaining: Counter[str], finalizers: Counter[str]) -> None:
+        listed = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(remaining.items()))
+        found = {"NamespaceContentRemaining": ("SomeResourcesRemain", f"Some resources are remaining: {listed}")}
         if finalizers:
             held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
             text = f"Some content in the namespace has finalizers remaining: {held}"
-            texts["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", text)
-            values["NamespaceFinalizersRemaining"] = "True"
+            found["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", text)
         before = {item["type"]: item for item in (namespace.get("status") or {}).get("conditions") or ()}
         conditions = []
-        for name, (reason, message) in texts.items():
-            known = before.get(name)
-            since = known["lastTransitionTime"] if known and known["status"] == values[name] else times.now()
-            entry = {"type": name, "status": values[name], "lastTransitionTime": since}
+        for name, (reason, message) in (_CONDITIONS | found).items():
+            known, value = before.get(name), "True" if name in found else "False"
+            since = known["lastTransitionTime"] if known and known["status"] == value else times.now()
+            entry = {"type": name, "status": value, "lastTransitionTime": since}
             conditions.append({**entry, "reason": reason, "message": message})
         namespace["status"] = {"phase": "Terminating", "conditions": conditions}
         self.update(self.kind("", "Namespace"), namespace, "status")

@@ -6,6 +6,7 @@ Each can be disabled: then another client binds the pods, or writes their status
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -28,32 +29,30 @@ READY_ANNOTATION = "sandbox.ctrlhost.dev/ready"
 class PodController(Controller):
     """Keys are namespace and name."""
 
-    name = "kubelet"
+    name, parts = "kubelet", frozenset({"scheduler", "kubelet"})
 
     def __init__(self, context: ServerContext) -> None:
         """Create empty allocations of addresses."""
         super().__init__(context)
         self._since: dict[tuple[str, str], float] = {}
         self._addresses: dict[str, str] = {}
-        self._next = 1
+        self._serials = itertools.count()
 
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Return a changed pod, and all unscheduled pods for a changed node."""
         if table.name == "nodes":
             pods = self.context.store.table("pods").list()
-            return [(pod.namespace, pod.name) for pod in pods if b'"nodeName"' not in pod.raw]
+            return [pod.key for pod in pods if b'"nodeName"' not in pod.raw]
         if table.name != "pods":
             return []
-        if event.new is None and event.old is not None:
-            self._addresses.pop(event.old.uid, None)
-        found = event.new or event.old
-        return [(found.namespace, found.name)] if found else []
+        if event.new is None:
+            self._addresses.pop(event.latest.uid, None)
+        return [event.latest.key]
 
     def reconcile(self, key: Key) -> None:
         """Advance a pod by one step, or enqueue it for when the step is due."""
-        namespace, name = key
         kind = self.kind("", "Pod")
-        pod = self.read(kind, namespace, name)
+        pod = self.read(kind, *key)
         if pod is None:
             return
         spec, status = pod["spec"], pod["status"]
@@ -72,10 +71,10 @@ class PodController(Controller):
             if self._due(pod, "start", options.pod_start_delay, key):
                 self._start(pod)
         elif status.get("phase") == "Running":
-            wanted = self._may_be_ready(pod)
-            if wanted is not is_true(pod, "Ready") and (
-                not wanted or self._due(pod, "ready", options.pod_ready_delay, key)
-            ):
+            gates = pod["spec"].get("readinessGates") or ()
+            wanted = not _is_held(pod) and all(is_true(pod, gate["conditionType"]) for gate in gates)
+            changes = wanted is not is_true(pod, "Ready")
+            if changes and (not wanted or self._due(pod, "ready", options.pod_ready_delay, key)):
                 self._set_ready(pod, ready=wanted)
 
     def _due(self, pod: Object, step: str, delay: float, key: Key) -> bool:
@@ -96,24 +95,21 @@ class PodController(Controller):
             return
         for node in self.listed(self.kind("", "Node")):
             cordoned = (node.get("spec") or {}).get("unschedulable") and not placement.tolerates_cordon(pod["spec"])
-            if cordoned or not placement.selects(pod["spec"], node):
-                continue
-            metadata, name = pod["metadata"], node["metadata"]["name"]
-            call = self.operation("create", self.kind("", "Pod"), metadata["namespace"], metadata["name"])
-            subresources.bind(self.context, call, name)
-            text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {name}"
-            self.event(pod, "Scheduled", text, "default-scheduler")
-            return
+            if not cordoned and placement.selects(pod["spec"], node):
+                namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+                operation = self.operation("create", self.kind("", "Pod"), namespace, name)
+                subresources.bind(self.context, operation, node["metadata"]["name"])
+                text = f"Successfully assigned {namespace}/{name} to {node['metadata']['name']}"
+                self.event(pod, "Scheduled", text, "default-scheduler")
+                return
 
     def _address(self, uid: str) -> str:
         """Return a pod's address, allocated if missing; freed ones are reused last."""
         if uid not in self._addresses:
-            network = ipaddress.ip_network(self.context.options.pod_cidr)
-            taken = set(self._addresses.values())
-            while str(network[self._next]) in taken:
-                self._next = self._next % (network.num_addresses - 2) + 1
-            self._addresses[uid] = str(network[self._next])
-            self._next = self._next % (network.num_addresses - 2) + 1
+            network, taken = ipaddress.ip_network(self.context.options.pod_cidr), set(self._addresses.values())
+            offsets = (serial % (network.num_addresses - 2) + 1 for serial in self._serials)
+            addresses = (str(network[offset]) for offset in offsets)
+            self._addresses[uid] = next(address for address in addresses if address not in taken)
         return self._addresses[uid]
 
     def _start(self, pod: Object) -> None:
@@ -149,20 +145,18 @@ class PodController(Controller):
         for item in pod["spec"]["containers"]:
             self.event(pod, "Started", f"Started container {item['name']}", "kubelet")
 
-    def _may_be_ready(self, pod: Object) -> bool:
-        if (pod["metadata"].get("annotations") or {}).get(READY_ANNOTATION) == "false":
-            return False
-        gates = pod["spec"].get("readinessGates") or ()
-        return all(is_true(pod, gate["conditionType"]) for gate in gates)
-
     def _set_ready(self, pod: Object, *, ready: bool) -> None:
         status = pod["status"]
-        held = (pod["metadata"].get("annotations") or {}).get(READY_ANNOTATION) == "false"
+        held = _is_held(pod)
         for item in status.get("containerStatuses") or ():
             item["ready"] = not held
         _set_condition(status, "ContainersReady", value=not held)
         _set_condition(status, "Ready", value=ready)
         self.update(self.kind("", "Pod"), pod, "status")
+
+
+def _is_held(pod: Object) -> bool:
+    return (pod["metadata"].get("annotations") or {}).get(READY_ANNOTATION) == "false"
 
 
 def _set_condition(status: Any, name: str, *, value: bool) -> None:

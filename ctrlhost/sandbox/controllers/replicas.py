@@ -32,30 +32,21 @@ class ReplicaSetController(Controller):
 
     def reconcile(self, key: Key) -> None:
         """Create or delete pods to match the replicas, and update the status."""
-        kind, pods = self.kind("apps", "ReplicaSet"), self.kind("", "Pod")
-        replica_set = self.read(kind, *key)
+        replica_set = self.read(self.kind("apps", "ReplicaSet"), *key)
         if replica_set is None or "deletionTimestamp" in replica_set["metadata"]:
             return
         mine = claims.claim(self, replica_set)
         living = [pod for pod in mine if not claims.is_going(pod) and not claims.has_ended(pod)]
         wanted = replica_set["spec"].get("replicas", 1)
         for _ in range(wanted - len(living)):
-            living.append(self._create(replica_set))
+            pod = claims.from_template(replica_set, replica_set["spec"]["template"], f"{key[1]}-")
+            living.append(claims.create(self, replica_set, pod))
         # Delete the youngest that are not ready first.
         living.sort(key=lambda pod: (not is_true(pod, "Ready"), pod["metadata"]["creationTimestamp"]), reverse=True)
-        for pod in living[: max(len(living) - wanted, 0)]:
-            self.delete(pods, pod)
-            text = f"Deleted pod: {pod['metadata']['name']}"
-            self.event(replica_set, "SuccessfulDelete", text, "replicaset-controller")
-        self._report(replica_set, living[max(len(living) - wanted, 0) :])
-
-    def _create(self, replica_set: Object) -> Object:
-        name = f"{replica_set['metadata']['name']}-"
-        pod = claims.from_template(replica_set, replica_set["spec"]["template"], name)
-        made = self.create(self.kind("", "Pod"), replica_set["metadata"]["namespace"], pod)
-        text = f"Created pod: {made['metadata']['name']}"
-        self.event(replica_set, "SuccessfulCreate", text, "replicaset-controller")
-        return made
+        surplus = max(len(living) - wanted, 0)
+        for pod in living[:surplus]:
+            claims.delete(self, replica_set, pod)
+        self._report(replica_set, living[surplus:])
 
     def _report(self, replica_set: Object, pods: list[Object]) -> None:
         ready = sum(is_true(pod, "Ready") for pod in pods)
@@ -86,14 +77,10 @@ class DeploymentController(Controller):
 
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Return a changed Deployment, and those of a namespace with a changed set."""
-        found = event.new or event.old
-        if found is None or table.name not in ("apps/deployments", "apps/replicasets"):
-            return []
         if table.name == "apps/replicasets":
-            return [
-                (one.namespace, one.name) for one in self.context.store.table("apps/deployments").list(found.namespace)
-            ]
-        return [(found.namespace, found.name)]
+            deployments = self.context.store.table("apps/deployments").list(event.latest.namespace)
+            return [one.key for one in deployments]
+        return [event.latest.key] if table.name == "apps/deployments" else []
 
     def reconcile(self, key: Key) -> None:
         """Roll towards the set of the current template, within the strategy's bounds."""
@@ -154,8 +141,8 @@ class DeploymentController(Controller):
         spec = deployment["spec"]
         wanted = spec.get("replicas", 1)
         others = sum(one["spec"].get("replicas", 0) for one in older)
-        existing = sum((one.get("status") or {}).get("replicas", 0) for one in older)
         if spec["strategy"]["type"] == "Recreate":
+            existing = _sum(older, "replicas")
             for one in older:
                 self._scale(one, 0)
             if not existing:
@@ -167,13 +154,11 @@ class DeploymentController(Controller):
         if not surge and not unavailable:
             unavailable = 1
         self._scale(current, max(min(wanted, wanted + surge - others), 0))
-        available = (current.get("status") or {}).get("availableReplicas", 0)
-        available += sum((one.get("status") or {}).get("availableReplicas", 0) for one in older)
         # Unavailable pods may be deleted at any time, available ones only down to the bound.
-        spare = available - (wanted - unavailable)
+        spare = _sum([current, *older], "availableReplicas") - (wanted - unavailable)
         for one in sorted(older, key=_revision):
             replicas = one["spec"].get("replicas", 0)
-            idle = max(replicas - (one.get("status") or {}).get("availableReplicas", 0), 0)
+            idle = max(replicas - _sum([one], "availableReplicas"), 0)
             step = min(replicas, idle + max(spare, 0))
             spare -= max(step - idle, 0)
             self._scale(one, replicas - step)
@@ -185,9 +170,7 @@ class DeploymentController(Controller):
             replica_set.update(self.update(self.kind("apps", "ReplicaSet"), replica_set))
 
     def _forget(self, older: list[Object], limit: int) -> None:
-        empty = [
-            one for one in older if not one["spec"].get("replicas") and not (one.get("status") or {}).get("replicas")
-        ]
+        empty = [one for one in older if not one["spec"].get("replicas") and not _sum([one], "replicas")]
         for one in sorted(empty, key=_revision)[: max(len(empty) - limit, 0)]:
             self.delete(self.kind("apps", "ReplicaSet"), one)
 
@@ -204,11 +187,8 @@ class DeploymentController(Controller):
         asked = sum(one["spec"].get("replicas", 0) for one in sets)
         rolling = deployment["spec"]["strategy"].get("rollingUpdate") or {}
         allowed = share(rolling.get("maxUnavailable", 0), wanted, up=False)
-        status = {
-            **total,
-            "updatedReplicas": updated,
-            "unavailableReplicas": max(asked - total["availableReplicas"], 0),
-        }
+        unavailable = max(asked - total["availableReplicas"], 0)
+        status = {**total, "updatedReplicas": updated, "unavailableReplicas": unavailable}
         done = updated == wanted == total["replicas"] and not missing
         before = {item["type"]: item for item in (deployment.get("status") or {}).get("conditions") or ()}
         good = missing <= allowed

@@ -22,19 +22,17 @@ _BY = "endpointslice-controller.k8s.io"
 class ServiceController(Controller):
     """Keys are namespace and name of a Service."""
 
-    name = "service"
+    name, parts = "service", frozenset({"endpointslice", "loadbalancer"})
 
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Return a changed Service, and those of a namespace with a changed pod or slice."""
-        found = event.new or event.old
-        if found is None or table.name not in ("services", "pods", "discovery.k8s.io/endpointslices"):
-            return []
+        found = event.latest
         if table.name == "services":
-            return [(found.namespace, found.name)]
-        if table.name != "pods":
-            name = found.labels.get(_SERVICE)
-            return [(found.namespace, name)] if name else []
-        return [(one.namespace, one.name) for one in self.context.store.table("services").list(found.namespace)]
+            return [found.key]
+        if table.name == "pods":
+            return [one.key for one in self.context.store.table("services").list(found.namespace)]
+        name = found.labels.get(_SERVICE) if table.name == "discovery.k8s.io/endpointslices" else None
+        return [(found.namespace, name)] if name else []
 
     def reconcile(self, key: Key) -> None:
         """Update the slice and the load balancer's address."""
@@ -91,12 +89,7 @@ class ServiceController(Controller):
             "addresses": [pod["status"]["podIP"]],
             "conditions": {"ready": shown, "serving": ready, "terminating": leaving},
             "nodeName": pod["spec"]["nodeName"],
-            "targetRef": {
-                "kind": "Pod",
-                "namespace": metadata["namespace"],
-                "name": metadata["name"],
-                "uid": metadata["uid"],
-            },
+            "targetRef": {"kind": "Pod", **{key: metadata[key] for key in ("namespace", "name", "uid")}},
         }
         if pod["spec"].get("hostname") and pod["spec"].get("subdomain") == service["metadata"]["name"]:
             endpoint["hostname"] = pod["spec"]["hostname"]

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
-_COMPONENT = "statefulset-controller"
 
 
 class StatefulSetController(Controller):
@@ -38,7 +37,9 @@ class StatefulSetController(Controller):
         history = revisions.History(self, found)
         status = found.get("status") or {}
         current = history.named(status.get("currentRevision")) or history.newest
-        self._step_through(_Pass(self, found, history, current, pods))
+        step = _Pass(self, found, history, current, pods)
+        if step.fill() and step.shrink() and found["spec"]["updateStrategy"]["type"] == "RollingUpdate":
+            step.roll()
         left = claims.owned(self, found)
         self._report(found, left, current, history.newest)
         labelled = {pod["metadata"]["labels"].get(revisions.LABEL, "") for pod in left}
@@ -46,10 +47,6 @@ class StatefulSetController(Controller):
         soonest = min((claims.available_in(pod, found["spec"].get("minReadySeconds", 0)) for pod in left), default=0.0)
         if 0 < soonest < math.inf:
             self.add_after(key, soonest)
-
-    def _step_through(self, step: _Pass) -> None:
-        if step.fill() and step.shrink() and step.set["spec"]["updateStrategy"]["type"] == "RollingUpdate":
-            step.roll()
 
     def _report(self, found: Object, pods: list[Object], current: Object, newest: Object) -> None:
         spec = found["spec"]
@@ -95,12 +92,13 @@ class _Pass:
         self._current = current
         self._kind = controller.kind("", "Pod")
         spec = found["spec"]
-        self._start = (spec.get("ordinals") or {}).get("start", 0)
-        end = self._start + spec.get("replicas", 1)
+        start = (spec.get("ordinals") or {}).get("start", 0)
+        self._wanted = range(start, start + spec.get("replicas", 1))
+        self._rolling = spec["updateStrategy"].get("rollingUpdate") or {}
+        self._partition = start + self._rolling.get("partition", 0)
         self._ordered = spec["podManagementPolicy"] != "Parallel"
         self._ready_for = spec.get("minReadySeconds", 0)
         numbered = {ordinal: pod for pod in pods if (ordinal := _ordinal(found, pod)) is not None}
-        self._wanted = range(self._start, end)
         self._replicas = {ordinal: pod for ordinal, pod in numbered.items() if ordinal in self._wanted}
         self._condemned = sorted(numbered.keys() - self._replicas.keys(), reverse=True)
         self._pods = numbered
@@ -146,11 +144,10 @@ class _Pass:
 
     def roll(self) -> None:
         """Replace pods of other revisions, from the highest ordinal down to the partition."""
-        rolling = self.set["spec"]["updateStrategy"].get("rollingUpdate") or {}
-        allowed = max(share(rolling.get("maxUnavailable", 1), len(self._wanted), up=True), 1)
+        allowed = max(share(self._rolling.get("maxUnavailable", 1), len(self._wanted), up=True), 1)
         name = self._history.newest["metadata"]["name"]
         for ordinal in reversed(self._wanted):
-            if ordinal < self._start + rolling.get("partition", 0):
+            if ordinal < self._partition:
                 return
             pod = self._replicas[ordinal]
             outdated = pod["metadata"]["labels"].get(revisions.LABEL) != name
@@ -167,8 +164,7 @@ class _Pass:
 
     def _create(self, ordinal: int) -> Object:
         spec, metadata = self.set["spec"], self.set["metadata"]
-        rolling = spec["updateStrategy"].get("rollingUpdate") or {}
-        held = spec["updateStrategy"]["type"] == "RollingUpdate" and ordinal < self._start + rolling.get("partition", 0)
+        held = spec["updateStrategy"]["type"] == "RollingUpdate" and ordinal < self._partition
         revision = self._current if held else self._history.newest
         name = f"{metadata['name']}-{ordinal}"
         labels = {revisions.LABEL: revision["metadata"]["name"], **_identity(name, ordinal)}
@@ -179,9 +175,8 @@ class _Pass:
         volumes = [one["metadata"]["name"] for one in spec.get("volumeClaimTemplates") or ()]
         if volumes:
             others = [one for one in pod["spec"].get("volumes") or () if one["name"] not in volumes]
-            pod["spec"]["volumes"] = others + [
-                {"name": one, "persistentVolumeClaim": {"claimName": f"{one}-{name}"}} for one in volumes
-            ]
+            claimed = [{"name": one, "persistentVolumeClaim": {"claimName": f"{one}-{name}"}} for one in volumes]
+            pod["spec"]["volumes"] = others + claimed
         made = self._controller.create(self._kind, metadata["namespace"], pod)
         self._record("Create", name)
         return made
@@ -192,7 +187,7 @@ class _Pass:
 
     def _record(self, verb: str, name: str) -> None:
         text = f"{verb.lower()} Pod {name} in StatefulSet {self.set['metadata']['name']} successful"
-        self._controller.event(self.set, f"Successful{verb}", text, _COMPONENT)
+        self._controller.event(self.set, f"Successful{verb}", text)
 
     def _identify(self, pod: Object, ordinal: int) -> None:
         """Restore the identity labels of an adopted or modified pod."""

@@ -15,23 +15,9 @@ FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 def set_condition(crd: Object, name: str, value: str, reason: str, message: str) -> None:
     """Set a status condition; its transition time changes only with its value."""
     status = crd.setdefault("status", {})
-    conditions = [dict(item) for item in status.get("conditions") or ()]
-    entry = {"type": name, "status": value, "lastTransitionTime": times.now(), "reason": reason, "message": message}
-    for index, found in enumerate(conditions):
-        if found.get("type") == name:
-            if found.get("status") == value:
-                entry["lastTransitionTime"] = found.get("lastTransitionTime", entry["lastTransitionTime"])
-            conditions[index] = entry
-            break
-    else:
-        conditions.append(entry)
-    status["conditions"] = conditions
-
-
-def begin_deletion(crd: Object) -> None:
-    """Mark a CRD whose deletion begins."""
-    finalizers = crd["metadata"].setdefault("finalizers", [])
-    if FINALIZER not in finalizers:
-        finalizers.append(FINALIZER)
-    text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
-    set_condition(crd, "Terminating", "True", "InstanceDeletionPending", text)
+    conditions = {item.get("type"): item for item in status.get("conditions") or ()}
+    before = conditions.get(name, {})
+    since = before.get("lastTransitionTime") if before.get("status") == value else None
+    entry = {"type": name, "status": value, "lastTransitionTime": since or times.now()}
+    conditions[name] = {**entry, "reason": reason, "message": message}
+    status["conditions"] = list(conditions.values())

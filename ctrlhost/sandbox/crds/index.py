@@ -10,7 +10,8 @@ from ctrlhost.sandbox.apimachinery.objects import is_true
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
 
-Names = tuple[str, ...]
+Name = tuple[str, bool, str]
+"""A group, whether the name is one of kinds rather than resources, and the name."""
 
 
 class CrdIndex:
@@ -18,38 +19,32 @@ class CrdIndex:
 
     def __init__(self) -> None:
         """Create an empty index."""
-        self._held: dict[str, tuple[str, Names, Names]] = {}
-        self._resources: dict[str, Counter[str]] = {}
-        self._kinds: dict[str, Counter[str]] = {}
+        self._held: dict[str, tuple[str, frozenset[Name]]] = {}
+        self._used: Counter[Name] = Counter()
         self._waiting: dict[str, set[str]] = {}
-        self.pending: dict[str, None] = {}
-        """Names of CRDs to reconcile in the loop's next turn."""
 
-    def used(self, group: str) -> tuple[Counter[str], Counter[str]]:
-        """Return the accepted names of resources and of kinds in a group."""
-        return self._resources.get(group, Counter()), self._kinds.get(group, Counter())
+    def is_used(self, name: Name) -> bool:
+        """Return whether a CRD has this accepted name."""
+        return name in self._used
 
     def note(self, name: str, crd: Object | None) -> list[str]:
         """Record a CRD's present state, or its deletion.
 
         Return the CRDs of its group that wait for names, if its own have changed: their conditions show conflicts.
         """
-        group, *before = self._held.pop(name, ("", (), ()))
-        for counters, names in zip((self._resources, self._kinds), before, strict=True):
-            _count(counters, group, names, -1)
+        group, before = self._held.pop(name, ("", frozenset()))
+        for one in before:
+            self._used[one] -= 1
+            if not self._used[one]:
+                del self._used[one]
         self._waiting.get(group, set()).discard(name)
-        after: tuple[Names, Names] = ((), ())
+        after: frozenset[Name] = frozenset()
         if crd is not None:
-            group = crd["spec"]["group"]
-            after = _accepted(crd)
-            self._held[name] = (group, *after)
-            _count(self._resources, group, after[0], 1)
-            _count(self._kinds, group, after[1], 1)
+            group, after = self._held[name] = crd["spec"]["group"], _accepted(crd)
+            self._used.update(after)
             if not is_satisfied(crd):
                 self._waiting.setdefault(group, set()).add(name)
-        if any(set(old) != set(new) for old, new in zip(before, after, strict=True)):
-            return sorted(self._waiting.get(group, set()) - {name})
-        return []
+        return [] if before == after else sorted(self._waiting.get(group, set()) - {name})
 
 
 def is_satisfied(crd: Object) -> bool:
@@ -59,18 +54,8 @@ def is_satisfied(crd: Object) -> bool:
     return same and is_true(crd, "NamesAccepted")
 
 
-def _accepted(crd: Object) -> tuple[Names, Names]:
-    names = (crd.get("status") or {}).get("acceptedNames") or {}
+def _accepted(crd: Object) -> frozenset[Name]:
+    group, names = crd["spec"]["group"], (crd.get("status") or {}).get("acceptedNames") or {}
     resources = (names.get("plural"), names.get("singular"), *(names.get("shortNames") or ()))
     kinds = (names.get("kind"), names.get("listKind"))
-    return tuple(filter(None, resources)), tuple(filter(None, kinds))
-
-
-def _count(counters: dict[str, Counter[str]], group: str, names: Names, step: int) -> None:
-    counter = counters.setdefault(group, Counter())
-    for name in names:
-        counter[name] += step
-        if not counter[name]:
-            del counter[name]
-    if not counter:
-        del counters[group]
+    return frozenset((group, listed is kinds, name) for listed in (resources, kinds) for name in listed if name)

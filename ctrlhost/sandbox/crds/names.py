@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox.apimachinery.objects import condition
+from ctrlhost.sandbox.apimachinery.objects import condition, is_true
+from ctrlhost.sandbox.apimachinery.status import joined
 from ctrlhost.sandbox.crds.index import is_satisfied
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
     from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.crds.index import CrdIndex
 
 _FIELDS = (
     ("plural", "PluralConflict"),
@@ -22,16 +22,13 @@ _FIELDS = (
 _KINDS = frozenset({"kind", "listKind"})
 
 
-def resolve(
-    crd: Object, used: tuple[Container[str], Container[str]]
-) -> tuple[Object, list[tuple[str, str, str, str]]] | None:
+def resolve(crd: Object, index: CrdIndex) -> tuple[Object, list[tuple[str, str, str, str]]] | None:
     """Return the accepted names and the conditions to set; None if nothing changes.
 
-    `used` are the accepted names of resources and of kinds in the CRD's group.
     As in kube-apiserver a CRD's own accepted names count as used, except in their own field; the short names are
     accepted or rejected together; and the last field in conflict is the one reported.
     """
-    wanted = crd["spec"]["names"]
+    group, wanted = crd["spec"]["group"], crd["spec"]["names"]
     accepted = (crd.get("status") or {}).get("acceptedNames") or {}
     if is_satisfied(crd):
         return None
@@ -43,11 +40,10 @@ def resolve(
         clashes = [
             name
             for name in (want if isinstance(want, list) else [want])
-            if name and want != have and name not in own and name in used[field in _KINDS]
+            if name and want != have and name not in own and index.is_used((group, field in _KINDS, name))
         ]
         if clashes:
-            texts = list(dict.fromkeys(f'"{name}" is already in use' for name in clashes))
-            reason, message = why, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+            reason, message = why, joined(dict.fromkeys(f'"{name}" is already in use' for name in clashes))
         if kept := have if clashes else want:
             result[field] = kept
     if wanted.get("categories"):
@@ -57,13 +53,10 @@ def resolve(
 
 def _conditions(crd: Object, reason: str, message: str) -> list[tuple[str, str, str, str]]:
     """Return the conditions; a CRD that is established or being installed stays so."""
-    established = condition(crd, "Established")
-    if reason:
-        conditions = [("NamesAccepted", "False", reason, message)]
-        if established is None:
-            conditions.append(("Established", "False", "NotAccepted", "not all names are accepted"))
-        return conditions
-    conditions = [("NamesAccepted", "True", "NoConflicts", "no conflicts found")]
-    if established is None or established.get("status") != "True":
-        conditions.append(("Established", "False", "Installing", "the initial names have been accepted"))
-    return conditions
+    if not reason:
+        accepted = ("NamesAccepted", "True", "NoConflicts", "no conflicts found")
+        installing = ("Established", "False", "Installing", "the initial names have been accepted")
+        return [accepted] if is_true(crd, "Established") else [accepted, installing]
+    refused = ("NamesAccepted", "False", reason, message)
+    waiting = ("Established", "False", "NotAccepted", "not all names are accepted")
+    return [refused] if condition(crd, "Established") else [refused, waiting]

@@ -31,30 +31,26 @@ _JUNCTORS = ("allOf", "anyOf", "oneOf")
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
-def causes(schema: Schema, field: str) -> list[Cause]:
+def causes(schema: Schema, field: str) -> Iterator[Cause]:
     """Check the root schema of a version."""
-    found: list[Cause] = []
-    if schema.get("type") != "object":
-        if schema.get("type"):
-            found.append(status.invalid_value(f"{field}.type", schema["type"], "must be object at the root"))
-        else:
-            found.append(status.required(f"{field}.type", "must not be empty at the root"))
+    kind = schema.get("type")
+    if not kind:
+        yield status.required(f"{field}.type", "must not be empty at the root")
+    elif kind != "object":
+        yield status.invalid_value(f"{field}.type", kind, "must be object at the root")
     if schema.get("nullable"):
-        found.append(status.forbidden_field(f"{field}.nullable", "nullable cannot be true at the root"))
+        yield status.forbidden_field(f"{field}.nullable", "nullable cannot be true at the root")
     if "additionalProperties" in schema:
-        found.append(status.forbidden_field(f"{field}.additionalProperties", "must not be used at the root"))
-    metadata = properties(schema).get("metadata")
-    if metadata is not None:
-        extra = set(properties(metadata)) - {"name", "generateName"}
-        if extra:
-            text = "must not specify anything other than name and generateName"
-            found.append(status.forbidden_field(f"{field}.properties[metadata]", text))
+        yield status.forbidden_field(f"{field}.additionalProperties", "must not be used at the root")
+    if set(properties(properties(schema).get("metadata") or {})) - {"name", "generateName"}:
+        text = "must not specify anything other than name and generateName"
+        yield status.forbidden_field(f"{field}.properties[metadata]", text)
     patterns = pattern_causes(schema, field)
-    if patterns:
-        # Defaults are checked against the patterns, so those must be valid.
-        return found + patterns
-    found += _logic_causes(schema, schema, field)
-    return [*found, *_node(schema, field, 0)]
+    yield from patterns
+    # Defaults are checked against the patterns, so those must be valid.
+    if not patterns:
+        yield from _logic_causes(schema, schema, field)
+        yield from _node(schema, field, 0)
 
 
 def _node(schema: Schema, field: str, depth: int) -> Iterator[Cause]:
@@ -131,27 +127,25 @@ def _list_causes(schema: Schema, field: str) -> Iterator[Cause]:
             elif key not in (items.get("required") or ()) and "default" not in child:
                 text = "a property in x-kubernetes-list-map-keys must have a default or be required"
                 yield status.required(f"{field}.items.properties[{key}].default", text)
-    elif kind == "set" and items.get("type") in ("array", "object"):
-        whole = items.get("x-kubernetes-list-type") == "atomic" or items.get("x-kubernetes-map-type") == "atomic"
-        if not whole:
+    elif kind == "set":
+        marks = (items.get("x-kubernetes-list-type"), items.get("x-kubernetes-map-type"))
+        if items.get("type") in ("array", "object") and "atomic" not in marks:
             yield status.forbidden_field(f"{field}.items", "items of a set must be scalar or atomic")
 
 
-def _default_causes(schema: Schema, field: str) -> list[Cause]:
-    if "default" not in schema or schema["default"] is None:
-        return []
-    value = schema["default"]
-    found = [
-        status.invalid_value(f"{field}.default", value, f"must be valid: {cause.message}")
-        for cause in validate(schema, value)
-    ]
+def _default_causes(schema: Schema, field: str) -> Iterator[Cause]:
+    value = schema.get("default")
+    if value is None:
+        return
+    found = validate(schema, value)
+    for cause in found:
+        yield status.invalid_value(f"{field}.default", value, f"must be valid: {cause.message}")
     unknown: list[str] = []
     if isinstance(value, (dict, list)) and not found:
         prune({"type": "object", "properties": {"value": schema}}, {"value": copy.deepcopy(value)}, unknown)
     if unknown:
         text = f"must not have unknown fields: {', '.join(unknown)}"
-        found.append(status.invalid_value(f"{field}.default", value, text))
-    return found
+        yield status.invalid_value(f"{field}.default", value, text)
 
 
 def _logic_causes(schema: Schema, outer: Schema, field: str) -> Iterator[Cause]:

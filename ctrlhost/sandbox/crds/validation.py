@@ -14,56 +14,57 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
+    from ctrlhost.sandbox.schema.structural import Schema
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 
 
+def _schemas(crd: Object) -> list[Schema]:
+    versions = crd["spec"].get("versions") or ()
+    return [(version.get("schema") or {}).get("openAPIV3Schema") or {} for version in versions]
+
+
 def warn(crd: Object, warnings: list[str], *, enforced: bool) -> None:
     """Add warnings about parts without effect; `enforced` says whether validation rules have one."""
-    spec = crd.get("spec") or {}
-    schemas = [((version.get("schema") or {}).get("openAPIV3Schema")) or {} for version in spec.get("versions") or ()]
-    if not enforced and any(map(rules.has_rules, schemas)):
+    if not enforced and any(map(rules.has_rules, _schemas(crd))):
         warnings.append("sandbox: CEL validation rules are stored but not evaluated")
-    if (spec.get("conversion") or {}).get("strategy") == "Webhook":
+    if (crd["spec"].get("conversion") or {}).get("strategy") == "Webhook":
         warnings.append("sandbox: conversion webhooks are not called, objects are converted as with strategy None")
 
 
-def rule_causes(crd: Object) -> list[Cause]:
+def rule_causes(crd: Object) -> Iterator[Cause]:
     """Check the validation rules of a CRD that is valid otherwise."""
-    schemas = [(version.get("schema") or {}).get("openAPIV3Schema") or {} for version in crd["spec"]["versions"]]
+    schemas = _schemas(crd)
     if all(schema == schemas[0] for schema in schemas):
         # A real server stores a schema that all versions share in the field of the first API.
-        return rules.problems(schemas[0], "spec.validation.openAPIV3Schema")
-    found: list[Cause] = []
+        yield from rules.problems(schemas[0], "spec.validation.openAPIV3Schema")
+        return
     for index, schema in enumerate(schemas):
-        found += rules.problems(schema, f"spec.versions[{index}].schema.openAPIV3Schema")
-    return found
+        yield from rules.problems(schema, f"spec.versions[{index}].schema.openAPIV3Schema")
 
 
-def causes(crd: Object) -> list[Cause]:
+def causes(crd: Object) -> Iterator[Cause]:
     """Check a CRD."""
     spec, name = crd["spec"], crd["metadata"].get("name", "")
     names, group = spec.get("names") or {}, spec.get("group", "")
-    found: list[Cause] = []
     wanted = f"{names.get('plural', '')}.{group}"
     if name != wanted:
-        found.append(
-            status.invalid_value("metadata.name", name, f'must be spec.names.plural+"."+spec.group ({wanted})')
-        )
+        yield status.invalid_value("metadata.name", name, f'must be spec.names.plural+"."+spec.group ({wanted})')
     if not group or not is_subdomain(group):
-        found.append(status.invalid_value("spec.group", group, "must be a DNS subdomain"))
+        yield status.invalid_value("spec.group", group, "must be a DNS subdomain")
     elif "." not in group:
-        found.append(status.invalid_value("spec.group", group, "should be a domain with at least one dot"))
+        yield status.invalid_value("spec.group", group, "should be a domain with at least one dot")
     protected = group in ("k8s.io", "kubernetes.io") or group.endswith((".k8s.io", ".kubernetes.io"))
     approved = (crd["metadata"].get("annotations") or {}).get("api-approved.kubernetes.io", "")
     if protected and not (approved.startswith(("https://", "http://", "unapproved"))):
         text = 'protected groups must have approval annotation "api-approved.kubernetes.io"'
-        found.append(status.required("metadata.annotations[api-approved.kubernetes.io]", text))
+        yield status.required("metadata.annotations[api-approved.kubernetes.io]", text)
     if spec.get("scope") not in ("Namespaced", "Cluster"):
-        found.append(status.not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
+        yield status.not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced"))
     accepted = (crd.get("status") or {}).get("acceptedNames") or {}
-    found += [*_name_causes(names, "spec.names"), *_name_causes(accepted, "status.acceptedNames", required=False)]
-    return [*found, *_version_causes(spec.get("versions") or [])]
+    yield from _name_causes(names, "spec.names")
+    yield from _name_causes(accepted, "status.acceptedNames", required=False)
+    yield from _version_causes(spec.get("versions") or [])
 
 
 def _name_causes(names: dict[str, Any], where: str, *, required: bool = True) -> Iterator[Cause]:

@@ -50,7 +50,7 @@ class Accepted:
 _FORMS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 
 
-def accept(header: str, forms: tuple[str, ...] = _FORMS) -> Accepted:
+def accept(header: str) -> Accepted:
     """Choose the first servable clause of an Accept header; 406 if there is none."""
     if not header:
         return Accepted()
@@ -68,7 +68,7 @@ def accept(header: str, forms: tuple[str, ...] = _FORMS) -> Accepted:
         if media in (JSON, YAML):
             if not form:
                 return Accepted(media)
-            if form in forms and values.get("g") == "meta.k8s.io" and values.get("v") in ("v1", "v1beta1"):
+            if form in _FORMS and values.get("g") == "meta.k8s.io" and values.get("v") in ("v1", "v1beta1"):
                 return Accepted(media, form, values["v"])
         elif media in ("*/*", "application/*") and not form:
             return Accepted()

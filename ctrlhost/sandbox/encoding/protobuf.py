@@ -17,8 +17,7 @@ from ctrlhost.sandbox.schema.shapes import Shape, builtin, of_kind
 
 MAGIC = b"k8s\0"
 MAX_DEPTH = 100
-Number = int
-Fields = Iterator[tuple[Number, int, Any]]
+Fields = Iterator[tuple[int, int, Any]]
 
 
 class Malformed(Exception):
@@ -93,10 +92,14 @@ def decode(body: bytes) -> dict[str, Any]:
         raise bad_request(f"unable to decode the protobuf message: {error}") from error
 
 
-def _text(value: Any) -> str:
+def _bytes(value: Any, what: str = "message") -> bytes:
     if type(value) is not bytes:
-        raise Malformed("wrong wire type for a string")
-    return value.decode("utf-8", "replace")
+        raise Malformed(f"wrong wire type for a {what}")
+    return value
+
+
+def _text(value: Any) -> str:
+    return _bytes(value, "string").decode("utf-8", "replace")
 
 
 def _message(shape: Shape, data: bytes, depth: int) -> dict[str, Any]:
@@ -133,12 +136,6 @@ def _own(shape: Shape) -> dict[str, Shape]:
         return shape.fields
     foreign = {name for inner in shape.inlined.values() for name in inner.fields}
     return {name: child for name, child in shape.fields.items() if name not in foreign}
-
-
-def _bytes(value: Any) -> bytes:
-    if type(value) is not bytes:
-        raise Malformed("wrong wire type for a message")
-    return value
 
 
 def _packed(element: Shape, data: bytes) -> list[Any]:
@@ -201,10 +198,8 @@ def _time(data: bytes, *, micros: bool = False) -> str | None:
     seconds, nanos = _signed(found.get(1, 0)), _signed(found.get(2, 0))
     if not -62135596800 <= seconds < 253402300800 or not 0 <= nanos < 10**9:
         raise Malformed("time out of range")
-    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
-    text = moment.strftime("%H:%M:%S")
-    day = f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
-    return times.canonical(f"{day}T{text}.{nanos // 1000:06d}Z", micros=micros)
+    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds, microseconds=nanos // 1000)
+    return times.formatted(moment, micros=micros)
 
 
 def _duration(data: bytes) -> str:

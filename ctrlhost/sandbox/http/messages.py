@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import unquote_plus
+from urllib.parse import parse_qs
 
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 
@@ -26,22 +26,15 @@ class Query(dict[str, list[str]]):
     @classmethod
     def parse(cls, text: str) -> Query:
         """Split `a=1&b=2`; `+` is a space, a name without `=` has the value ""."""
-        query = cls()
-        for pair in text.split("&"):
-            if pair:
-                name, _, value = pair.partition("=")
-                query.setdefault(unquote_plus(name), []).append(unquote_plus(value))
-        return query
+        return cls(parse_qs(text, keep_blank_values=True))
 
     def first(self, name: str) -> str:
         """Return the first value, "" where there is none."""
-        values = self.get(name)
-        return values[0] if values else ""
+        return self.get(name, [""])[0]
 
     def flag(self, name: str) -> bool:
         """Return whether the parameter is present and not false."""
-        values = self.get(name)
-        return bool(values) and values is not None and values[0] not in _FALSE
+        return name in self and self.first(name) not in _FALSE
 
     def number(self, name: str) -> int | None:
         """Return an integer, None where the parameter is absent or empty; anything else is a 400."""
@@ -91,11 +84,8 @@ def attributes_of(method: str, parts: list[str], query: Query) -> Attributes:
             rest = rest[2:]
     resource, name, subresource = (*rest, "", "")[:3]
     verb = _VERBS.get(method, method.lower())
-    if not name and verb == "get":
-        verb = "watch" if query.flag("watch") else "list"
-        name = _named(query)
-    elif not name and verb == "delete":
-        verb = "deletecollection"
+    if not name and verb in ("get", "delete"):
+        verb = "deletecollection" if verb == "delete" else "watch" if query.flag("watch") else "list"
         name = _named(query)
     return Attributes(verb, path, group, version, resource, subresource, namespace, name)
 
@@ -154,14 +144,12 @@ class Stream(Protocol):
         """Stop sending: the client disconnected, or the channel was ended."""
 
 
+@dataclass(eq=False)
 class NotYet(Exception):
     """Raised to retry the request shortly; from `until` (monotonic) on, `otherwise` is the response."""
 
-    def __init__(self, until: float, otherwise: Failure) -> None:
-        """Keep the deadline and the failure to respond with."""
-        super().__init__("not yet")
-        self.until = until
-        self.otherwise = otherwise
+    until: float
+    otherwise: Failure
 
 
 class Handler(Protocol):

@@ -9,34 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ctrlhost.sandbox.http.http import Connection
 
 HANDSHAKE_SECONDS = 30.0
 _RECORD = 16 * 1024
 _RECEIVED = 64 * 1024
 _NOT_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
-
-
-class Inner(Protocol):
-    """An asyncio protocol that does not keep the buffers it receives."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called with the transport."""
-
-    def connection_lost(self, exc: Exception | None, /) -> None:
-        """Called when the connection is gone."""
-
-    def data_received(self, data: memoryview) -> None:
-        """Consume received bytes."""
-
-    def pause_writing(self) -> None:
-        """Pause writing: the send buffer is full."""
-
-    def resume_writing(self) -> None:
-        """Resume writing."""
 
 
 class ReadBuffer:
@@ -55,8 +38,8 @@ class ReadBuffer:
 class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
     """A protocol to the socket's transport, and a transport to the protocol above it."""
 
-    def __init__(self, context: ssl.SSLContext, inner: Inner, buffer: ReadBuffer) -> None:
-        """Serve `inner`, which is connected once the handshake is done."""
+    def __init__(self, context: ssl.SSLContext, inner: Connection, buffer: ReadBuffer) -> None:
+        """Serve `inner`, which is connected once the handshake is done, and does not keep the buffers it receives."""
         super().__init__()
         self._inner = inner
         self._buffer = buffer
@@ -174,7 +157,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self._socket.resume_reading()
 
 
-def layered(context: ssl.SSLContext, make: Callable[[], Inner]) -> Callable[[], TlsLayer]:
+def layered(context: ssl.SSLContext, make: Callable[[], Connection]) -> Callable[[], TlsLayer]:
     """Add TLS to the connections that `make` creates; for one event loop."""
     buffer = ReadBuffer()
     return lambda: TlsLayer(context, make(), buffer)

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.objects import is_true
-from ctrlhost.sandbox.crds import conditions, validation
+from ctrlhost.sandbox.crds import validation
+from ctrlhost.sandbox.crds.conditions import FINALIZER, set_condition
 from ctrlhost.sandbox.kinds.fields import immutable
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Crds(BuiltinStrategy):
-    """A CRD changes what the server serves."""
+    """A CRD stays until its objects are deleted."""
 
     defaults = (("spec.conversion", {"strategy": "None"}),)
     columns = "Created_At:d"
@@ -46,41 +47,37 @@ class _Crds(BuiltinStrategy):
         if operation.subresource:
             return
         stored = (obj.get("status") or {}).get("storedVersions") or []
-        for name in _storage_versions(obj):
-            if name not in stored:
-                stored = [*stored, name]
-                obj["status"] = {**(obj.get("status") or {}), "storedVersions": stored}
+        if added := [name for name in _storage_versions(obj) if name not in stored]:
+            obj["status"] = {**(obj.get("status") or {}), "storedVersions": [*stored, *added]}
         validation.warn(obj, operation.warnings, enforced=context.options.cel == "enforce")
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check the schema and, of an established CRD, its immutable fields."""
-        causes = validation.causes(obj)
+        causes = list(validation.causes(obj))
+        yield from causes
         if not causes and context.options.cel == "enforce":
             # Rules are checked with the types of a structural schema.
-            causes += validation.rule_causes(obj)
+            yield from validation.rule_causes(obj)
         versions = [version.get("name") for version in obj["spec"].get("versions") or ()]
         for index, name in enumerate((obj.get("status") or {}).get("storedVersions") or ()):
             if name not in versions:
                 text = f"missing from spec.versions; {name} was previously a storage version"
-                causes.append(status.invalid_value(f"status.storedVersions[{index}]", name, text))
+                yield status.invalid_value(f"status.storedVersions[{index}]", name, text)
         if old is not None and is_true(old, "Established"):
             for path in (("group",), ("scope",), ("names", "plural"), ("names", "kind")):
-                causes += immutable(obj, old, "spec", *path)
-        return causes
+                yield from immutable(obj, old, "spec", *path)
 
     def begin_deletion(self, context: ServerContext, obj: Object) -> None:
         """Keep the CRD until its objects are deleted. It has no grace period."""
         del obj["metadata"]["deletionGracePeriodSeconds"]
-        conditions.begin_deletion(obj)
+        finalizers = obj["metadata"].setdefault("finalizers", [])
+        if FINALIZER not in finalizers:
+            finalizers.append(FINALIZER)
+        text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+        set_condition(obj, "Terminating", "True", "InstanceDeletionPending", text)
 
     def holds_deletion(self, context: ServerContext, obj: Object) -> bool:
         return True
-
-    def stored(self, context: ServerContext, obj: Object, old: Object | None) -> None:
-        context.crd_changed(obj["metadata"]["name"])
-
-    def deleted(self, context: ServerContext, obj: Object) -> None:
-        context.crd_changed(obj["metadata"]["name"])
 
 
 def _storage_versions(obj: Object) -> list[str]:

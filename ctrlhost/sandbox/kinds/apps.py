@@ -60,15 +60,15 @@ class _Workload(BuiltinStrategy):
             for name, value in self.rolling:
                 strategy.setdefault("rollingUpdate", {}).setdefault(name, value)
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        return self._spec_causes(obj) + ([] if operation.subresource else immutable(obj, old, "spec", "selector"))
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
+        yield from self._spec_causes(obj)
+        if not operation.subresource:
+            yield from immutable(obj, old, "spec", "selector")
 
-    def _spec_causes(self, obj: Object) -> list[Cause]:
+    def _spec_causes(self, obj: Object) -> Iterator[Cause]:
         spec = obj["spec"]
-        found = not_negative(spec, "replicas") + not_negative(spec, "minReadySeconds")
-        found += not_negative(spec, "revisionHistoryLimit")
-        selector = spec.get("selector")
-        template = spec.get("template") or {}
+        found = list(not_negative(spec, "replicas", "minReadySeconds", "revisionHistoryLimit"))
+        selector, template = spec.get("selector"), spec.get("template") or {}
         labels = (template.get("metadata") or {}).get("labels") or {}
         if not selector:
             found.append(status.required("spec.selector"))
@@ -78,9 +78,9 @@ class _Workload(BuiltinStrategy):
             if not found and not match_selector(selector, labels):
                 text = "`selector` does not match template `labels`"
                 found.append(status.invalid_value("spec.template.metadata.labels", labels or None, text))
-        found += label_causes(labels, "spec.template.labels")
-        found += pod_spec.causes(template.get("spec") or {}, "spec.template.spec", templated=True)
-        return found
+        yield from found
+        yield from label_causes(labels, "spec.template.labels")
+        yield from pod_spec.causes(template.get("spec") or {}, "spec.template.spec", templated=True)
 
 
 class _Deployments(_Workload):
@@ -102,16 +102,15 @@ class _Deployments(_Workload):
         numbers = (state.get("updatedReplicas", 0), state.get("availableReplicas", 0))
         return (ready, *numbers, created(obj), *images(obj), selector_text(spec.get("selector")))
 
-    def _spec_causes(self, obj: Object) -> list[Cause]:
-        found = super()._spec_causes(obj)
+    def _spec_causes(self, obj: Object) -> Iterator[Cause]:
+        yield from super()._spec_causes(obj)
         strategy = obj["spec"].get("strategy") or {}
         kind = strategy.get("type")
         if kind not in ("Recreate", "RollingUpdate"):
-            found.append(status.not_supported("spec.strategy.type", kind, ("Recreate", "RollingUpdate")))
+            yield status.not_supported("spec.strategy.type", kind, ("Recreate", "RollingUpdate"))
         elif kind == "Recreate" and strategy.get("rollingUpdate"):
             text = "may not be specified when strategy `type` is 'Recreate'"
-            found.append(status.forbidden_field("spec.strategy.rollingUpdate", text))
-        return found
+            yield status.forbidden_field("spec.strategy.rollingUpdate", text)
 
     def metadata_counts(self, obj: Object, old: Object) -> bool:
         return bool(obj["metadata"].get("annotations") != old["metadata"].get("annotations"))
@@ -147,18 +146,17 @@ class _StatefulSets(_Workload):
         ready = f"{(obj.get('status') or {}).get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}"
         return (ready, created(obj), *images(obj))
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         if old is None and obj["spec"].get("volumeClaimTemplates") and "statefulset" in context.options.controllers:
             operation.warnings.append("sandbox: no claims are made from spec.volumeClaimTemplates, and no volumes")
-        found = self._spec_causes(obj)
+        yield from self._spec_causes(obj)
         if old is None or operation.subresource:
-            return found
-        for key in sorted((obj["spec"].keys() | old["spec"].keys()) - set(_STATEFUL_MUTABLE)):
-            if obj["spec"].get(key) != old["spec"].get(key):
-                *names, last = (f"'{name}'" for name in _STATEFUL_MUTABLE)
-                text = f"updates to statefulset spec for fields other than {', '.join(names)} and {last} are forbidden"
-                return [*found, status.forbidden_field("spec", text)]
-        return found
+            return
+        spec, before = obj["spec"], old["spec"]
+        if any(spec.get(key) != before.get(key) for key in (spec | before).keys() - set(_STATEFUL_MUTABLE)):
+            *names, last = (f"'{name}'" for name in _STATEFUL_MUTABLE)
+            text = f"updates to statefulset spec for fields other than {', '.join(names)} and {last} are forbidden"
+            yield status.forbidden_field("spec", text)
 
 
 class _DaemonSets(_Workload):

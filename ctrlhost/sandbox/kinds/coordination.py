@@ -10,7 +10,7 @@ from ctrlhost.sandbox.kinds.fields import not_negative
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
@@ -26,13 +26,12 @@ class _Leases(BuiltinStrategy):
     def cells(self, obj: Object) -> Sequence[Any]:
         return ((obj.get("spec") or {}).get("holderIdentity", ""), created(obj))
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         spec = obj.get("spec") or {}
-        found = []
         seconds = spec.get("leaseDurationSeconds")
         if seconds is not None and seconds <= 0:
-            found.append(status.invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
-        return found + not_negative(spec, "leaseTransitions")
+            yield status.invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+        yield from not_negative(spec, "leaseTransitions")
 
 
 STRATEGIES = {("coordination.k8s.io", "Lease"): _Leases()}

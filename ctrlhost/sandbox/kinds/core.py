@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.durations import age
 from ctrlhost.sandbox.apimachinery.names import QUALIFIED_TEXT, is_qualified
+from ctrlhost.sandbox.apimachinery.objects import condition
 from ctrlhost.sandbox.kinds.cells import NONE, created, first
 from ctrlhost.sandbox.kinds.fields import immutable
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
@@ -76,24 +77,21 @@ class _Namespaces(BuiltinStrategy):
 class _Data(BuiltinStrategy):
     """The base of Secrets and ConfigMaps."""
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        causes = []
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         size = 0
         for field in ("data", "binaryData"):
             for key, value in (obj.get(field) or {}).items():
                 if not key or len(key) > 253 or not all(char.isalnum() or char in "-_." for char in key) or ".." in key:
-                    text = _KEY_TEXT
-                    causes.append(status.invalid_value(f"{field}[{key}]", key, text))
+                    yield status.invalid_value(f"{field}[{key}]", key, _KEY_TEXT)
                 size += len(value)
         for key in (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys():
-            causes.append(status.invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData"))
+            yield status.invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData")
         if size > _MAX_DATA * (4 / 3 if obj["kind"] == "Secret" else 1):
-            causes.append(status.too_long("data" if obj["kind"] == "Secret" else "", _MAX_DATA))
+            yield status.too_long("data" if obj["kind"] == "Secret" else "", _MAX_DATA)
         if old is not None and old.get("immutable"):
             for field in ("immutable", "data", "binaryData"):
                 if obj.get(field) != old.get(field):
-                    causes.append(status.forbidden_field(field, "field is immutable when `immutable` is set"))
-        return causes
+                    yield status.forbidden_field(field, "field is immutable when `immutable` is set")
 
 
 class _ConfigMaps(_Data):
@@ -123,17 +121,15 @@ class _Secrets(_Data):
     def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
         self.prepare_create(context, operation, obj)
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        causes = super().causes(context, operation, obj, old)
-        for key in _SECRET_KEYS.get(obj.get("type", ""), ()):
-            if key not in (obj.get("data") or {}):
-                causes.append(status.required(f"data[{key}]"))
-        if (
-            obj.get("type") == "kubernetes.io/basic-auth"
-            and not {"username", "password"} & (obj.get("data") or {}).keys()
-        ):
-            causes.append(status.required("data[username]"))
-        return causes + immutable(obj, old, "type")
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
+        yield from super().causes(context, operation, obj, old)
+        kind, data = obj.get("type", ""), obj.get("data") or {}
+        for key in _SECRET_KEYS.get(kind, ()):
+            if key not in data:
+                yield status.required(f"data[{key}]")
+        if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+            yield status.required("data[username]")
+        yield from immutable(obj, old, "type")
 
 
 class _Events(BuiltinStrategy):
@@ -147,11 +143,8 @@ class _Events(BuiltinStrategy):
         first = obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or obj.get("eventTime")
         series = obj.get("series") or {}
         last = series.get("lastObservedTime") or obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp") or first
-        target = (
-            f"{about.get('kind', '').lower()}/{about.get('name', '')}"
-            if about.get("name")
-            else about.get("kind", "").lower()
-        )
+        kind = about.get("kind", "").lower()
+        target = f"{kind}/{about['name']}" if about.get("name") else kind
         reporter = obj.get("reportingComponent") or obj.get("reportingController") or ""
         origin = source.get("component") or reporter
         if source.get("host"):
@@ -169,33 +162,31 @@ class _Events(BuiltinStrategy):
             obj["metadata"]["name"],
         )
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check the object's namespace, and the fields of new events; old ones have no `eventTime`."""
         about = obj.get("regarding") or obj.get("involvedObject") or {}
         namespace, wanted = about.get("namespace", ""), obj["metadata"].get("namespace")
-        causes = []
         if wanted not in (namespace, namespace or "default"):
-            causes.append(status.invalid_value("involvedObject.namespace", namespace, "does not match event.namespace"))
+            yield status.invalid_value("involvedObject.namespace", namespace, "does not match event.namespace")
         if old is not None:
-            return causes
+            return
         core = operation.kind.group == ""
         if obj.get("eventTime"):
             reporter = "reportingComponent" if core else "reportingController"
             for member, longest in ((reporter, 0), ("reportingInstance", 128), ("action", 128), ("reason", 128)):
                 text = obj.get(member, "")
                 if not text:
-                    causes.append(status.required(member))
+                    yield status.required(member)
                 elif member == reporter and not is_qualified(text):
-                    causes.append(status.invalid_value(member, text, QUALIFIED_TEXT))
+                    yield status.invalid_value(member, text, QUALIFIED_TEXT)
                 elif longest and len(text) > longest:
-                    causes.append(status.invalid_value(member, "", f"can have at most {longest} characters"))
+                    yield status.invalid_value(member, "", f"can have at most {longest} characters")
             if len((obj.get("message" if core else "note") or "").encode()) > _LONGEST_NOTE:
-                causes.append(status.invalid_value("message", "", f"can have at most {_LONGEST_NOTE} characters"))
+                yield status.invalid_value("message", "", f"can have at most {_LONGEST_NOTE} characters")
         elif not core:
-            causes.append(status.required("eventTime"))
+            yield status.required("eventTime")
         if not core and obj.get("type") not in ("Normal", "Warning"):
-            causes.append(status.invalid_value("type", "", f"has invalid value: {obj.get('type', '')}"))
-        return causes
+            yield status.invalid_value("type", "", f"has invalid value: {obj.get('type', '')}")
 
 
 class _Nodes(BuiltinStrategy):
@@ -204,22 +195,21 @@ class _Nodes(BuiltinStrategy):
     columns = "Status Roles Age Version Internal-IP:w External-IP:w OS-Image:w Kernel-Version:w Container-Runtime:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        found_, labels = obj.get("status") or {}, obj["metadata"].get("labels") or {}
-        ready = next((item["status"] for item in found_.get("conditions") or () if item["type"] == "Ready"), "Unknown")
-        state = {"True": "Ready", "False": "NotReady"}.get(ready, "Unknown")
+        found, labels = obj.get("status") or {}, obj["metadata"].get("labels") or {}
+        state = {"True": "Ready", "False": "NotReady"}.get((condition(obj, "Ready") or {}).get("status", ""), "Unknown")
         if (obj.get("spec") or {}).get("unschedulable"):
             state += ",SchedulingDisabled"
         prefix = "node-role.kubernetes.io/"
         roles = ",".join(sorted(key[len(prefix) :] for key in labels if key.startswith(prefix))) or NONE
-        info = found_.get("nodeInfo") or {}
-        found = {item["type"]: item["address"] for item in found_.get("addresses") or ()}
+        info = found.get("nodeInfo") or {}
+        addresses = {item["type"]: item["address"] for item in found.get("addresses") or ()}
         return (
             state,
             roles,
             created(obj),
             info.get("kubeletVersion", ""),
-            found.get("InternalIP", NONE),
-            found.get("ExternalIP", NONE),
+            addresses.get("InternalIP", NONE),
+            addresses.get("ExternalIP", NONE),
             info.get("osImage", "<unknown>"),
             info.get("kernelVersion", "<unknown>"),
             info.get("containerRuntimeVersion", "<unknown>"),

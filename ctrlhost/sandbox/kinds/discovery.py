@@ -10,7 +10,7 @@ from ctrlhost.sandbox.kinds.fields import immutable
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
@@ -31,19 +31,17 @@ class _EndpointSlices(BuiltinStrategy):
         addresses = [address for item in obj.get("endpoints") or () for address in item.get("addresses") or ()]
         return (obj.get("addressType", ""), first(ports, "<unset>"), first(addresses, "<unset>"), created(obj))
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         kind = obj.get("addressType", "")
         if not kind:
-            found = [status.required("addressType")]
+            yield status.required("addressType")
         elif kind not in _TYPES:
-            found = [status.not_supported("addressType", kind, _TYPES)]
+            yield status.not_supported("addressType", kind, _TYPES)
         else:
-            found = [
-                status.required(f"endpoints[{index}].addresses")
-                for index, endpoint in enumerate(obj.get("endpoints") or ())
-                if not endpoint.get("addresses")
-            ]
-        return found + immutable(obj, old, "addressType")
+            for index, endpoint in enumerate(obj.get("endpoints") or ()):
+                if not endpoint.get("addresses"):
+                    yield status.required(f"endpoints[{index}].addresses")
+        yield from immutable(obj, old, "addressType")
 
 
 STRATEGIES = {("discovery.k8s.io", "EndpointSlice"): _EndpointSlices()}

@@ -49,19 +49,19 @@ class _Ingresses(BuiltinStrategy):
             newest = max(one["creationTimestamp"] for one in defaults)
             obj["spec"]["ingressClassName"] = min(one["name"] for one in defaults if one["creationTimestamp"] == newest)
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check the spec, that a new Ingress names one class, and a changed status."""
-        found = [*_spec_causes(obj), *address_causes(obj, old, operation.warnings)]
+        yield from _spec_causes(obj)
+        yield from address_causes(obj, old, operation.warnings)
         named, annotated = obj["spec"].get("ingressClassName"), obj["metadata"].get("annotations") or {}
         if old is None and CLASS_ANNOTATION in annotated and named and named != annotated[CLASS_ANNOTATION]:
             text = "must match `ingressClassName` when both are specified"
-            found.append(status.invalid_value(f"annotations.{CLASS_ANNOTATION}", annotated[CLASS_ANNOTATION], text))
+            yield status.invalid_value(f"annotations.{CLASS_ANNOTATION}", annotated[CLASS_ANNOTATION], text)
         elif old is None and CLASS_ANNOTATION in annotated:
             text = f"annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"
             operation.warnings.append(text)
         if named and not is_subdomain(named):
-            found.append(status.invalid_value("spec.ingressClassName", named, name_problem("subdomain", named)))
-        return found
+            yield status.invalid_value("spec.ingressClassName", named, name_problem("subdomain", named))
 
 
 class _IngressClasses(BuiltinStrategy):
@@ -77,16 +77,15 @@ class _IngressClasses(BuiltinStrategy):
             text = found["kind"] + (f".{found['apiGroup']}" if found.get("apiGroup") else "") + f"/{found['name']}"
         return ((obj.get("spec") or {}).get("controller", ""), text, created(obj))
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         controller = (obj.get("spec") or {}).get("controller", "")
         prefix, slash, path = controller.partition("/")
-        found = []
         if not controller:
-            found.append(status.required("spec.controller"))
+            yield status.required("spec.controller")
         elif not slash or not path or not is_subdomain(prefix):
             text = 'must be a domain-prefixed path (such as "acme.io/foo")'
-            found.append(status.invalid_value("spec.controller", controller, text))
-        return found + immutable(obj, old, "spec", "controller")
+            yield status.invalid_value("spec.controller", controller, text)
+        yield from immutable(obj, old, "spec", "controller")
 
 
 def _spec_causes(obj: Object) -> Iterator[Cause]:
@@ -142,32 +141,31 @@ def addresses(obj: Object) -> list[str]:
     return [item.get("ip") or item.get("hostname") or "" for item in entries(obj)]
 
 
-def address_causes(obj: Object, old: Object | None, warnings: list[str], *, modes: bool = False) -> list[Cause]:
+def address_causes(obj: Object, old: Object | None, warnings: list[str], *, modes: bool = False) -> Iterator[Cause]:
     """Check the addresses of a changed status; unchanged IPs are not checked.
 
     `modes` says that the kind has `ipMode`. Minor problems are added to `warnings`.
     """
     before = entries(old)
     if entries(obj) == before:
-        return []
-    kept, found = {one.get("ip") for one in before}, []
+        return
+    kept = {one.get("ip") for one in before}
     for index, one in enumerate(entries(obj)):
         field = f"status.loadBalancer.ingress[{index}]"
         ip, host, mode = one.get("ip", ""), one.get("hostname", ""), one.get("ipMode")
         if ip and ip not in kept:
             if problem := _ip_problem(ip):
-                found.append(status.invalid_value(f"{field}.ip", ip, problem))
+                yield status.invalid_value(f"{field}.ip", ip, problem)
             elif ":" in ip and (canonical := str(ipaddress.ip_address(ip))) != ip:
                 text = f'IPv6 address "{ip}" should be in RFC 5952 canonical format ("{canonical}")'
                 warnings.append(f"{field}: {text}")
         if modes and mode is not None:
             if not ip:
-                found.append(status.forbidden_field(f"{field}.ipMode", "may not be specified when `ip` is not set"))
+                yield status.forbidden_field(f"{field}.ipMode", "may not be specified when `ip` is not set")
             elif mode not in _MODES:
-                found.append(status.not_supported(f"{field}.ipMode", mode, _MODES))
-        if host:
-            found += [status.invalid_value(f"{field}.hostname", host, problem) for problem in _host_problems(host)]
-    return found
+                yield status.not_supported(f"{field}.ipMode", mode, _MODES)
+        if host and (problem := _host_problem(host)):
+            yield status.invalid_value(f"{field}.hostname", host, problem)
 
 
 def _ip_problem(text: str) -> str:
@@ -183,12 +181,12 @@ def _ip_problem(text: str) -> str:
     return ""
 
 
-def _host_problems(text: str) -> list[str]:
+def _host_problem(text: str) -> str:
     if len(text) > _LONGEST_NAME:
-        return [f"must be no more than {_LONGEST_NAME} characters"]
+        return f"must be no more than {_LONGEST_NAME} characters"
     if problem := name_problem("subdomain", text):
-        return [problem]
-    return ["must be a DNS name, not an IP address"] if _ip_problem(text) in ("", "must not have leading 0s") else []
+        return problem
+    return "must be a DNS name, not an IP address" if _ip_problem(text) in ("", "must not have leading 0s") else ""
 
 
 STRATEGIES = {("networking.k8s.io", "Ingress"): _Ingresses(), ("networking.k8s.io", "IngressClass"): _IngressClasses()}

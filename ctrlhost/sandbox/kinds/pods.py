@@ -12,7 +12,7 @@ from ctrlhost.sandbox.kinds.cells import NONE, created
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
@@ -42,8 +42,7 @@ class _Pods(BuiltinStrategy):
         containers = status.get("containerStatuses") or ()
         ready = sum(1 for item in containers if item.get("ready") and "running" in (item.get("state") or {}))
         gates = spec.get("readinessGates") or ()
-        true = {item["type"] for item in status.get("conditions") or () if item["status"] == "True"}
-        met = f"{sum(gate['conditionType'] in true for gate in gates)}/{len(gates)}" if gates else NONE
+        met = f"{sum(is_true(obj, gate['conditionType']) for gate in gates)}/{len(gates)}" if gates else NONE
         addresses = status.get("podIPs") or ()
         return (
             f"{ready}/{len(spec.get('containers') or ())}",
@@ -84,17 +83,17 @@ class _Pods(BuiltinStrategy):
             spec["tolerations"] = sent["tolerations"]
         return {**obj, "spec": spec}
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check the spec, and that only mutable fields change."""
-        found = list(pod_spec.causes(obj["spec"], "spec"))
+        yield from pod_spec.causes(obj["spec"], "spec")
         if old is None or operation.subresource or _frozen(obj["spec"]) == _frozen(old["spec"]):
-            return found
+            return
         text = (
             "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
             "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
             "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
         )
-        return [*found, status.forbidden_field("spec", text)]
+        yield status.forbidden_field("spec", text)
 
     def grace_period(self, obj: Object, wanted: int | None) -> int:
         """Return the grace period, 0 for a pod that does not run."""

@@ -12,7 +12,7 @@ from ctrlhost.sandbox.kinds.cells import created
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause, Failure
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.operation import Operation
 
 _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
+_SUBJECTS = ("Group", "ServiceAccount", "User")
 
 
 class _Guarded(BuiltinStrategy):
@@ -46,15 +47,13 @@ class _Roles(_Guarded):
     def cells(self, obj: Object) -> Sequence[Any]:
         return (obj["metadata"].get("creationTimestamp"),)
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        found = []
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         for index, rule in enumerate(obj.get("rules") or ()):
             if not rule.get("verbs"):
-                found.append(status.required(f"rules[{index}].verbs", "verbs must contain at least one value"))
+                yield status.required(f"rules[{index}].verbs", "verbs must contain at least one value")
             if not rule.get("nonResourceURLs") and not (rule.get("apiGroups") and rule.get("resources")):
                 where = f"rules[{index}].{'resources' if rule.get('apiGroups') else 'apiGroups'}"
-                found.append(status.required(where, "resource rules must supply at least one api group and resource"))
-        return found
+                yield status.required(where, "resource rules must supply at least one api group and resource")
 
     def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
         name = obj["metadata"].get("name", "")
@@ -78,38 +77,34 @@ class _Bindings(_Guarded):
     columns = "Role Age Users:w Groups:w ServiceAccounts:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        role, subjects = obj["roleRef"], obj.get("subjects") or ()
+        role = obj["roleRef"]
         names: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
-        for subject in subjects:
+        for subject in obj.get("subjects") or ():
             prefix = f"{subject.get('namespace', '')}/" if subject["kind"] == "ServiceAccount" else ""
-            names.setdefault(subject["kind"], []).append(prefix + subject["name"])
-        users, groups, accounts = (", ".join(names[kind]) for kind in ("User", "Group", "ServiceAccount"))
-        return (f"{role['kind']}/{role['name']}", created(obj), users, groups, accounts)
+            names[subject["kind"]].append(prefix + subject["name"])
+        return (f"{role['kind']}/{role['name']}", created(obj), *map(", ".join, names.values()))
 
     def default(self, obj: Object) -> None:
         for subject in obj.get("subjects") or ():
             if subject.get("kind") in ("User", "Group"):
                 subject.setdefault("apiGroup", GROUP)
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         referred = obj.get("roleRef") or {}
         allowed = ("ClusterRole",) if obj["kind"] == "ClusterRoleBinding" else ("ClusterRole", "Role")
-        found = []
         if referred.get("kind") not in allowed:
-            found.append(status.not_supported("roleRef.kind", referred.get("kind", ""), allowed))
+            yield status.not_supported("roleRef.kind", referred.get("kind", ""), allowed)
         if not referred.get("name"):
-            found.append(status.required("roleRef.name"))
+            yield status.required("roleRef.name")
         for index, subject in enumerate(obj.get("subjects") or ()):
             if not subject.get("name"):
-                found.append(status.required(f"subjects[{index}].name"))
-            if subject.get("kind") not in ("Group", "ServiceAccount", "User"):
-                supported = ("Group", "ServiceAccount", "User")
-                found.append(status.not_supported(f"subjects[{index}].kind", subject.get("kind", ""), supported))
+                yield status.required(f"subjects[{index}].name")
+            if subject.get("kind") not in _SUBJECTS:
+                yield status.not_supported(f"subjects[{index}].kind", subject.get("kind", ""), _SUBJECTS)
             elif subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
-                found.append(status.required(f"subjects[{index}].namespace"))
+                yield status.required(f"subjects[{index}].namespace")
         if old is not None and not _same(obj, old, "roleRef"):
-            found.append(status.invalid_value("roleRef", obj.get("roleRef"), "cannot change roleRef"))
-        return found
+            yield status.invalid_value("roleRef", obj.get("roleRef"), "cannot change roleRef")
 
     def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
         if old is not None and _same(obj, old, "subjects", "roleRef"):

@@ -66,11 +66,11 @@ class _Services(BuiltinStrategy):
                 # Endpoints without a selector may be of any family.
                 spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
                 spec.setdefault("ipFamilyPolicy", "RequireDualStack")
-        if kind in ("NodePort", "LoadBalancer"):
+        if kind in _WITH_NODE_PORTS:
             spec.setdefault("externalTrafficPolicy", "Cluster")
         if kind == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
-            for one in ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ():
+            for one in entries(obj):
                 if one.get("ip"):
                     one.setdefault("ipMode", "VIP")
         if spec.get("sessionAffinity") == "ClientIP":
@@ -118,44 +118,38 @@ class _Services(BuiltinStrategy):
             ]
         return {**obj, "spec": spec}
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         spec, uid = obj["spec"], obj["metadata"]["uid"]
-        causes = list(_spec_causes(obj))
+        yield from _spec_causes(obj)
         address = spec.get("clusterIP", "")
         before = "" if old is None or old["spec"].get("type") == "ExternalName" else old["spec"].get("clusterIP", "")
         if spec.get("type") == "ExternalName":
             if not spec.get("externalName"):
-                causes.append(status.required("spec.externalName"))
+                yield status.required("spec.externalName")
         elif before and before != address:
-            causes.append(status.invalid_value("spec.clusterIPs[0]", [address], "may not change once set"))
+            yield status.invalid_value("spec.clusterIPs[0]", [address], "may not change once set")
         elif address and address != "None":
             try:
                 inside = ipaddress.ip_address(address) in ipaddress.ip_network(context.options.service_cidr)
             except ValueError:
                 inside = False
-            holder = _pool(context, "clusterIP").get(address, uid)
-            if not inside:
-                text = f"failed to allocate IP {address}: the provided IP is not in the valid range"
-                causes.append(status.invalid_value("spec.clusterIPs", [address], text))
-            elif holder != uid:
-                text = f"failed to allocate IP {address}: provided IP is already allocated"
-                causes.append(status.invalid_value("spec.clusterIPs", [address], text))
+            why = "" if inside else "the provided IP is not in the valid range"
+            if inside and _pool(context, "clusterIP").get(address, uid) != uid:
+                why = "provided IP is already allocated"
+            if why:
+                yield status.invalid_value("spec.clusterIPs", [address], f"failed to allocate IP {address}: {why}")
         if spec.get("type") == "LoadBalancer":
-            causes += address_causes(obj, old, operation.warnings, modes=True)
+            yield from address_causes(obj, old, operation.warnings, modes=True)
         elif (given := entries(obj)) and given != entries(old):
             text = "may only be used when `spec.type` is 'LoadBalancer'"
-            causes.append(status.forbidden_field("status.loadBalancer.ingress", text))
+            yield status.forbidden_field("status.loadBalancer.ingress", text)
         for index, port in enumerate(spec.get("ports") or ()):
-            node_port = port.get("nodePort")
-            if not node_port:
-                continue
-            if node_port not in NODE_PORTS:
+            node_port, field = port.get("nodePort"), f"spec.ports[{index}].nodePort"
+            if node_port and node_port not in NODE_PORTS:
                 text = "provided port is not in the valid range. The range of valid ports is 30000-32767"
-                causes.append(status.invalid_value(f"spec.ports[{index}].nodePort", node_port, text))
-            elif _pool(context, "nodePort").get(_node_key(port), uid) != uid:
-                text = "provided port is already allocated"
-                causes.append(status.invalid_value(f"spec.ports[{index}].nodePort", node_port, text))
-        return causes
+                yield status.invalid_value(field, node_port, text)
+            elif node_port and _pool(context, "nodePort").get(_node_key(port), uid) != uid:
+                yield status.invalid_value(field, node_port, "provided port is already allocated")
 
     def stored(self, context: ServerContext, obj: Object, old: Object | None) -> None:
         if old is not None:
@@ -168,7 +162,7 @@ class _Services(BuiltinStrategy):
     def _allocate(self, context: ServerContext, obj: Object) -> None:
         spec = obj["spec"]
         if spec.get("type") == "ExternalName":
-            for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
+            for field in (*_ALLOCATED, "internalTrafficPolicy"):
                 spec.pop(field, None)
             return
         if not spec.get("clusterIP"):
@@ -211,7 +205,7 @@ def _spec_causes(obj: Object) -> Iterator[Cause]:
         numbers.add((number, port.get("protocol")))
     if spec.get("sessionAffinity") not in ("ClientIP", "None"):
         yield status.not_supported("spec.sessionAffinity", spec.get("sessionAffinity"), ("ClientIP", "None"))
-    if kind in ("NodePort", "LoadBalancer") and spec.get("clusterIP") == "None":
+    if kind in _WITH_NODE_PORTS and spec.get("clusterIP") == "None":
         text = f"may not be set to 'None' for {kind} services"
         yield status.invalid_value("spec.clusterIPs[0]", "None", text)
     yield from label_causes(spec.get("selector") or {}, "spec.selector")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.kinds.cells import created
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
@@ -48,9 +48,9 @@ class Strategy:
         """Return the part of a new object that its creator manages, a copy; `sent` is its spec as received."""
         return obj
 
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterable[Cause]:
         """Return the causes why the object is invalid, except for metadata."""
-        return []
+        return ()
 
     def stored(self, context: ServerContext, obj: Object, old: Object | None) -> None:
         """Called after a creation or an update."""

@@ -10,25 +10,22 @@ from ctrlhost.sandbox.schema.shapes import ANY, Shape
 
 def merge(shape: Shape, live: Any, applied: Any) -> Any:
     """Return `live` merged with `applied`; neither is changed."""
-    if live is None or not is_granular(shape, applied) or not is_granular(shape, live):
+    if type(live) is not type(applied) or not is_granular(shape, applied) or not is_granular(shape, live):
         return applied
-    if type(applied) is dict:
-        if type(live) is not dict:
-            return applied
-        result = dict(live)
-        for key, value in applied.items():
-            if value is None:
-                result.pop(key, None)
-                continue
+    if type(applied) is list:
+        return _merge_list(shape, live, applied)
+    result = dict(live)
+    for key, value in applied.items():
+        if value is None:
+            result.pop(key, None)
+        else:
             child = ANY if shape.type == "any" else shape.child(key) or ANY
             result[key] = merge(child, live.get(key), value)
-        return result
-    return _merge_list(shape, live, applied) if type(live) is list else applied
+    return result
 
 
 def _merge_list(shape: Shape, live: list[Any], applied: list[Any]) -> list[Any]:
     """Merge by keys: the applied items in their order, the live ones at their place among them."""
-    element = shape.element or ANY
     wanted = {element_of(shape, item): item for item in applied}
     present = {element_of(shape, item): item for item in live}
     result: list[Any] = []
@@ -40,15 +37,15 @@ def _merge_list(shape: Shape, live: list[Any], applied: list[Any]) -> list[Any]:
         # Items before it in the applied list come first.
         if name in waiting:
             index = waiting.index(name)
-            result += [_joined(shape, element, present, wanted, other) for other in waiting[: index + 1]]
+            result += [_joined(shape, present, wanted, other) for other in waiting[: index + 1]]
             del waiting[: index + 1]
-    result += [_joined(shape, element, present, wanted, other) for other in waiting]
+    result += [_joined(shape, present, wanted, other) for other in waiting]
     return result
 
 
-def _joined(shape: Shape, element: Shape, present: dict[str, Any], wanted: dict[str, Any], name: str) -> Any:
+def _joined(shape: Shape, present: dict[str, Any], wanted: dict[str, Any], name: str) -> Any:
     if is_keyed(shape) and name in present:
-        return merge(element, present[name], wanted[name])
+        return merge(shape.element or ANY, present[name], wanted[name])
     return wanted[name]
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
+from functools import reduce
 from typing import Any
 
 from ctrlhost.sandbox.apimachinery.objects import same
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 
 MAX_OPERATIONS = 10_000
-_WITH_VALUE = {"add", "replace", "test"}
-_WITH_FROM = {"move", "copy"}
 
 
 class PatchError(Exception):
@@ -38,7 +37,7 @@ def _operate(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     name, path = operation.get("op"), operation.get("path")
     if type(path) is not str:
         raise PatchError("missing path")
-    if name in _WITH_VALUE and "value" not in operation:
+    if name in ("add", "replace", "test") and "value" not in operation:
         raise PatchError("missing value")
     if not path and name in ("add", "remove", "move", "copy"):
         # Upstream's library allows the whole document only for replace and test.
@@ -54,7 +53,7 @@ def _operate(holder: dict[str, Any], operation: dict[str, Any]) -> None:
         parent[_index(parent, last)] = copy.deepcopy(operation["value"])
     elif name == "test":
         _test(holder, pointer, operation["value"])
-    elif name in _WITH_FROM:
+    elif name in ("move", "copy"):
         source = operation.get("from")
         if type(source) is not str or not source:
             raise PatchError("missing from")
@@ -75,9 +74,7 @@ def _pointer(text: str) -> list[str]:
 
 
 def _parent(holder: dict[str, Any], pointer: list[str]) -> tuple[Any, str]:
-    value: Any = holder
-    for part in pointer[:-1]:
-        value = _step(value, part)
+    value = _get(holder, pointer[:-1])
     if type(value) not in (dict, list):
         raise PatchError("the path leads through a scalar")
     return value, pointer[-1]
@@ -105,10 +102,7 @@ def _step(value: Any, part: str) -> Any:
 
 
 def _get(holder: dict[str, Any], pointer: list[str]) -> Any:
-    value: Any = holder
-    for part in pointer:
-        value = _step(value, part)
-    return value
+    return reduce(_step, pointer, holder)
 
 
 def _test(holder: dict[str, Any], pointer: list[str], wanted: Any) -> None:

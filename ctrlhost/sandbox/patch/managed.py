@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import times
@@ -31,6 +32,8 @@ _SERVER_METADATA = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
+#: Appliers come first, then the order is by time.
+_order = attrgetter("operation", "time", "name", "api_version", "subresource")
 
 
 @dataclass(slots=True)
@@ -94,17 +97,9 @@ def read(entries: Any) -> list[Manager]:
 
 def write(obj: Object, managers: list[Manager]) -> None:
     """Store the entries that still have fields."""
-    kept = sorted((manager for manager in managers if manager.fields), key=_order)
-    entries = [manager.as_dict() for manager in kept]
-    if entries:
+    obj["metadata"].pop("managedFields", None)
+    if entries := [manager.as_dict() for manager in sorted(managers, key=_order) if manager.fields]:
         obj["metadata"]["managedFields"] = entries
-    else:
-        obj["metadata"].pop("managedFields", None)
-
-
-def _order(manager: Manager) -> tuple[str, ...]:
-    """Sort appliers first, then by time."""
-    return (manager.operation, manager.time, manager.name, manager.api_version, manager.subresource)
 
 
 def trackable(kind: Kind, obj: Object, subresource: str = "") -> Object:
@@ -114,9 +109,8 @@ def trackable(kind: Kind, obj: Object, subresource: str = "") -> Object:
     if metadata:
         result["metadata"] = metadata
     if subresource == "status":
-        result = {
-            key: value for key, value in result.items() if key == "status" or (key == "metadata" and not kind.custom)
-        }
+        kept = ("status",) if kind.custom else ("status", "metadata")
+        result = {key: value for key, value in result.items() if key in kept}
     elif kind.has_status:
         result.pop("status", None)
     return result
@@ -124,13 +118,10 @@ def trackable(kind: Kind, obj: Object, subresource: str = "") -> Object:
 
 def track_create(operation: Operation, obj: Object) -> None:
     """Record that the creator manages every field of a new object."""
-    obj["metadata"].pop("managedFields", None)
-    kind = operation.kind
-    if operation.applied is not None:
-        write(obj, [Manager(operation.manager, APPLY, kind.api_version, "", times.now(), operation.applied)])
-        return
-    changed, _ = fieldset.differences(shape_of(kind), {}, trackable(kind, obj))
-    write(obj, [Manager(operation.manager or "unknown", UPDATE, kind.api_version, "", times.now(), changed)])
+    kind, verb, fields = operation.kind, APPLY, operation.applied
+    if fields is None:
+        verb, (fields, _) = UPDATE, fieldset.differences(shape_of(kind), {}, trackable(kind, obj))
+    write(obj, [Manager(operation.manager or "unknown", verb, kind.api_version, "", times.now(), fields)])
 
 
 def track_update(operation: Operation, obj: Object, old: Object, sent: Any) -> None:

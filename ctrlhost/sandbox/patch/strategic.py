@@ -35,7 +35,7 @@ def strategic_merge(shape: Shape, original: Any, patch: dict[str, Any]) -> dict[
         if value is None:
             result.pop(key, None)
         elif type(value) is dict:
-            if type(value) is dict and value.get(_PATCH) == "delete":
+            if value.get(_PATCH) == "delete":
                 result.pop(key, None)
             else:
                 result[key] = strategic_merge(child, result.get(key), value)
@@ -45,14 +45,13 @@ def strategic_merge(shape: Shape, original: Any, patch: dict[str, Any]) -> dict[
         else:
             result[key] = value
     for key, value in patch.items():
-        if key.startswith(_DELETE) and type(value) is list:
-            name = key[len(_DELETE) :]
-            if type(result.get(name)) is list:
-                result[name] = [item for item in result[name] if item not in value]
-        elif key.startswith(_ORDER) and type(value) is list and key[len(_ORDER) :] not in patch:
-            name = key[len(_ORDER) :]
-            if type(result.get(name)) is list:
-                result[name] = _ordered(shape.child(name) or ANY, result[name], value, result[name])
+        name = key.partition("/")[2]
+        if type(value) is not list or type(result.get(name)) is not list:
+            continue
+        if key.startswith(_DELETE):
+            result[name] = [item for item in result[name] if item not in value]
+        elif key.startswith(_ORDER) and name not in patch:
+            result[name] = _ordered(shape.child(name) or ANY, result[name], value, result[name])
     return result
 
 

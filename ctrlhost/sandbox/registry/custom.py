@@ -13,6 +13,7 @@ from ctrlhost.sandbox.schema.shapes import Shape, builtin
 from ctrlhost.sandbox.schema.structural import shape_of
 
 Crd = Mapping[str, Any]
+"""A CRD, or a part of it."""
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """In the order in which discovery lists them for custom kinds."""
 _WRITES = frozenset({"create", "patch", "update"})
@@ -35,26 +36,15 @@ def kinds_of(crd: Crd, shapes: Mapping[str, Shape]) -> list[tuple[Kind, bool]]:
     names = status.get("acceptedNames") or spec["names"]
     if not names.get("plural") or not names.get("kind"):
         names = spec["names"]
-    storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
-    terminating = is_true(crd, "Terminating") or "deletionTimestamp" in crd["metadata"]
-    return [
-        (_kind(crd, names, version, storage, shapes, terminating=terminating), established)
-        for version in spec["versions"]
-        if version.get("served")
-    ]
+    served = (version for version in spec["versions"] if version.get("served"))
+    return [(_kind(crd, names, version, shapes), established) for version in served]
 
 
-def _kind(
-    crd: Crd,
-    names: Mapping[str, Any],
-    version: Mapping[str, Any],
-    storage: str,
-    shapes: Mapping[str, Shape],
-    *,
-    terminating: bool,
-) -> Kind:
+def _kind(crd: Crd, names: Crd, version: Crd, shapes: Mapping[str, Shape]) -> Kind:
     spec = crd["spec"]
     group, plural, kind = spec["group"], spec["names"]["plural"], spec["names"]["kind"]
+    storage = next(other["name"] for other in spec["versions"] if other.get("storage"))
+    terminating = is_true(crd, "Terminating") or "deletionTimestamp" in crd["metadata"]
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
     subresources = version.get("subresources") or {}
     listed: list[Subresource] = []
@@ -63,12 +53,10 @@ def _kind(
         listed.append(Subresource("status"))
     if "scale" in subresources:
         paths = subresources["scale"]
-        scale = Scale(
-            simple_path(paths["specReplicasPath"]),
-            simple_path(paths["statusReplicasPath"]),
-            simple_path(paths.get("labelSelectorPath", "")),
-        )
+        members = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+        scale = Scale(*(simple_path(paths.get(member, "")) for member in members))
         listed.append(Subresource("scale", group="autoscaling", version="v1", kind="Scale"))
+    selectable = (simple_path(item["jsonPath"]) for item in version.get("selectableFields") or ())
     warning = ""
     if version.get("deprecated"):
         warning = version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
@@ -93,10 +81,7 @@ def _kind(
         table=f"{group}/{plural}",
         generation=True,
         needs_version=True,
-        field_selectors={
-            ".".join(path): path
-            for path in (simple_path(item["jsonPath"]) for item in version.get("selectableFields") or ())
-        },
+        field_selectors={".".join(path): path for path in selectable},
         custom=CustomVersion(
             crd["metadata"]["name"],
             schema,

@@ -52,14 +52,9 @@ def new_uid() -> str:
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{'89ab'[int(text[16], 16) & 3]}{text[17:20]}-{text[20:]}"
 
 
-def suffix(length: int = 5) -> str:
-    """Return a random suffix for a name, of characters that spell no words."""
-    return "".join(_random.choices(_SUFFIX, k=length))
-
-
 def generate(prefix: str) -> str:
-    """Make a name from `generateName`."""
-    return prefix[:_MAX_PREFIX] + suffix()
+    """Make a name from `generateName` and five random characters, which spell no words."""
+    return prefix[:_MAX_PREFIX] + "".join(_random.choices(_SUFFIX, k=5))
 
 
 def initialize(metadata: dict[str, Any], *, generation: bool) -> None:
@@ -97,7 +92,7 @@ def check_name(operation: Operation, metadata: dict[str, Any]) -> None:
 def keep_identity(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
     """Carry over fields that an update cannot change; return causes for attempts to."""
     causes = []
-    for name in ("uid", "creationTimestamp", "selfLink"):
+    for name in ("uid", "creationTimestamp", "selfLink", "generation"):
         metadata.pop(name, None)
         if name in old:
             metadata[name] = old[name]
@@ -107,9 +102,6 @@ def keep_identity(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
             metadata[name] = old[name]
         if wanted is not None and wanted != old.get(name):
             causes.append(status.invalid_value(f"metadata.{name}", wanted, "field is immutable"))
-    metadata.pop("generation", None)
-    if "generation" in old:
-        metadata["generation"] = old["generation"]
     if "deletionTimestamp" in old:
         added = [name for name in metadata.get("finalizers") or () if name not in (old.get("finalizers") or ())]
         if added:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery.names import check_manager
 from ctrlhost.sandbox.apimachinery.objects import ADMIN, User
-from ctrlhost.sandbox.apimachinery.status import Cause, Failure, not_supported
+from ctrlhost.sandbox.apimachinery.status import Cause, Failure, invalid, not_supported
 from ctrlhost.sandbox.http.messages import Query
 
 if TYPE_CHECKING:
@@ -62,6 +62,4 @@ def dry_run(values: list[Any], options: str) -> bool:
 
 def bad_option(options: str, *causes: Cause) -> Failure:
     """Return a 422 for an options object, which has no name."""
-    texts = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
-    message = f'{options}.meta.k8s.io "" is invalid: {f"[{texts}]" if len(causes) > 1 else texts}'
-    return Failure(422, "Invalid", message, group="meta.k8s.io", kind=options, causes=causes)
+    return invalid(options, "meta.k8s.io", "", causes)

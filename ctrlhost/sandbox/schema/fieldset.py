@@ -5,6 +5,7 @@ An element is `f:name` for a field, `k:{"name":"a"}` for an item of a keyed list
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,13 +17,11 @@ FieldSet = set[Path]
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
+@dataclass(eq=False)
 class DuplicateItem(Exception):
     """Two items of a keyed list, or of a set, are the same."""
 
-    def __init__(self, path: Path) -> None:
-        """Name the item."""
-        super().__init__(dotted(path))
-        self.path = path
+    path: Path
 
 
 def is_keyed(shape: Shape) -> bool:
@@ -72,9 +71,7 @@ def _collect(shape: Shape, value: Any, path: Path, found: FieldSet) -> None:
     if not value or not is_granular(shape, value):
         found.add(path)
         return
-    keyed = type(value) is list
-    if keyed:
-        seen: set[str] = set()
+    keyed, seen = type(value) is list, set[str]()
     for element, child, item in children(shape, value):
         if item is None and not keyed:
             continue

@@ -30,10 +30,9 @@ def json_kind(value: Any) -> str:
 
 def type_of(shape: Shape) -> str:
     """Return the Go type of a field."""
-    if shape.type == "array":
-        return "[]" + (type_of(shape.element) if shape.element is not None else "interface {}")
-    if shape.type == "map":
-        return "map[string]" + (type_of(shape.element) if shape.element is not None else "interface {}")
+    if shape.type in ("array", "map"):
+        element = type_of(shape.element) if shape.element is not None else "interface {}"
+        return f"[]{element}" if shape.type == "array" else f"map[string]{element}"
     short = shape.name.rpartition(".")[2] or shape.type
     if shape.type == "object":
         return f"v1.{short}"

@@ -7,7 +7,6 @@ quantities are put into canonical form. A JSON value of the wrong type is a 400,
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from typing import Any
 
@@ -19,6 +18,9 @@ from ctrlhost.sandbox.schema.shapes import Shape
 _QUANTITY = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([KMGTPE]i|[numkMGTPE]))?", re.ASCII)
 #: As a real server shows it for an invalid quantity.
 _QUANTITY_TEXT = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+_POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_SUFFIXES = {power: suffix for suffix, power in _POWERS.items()}
+_ZEROS = {"string": "", "integer": 0, "boolean": False, "bytes": ""}
 _INT64 = 2**63
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]", re.ASCII)
 _INDEX = re.compile(r"\[\d+\]", re.ASCII)
@@ -41,11 +43,10 @@ class Undecodable(Failure):
 
 def conform(shape: Shape, value: dict[str, Any], kind: str, unknown: list[str]) -> dict[str, Any]:
     """Return the object in canonical form; append the paths of unknown fields to `unknown`."""
-    result: dict[str, Any] = _object(shape, value, "", unknown, kind)
-    return result
+    return _object(shape, value, "", unknown, kind)
 
 
-def _object(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) -> Any:
+def _object(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) -> dict[str, Any]:
     if type(value) is not dict:
         raise _mismatch(value, path, shape, kind)
     result: dict[str, Any] = {}
@@ -71,7 +72,7 @@ def _object(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) 
             if child.value_struct:
                 result[name] = _object(child, {}, name, unknown, kind)
             elif child.written and child.type in ("integer", "boolean", "string"):
-                result[name] = {"integer": 0, "boolean": False, "string": ""}[child.type]
+                result[name] = _ZEROS[child.type]
     return result
 
 
@@ -122,7 +123,7 @@ def _map(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) -> 
 def _item(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) -> Any:
     """Return the canonical element of a list or map; elements are never omitted."""
     if value is None:
-        return {"string": "", "integer": 0, "boolean": False, "object": {}, "bytes": ""}.get(shape.type)
+        return {} if shape.type == "object" else _ZEROS.get(shape.type)
     clean = _value(shape, value, path, unknown, kind)
     return value if clean is None else clean
 
@@ -154,11 +155,14 @@ def _special(shape: Shape, value: Any, path: str, kind: str) -> Any:
     if type(value) is not str:
         raise _mismatch(value, path, shape, kind)
     if what == "bytes":
+        value = value.replace("\n", "").replace("\r", "")
         try:
-            base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise Undecodable(f"illegal base64 data at input byte {_bad_byte(value)}") from error
-        return value.replace("\n", "").replace("\r", "")
+            base64.b64decode(value, validate=True)
+        except ValueError as error:
+            invalid = _NOT_BASE64.search(value)
+            at = invalid.start() if invalid else len(value) // 4 * 4
+            raise Undecodable(f"illegal base64 data at input byte {at}") from error
+        return value
     if not value:
         return None
     micros = what == "microtime"
@@ -173,15 +177,12 @@ def quantity(text: str) -> str:
     match = _QUANTITY.fullmatch(text)
     if match is None:
         return text
-    sign, digits, exponent, suffix = match.groups()
-    if suffix and suffix.endswith("i"):
+    sign, digits, exponent, suffix = match.groups(default="")
+    if exponent or suffix.endswith("i"):
         return text
     whole, _, fraction = digits.partition(".")
-    power = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}.get(suffix or "", 0)
-    if exponent:
-        return text
     fraction = fraction.rstrip("0")
-    number, power = int((whole or "0") + fraction), power - len(fraction)
+    number, power = int((whole or "0") + fraction), _POWERS[suffix] - len(fraction)
     if not number:
         return "0"
     while power % 3 or power < -9:
@@ -190,14 +191,7 @@ def quantity(text: str) -> str:
             return text
     while number % 1000 == 0 and power < 18:
         number, power = number // 1000, power + 3
-    names = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
-    return f"{sign.replace('+', '')}{number}{names.get(power, '')}"
-
-
-def _bad_byte(text: str) -> int:
-    """Return the index of the first invalid base64 character."""
-    found = _NOT_BASE64.search(text.replace("\n", "").replace("\r", ""))
-    return found.start() if found else len(text) // 4 * 4
+    return f"{sign.replace('+', '')}{number}{_SUFFIXES.get(power, '')}"
 
 
 def _mismatch(value: Any, path: str, shape: Shape, kind: str) -> Undecodable:

@@ -5,11 +5,12 @@ Field tracking, strict decoding, pruning, strategic merge and OpenAPI all read t
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,7 @@ SCALARS = {
     "IntOrString": "int-or-string",
     "Quantity": "quantity",
 }
-_OPAQUE = {
+OPAQUE = {
     "FieldsV1",
     "RawExtension",
     "JSON",
@@ -52,7 +53,6 @@ class Shape:
     atomic: bool = False
     merge_key: str = ""
     merge_scalars: bool = False
-    retain_keys: bool = False
     pointer: bool = False
     """An explicit zero value is kept."""
     written: bool = False
@@ -78,18 +78,16 @@ class Shape:
 
 
 ANY = Shape("any", open=True)
-_TYPES: dict[str, dict[str, Any]] = {}
 _SHAPES: dict[str, Shape] = {}
 
 
-def _types() -> dict[str, dict[str, Any]]:
-    if not _TYPES:
-        text = resources.files("ctrlhost.sandbox.registry.data").joinpath("types.json").read_text(encoding="utf-8")
-        _TYPES.update(json.loads(text))
-    return _TYPES
-
-
 @cache
+def _types() -> dict[str, dict[str, Any]]:
+    text = resources.files("ctrlhost.sandbox.registry.data").joinpath("types.json").read_bytes()
+    found: dict[str, dict[str, Any]] = msgspec.json.decode(text)
+    return found
+
+
 def builtin(name: str) -> Shape:
     """Return the shape of a built-in type, for example `core.Pod`. Shapes are shared and may be recursive."""
     found = _SHAPES.get(name)
@@ -106,15 +104,13 @@ def _fill(shape: Shape, table: Mapping[str, Any]) -> None:
             shape.atomic = True
             continue
         type_name, number, flags = entry[0], entry[1], entry[2].split()
-        child = _field(type_name, flags)
-        child.number = number
         if "i" in flags:
             # The members of an inlined message belong to the parent.
-            target = builtin(type_name)
-            inlined[number] = target
-            shape.fields.update(target.fields)
+            inlined[number] = builtin(type_name)
+            shape.fields.update(inlined[number].fields)
         else:
-            shape.fields[name] = child
+            shape.fields[name] = child = _field(type_name, flags)
+            child.number = number
     shape.inlined = inlined
 
 
@@ -125,10 +121,8 @@ def _field(type_name: str, flags: list[str]) -> Shape:
     shape.written = "w" in flags
     shape.required = "q" in flags
     shape.atomic = shape.atomic or "a" in flags
-    shape.retain_keys = "r" in flags
     shape.merge_scalars = "m" in flags
-    if shape.type == "object" and not shape.pointer and "z" not in flags:
-        shape.value_struct = True
+    shape.value_struct = shape.type == "object" and not shape.pointer and "z" not in flags
     for flag in flags:
         if flag.startswith("m="):
             shape.merge_key = flag[2:]
@@ -148,7 +142,7 @@ def _node(type_name: str) -> Shape:
         return Shape("map", element=_node(type_name[2:]))
     if type_name in SCALARS:
         return Shape(SCALARS[type_name], type_name)
-    if type_name in _OPAQUE:
+    if type_name in OPAQUE:
         return Shape("any", type_name, open=True)
     target = builtin(type_name)
     return Shape("object", type_name, fields=target.fields, atomic=target.atomic, inlined=target.inlined)

@@ -47,13 +47,9 @@ def shape_of(schema: Schema) -> Shape:
         return Shape("object", fields=fields, atomic=atomic, open=bool(schema.get(PRESERVE)))
     if kind == "array":
         items = schema.get("items")
-        element = shape_of(items) if isinstance(items, Mapping) else ANY
+        element, below = (shape_of(items), properties(items)) if isinstance(items, Mapping) else (ANY, {})
         keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
-        defaults = {
-            name: child["default"]
-            for name, child in properties(items if isinstance(items, Mapping) else {}).items()
-            if name in keys and "default" in child
-        }
+        defaults = {key: below[key]["default"] for key in keys if "default" in below.get(key, ())}
         list_type = schema.get("x-kubernetes-list-type") or "atomic"
         return Shape("array", element=element, list_type=list_type, keys=keys, key_defaults=defaults)
     if kind in ("string", "integer", "number", "boolean"):

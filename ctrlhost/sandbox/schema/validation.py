@@ -12,7 +12,7 @@ import msgspec
 from ctrlhost._core import Pattern
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.objects import same
-from ctrlhost.sandbox.apimachinery.status import Cause, Failure
+from ctrlhost.sandbox.apimachinery.status import Cause
 from ctrlhost.sandbox.schema.structural import EMBEDDED, INT_OR_STRING, Schema, additional, properties
 
 ABSENT = object()
@@ -72,13 +72,14 @@ def _join(path: str, name: str) -> str:
 
 
 def _object_causes(schema: Schema, value: dict[str, Any], path: str, old: Any) -> list[Cause]:
-    causes = []
     before = old if type(old) is dict else {}
+    causes: list[Cause] = []
     for name in schema.get("required") or ():
         if name not in value:
             causes.append(status.required(_join(path, name)))
     if schema.get(EMBEDDED):
-        causes += _embedded_causes(value, path)
+        missing = (name for name in ("apiVersion", "kind") if not value.get(name))
+        causes += [status.required(_join(path, name), "must not be empty") for name in missing]
     declared, rest = properties(schema), additional(schema)
     for name, item in value.items():
         if (child := declared.get(name, rest)) is not None:
@@ -91,20 +92,12 @@ def _object_causes(schema: Schema, value: dict[str, Any], path: str, old: Any) -
     return causes
 
 
-def _embedded_causes(value: dict[str, Any], path: str) -> list[Cause]:
-    causes = []
-    for name in ("apiVersion", "kind"):
-        if not value.get(name):
-            causes.append(status.required(_join(path, name), "must not be empty"))
-    return causes
-
-
 def _list_causes(schema: Schema, value: list[Any], path: str, old: Any) -> list[Cause]:
     causes: list[Cause] = []
     items = schema.get("items")
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if isinstance(items, Mapping):
-        before = _by_keys(old, keys)
+        before = {_key(item, keys): item for item in old} if keys and type(old) is list else {}
         for index, item in enumerate(value):
             was = before.get(_key(item, keys), ABSENT) if keys else ABSENT
             causes += validate(items, item, f"{path}[{index}]", was)
@@ -127,10 +120,6 @@ def _list_causes(schema: Schema, value: list[Any], path: str, old: Any) -> list[
 
 def _key(item: Any, keys: Any) -> str:
     return msgspec.json.encode([item.get(key) if type(item) is dict else None for key in keys]).decode()
-
-
-def _by_keys(old: Any, keys: Any) -> dict[str, Any]:
-    return {_key(item, keys): item for item in old} if keys and type(old) is list else {}
 
 
 def _string_causes(schema: Schema, value: str, path: str) -> list[Cause]:
@@ -176,17 +165,13 @@ def _combined_causes(schema: Schema, value: Any, path: str) -> list[Cause]:
     if any_of := schema.get("anyOf"):
         tried = [validate(part, value, path) for part in any_of]
         if all(tried):
-            causes += _fewest(tried)
-            causes.append(
-                status.invalid_value(path, value, f"{path} in body must validate at least one schema (anyOf)")
-            )
+            text = f"{path} in body must validate at least one schema (anyOf)"
+            causes += [*_fewest(tried), status.invalid_value(path, value, text)]
     if one_of := schema.get("oneOf"):
         tried = [validate(part, value, path) for part in one_of]
         if sum(not failed for failed in tried) != 1:
-            causes += _fewest(tried)
-            causes.append(
-                status.invalid_value(path, value, f"{path} in body must validate one and only one schema (oneOf)")
-            )
+            text = f"{path} in body must validate one and only one schema (oneOf)"
+            causes += [*_fewest(tried), status.invalid_value(path, value, text)]
     if (negated := schema.get("not")) and not validate(negated, value, path):
         causes.append(status.invalid_value(path, value, f"{path} in body must not validate the schema (not)"))
     return causes
@@ -230,22 +215,16 @@ def _pattern_cause(pattern: str, value: str, path: str) -> Cause | None:
 def _accepts(parse: Callable[[str], object]) -> Callable[[str], bool]:
     def check(value: str) -> bool:
         try:
-            parse(value)
-        except (ValueError, OverflowError, Failure):
+            return parse(value) is not False
+        except (ValueError, OverflowError):
             return False
-        return True
 
     return check
 
 
 def _fits(pattern: str) -> Callable[[str], bool]:
     whole = f"^(?:{pattern})$"
-    return _accepts(lambda value: _require(matches(whole, value)))
-
-
-def _require(fits: bool) -> None:
-    if not fits:
-        raise ValueError
+    return _accepts(lambda value: matches(whole, value))
 
 
 FORMATS: Mapping[str, Callable[[str], bool]] = {

@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.auth.authorizer import GROUP, MASTERS
-from ctrlhost.sandbox.registry.operation import Operation
-from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ctrlhost.sandbox.context import ServerContext
+    from collections.abc import Iterable, Iterator
 
 _READ = ("get", "list", "watch")
 _WRITE = ("create", "delete", "deletecollection", "patch", "update")
@@ -105,29 +101,22 @@ _BOUND = {
 _INCLUDED = {"view": "edit", "edit": "admin", "admin": ""}
 
 
-def create_objects(context: ServerContext) -> None:
-    """Create missing roles and bindings; existing ones are unchanged."""
+def objects() -> Iterator[dict[str, Any]]:
+    """Return the roles and bindings."""
     for name, rules in _others().items():
-        _create(context, "ClusterRole", name, rules=rules)
+        yield _object("ClusterRole", name, rules=rules)
     for name, rules in (("view", _view()), ("edit", _edit()), ("admin", _admin())):
-        label = f"rbac.authorization.k8s.io/aggregate-to-{name}"
+        label, above = f"{GROUP}/aggregate-to-{name}", _INCLUDED[name]
         selected = {"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]}
-        above = _INCLUDED[name]
-        labels = {f"rbac.authorization.k8s.io/aggregate-to-{above}": "true"} if above else {}
-        _create(context, "ClusterRole", f"system:aggregate-to-{name}", {label: "true"}, rules=rules)
-        _create(context, "ClusterRole", name, labels, aggregationRule=selected)
+        labels = {f"{GROUP}/aggregate-to-{above}": "true"} if above else {}
+        yield _object("ClusterRole", f"system:aggregate-to-{name}", {label: "true"}, rules=rules)
+        yield _object("ClusterRole", name, labels, aggregationRule=selected)
     for name, groups in _BOUND.items():
         subjects = [{"kind": "Group", "apiGroup": GROUP, "name": group} for group in groups]
         reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}
-        _create(context, "ClusterRoleBinding", name, roleRef=reference, subjects=subjects)
+        yield _object("ClusterRoleBinding", name, roleRef=reference, subjects=subjects)
 
 
-def _create(
-    context: ServerContext, kind_name: str, name: str, labels: dict[str, str] | None = None, **body: Any
-) -> None:
-    kind = context.registry.builtin(GROUP, kind_name)
-    if context.store.table(kind.table).get("", name) is not None:
-        return
+def _object(kind: str, name: str, labels: dict[str, str] | None = None, **body: Any) -> dict[str, Any]:
     metadata = {"name": name, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults", **(labels or {})}}
-    obj = {"apiVersion": kind.api_version, "kind": kind_name, "metadata": metadata, **body}
-    writes.create(context, Operation("create", kind, manager="sandbox"), obj)
+    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata, **body}

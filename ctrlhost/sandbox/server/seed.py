@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox import controllers
 from ctrlhost.sandbox.apimachinery import times
-from ctrlhost.sandbox.controllers import crds
 from ctrlhost.sandbox.controllers.aggregation import AggregationController
+from ctrlhost.sandbox.controllers.crds import CrdController
 from ctrlhost.sandbox.kinds.services import hold
 from ctrlhost.sandbox.registry.operation import Operation
 from ctrlhost.sandbox.server import default_roles
@@ -37,15 +37,17 @@ _INITIAL = frozenset(
 
 def create_objects(context: ServerContext, port: int) -> None:
     """Create missing initial objects, and start the controllers."""
-    _hold_addresses(context)
+    for snapshot in context.store.table("services").list():
+        hold(context, snapshot.decode())
     for name in NAMESPACES:
         _create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     _node(context)
     _kubernetes(context, port)
     if context.authorizer is not None:
-        default_roles.create_objects(context)
+        for obj in default_roles.objects():
+            _create(context, obj)
         AggregationController(context).start()
-    crds.start(context)
+    CrdController(context).start()
     controllers.start(context)
 
 
@@ -59,42 +61,27 @@ def is_initial(context: ServerContext, table: str, snapshot: Snapshot) -> bool:
     return (table, inside, name) in _INITIAL
 
 
-def _create(context: ServerContext, obj: Object, namespace: str = "") -> bool:
-    kind = context.registry.builtin(obj["apiVersion"].rpartition("/")[0], obj["kind"])
-    if context.store.table(kind.table).get(namespace, obj["metadata"]["name"]) is not None:
-        return False
-    writes.create(context, Operation("create", kind, namespace, manager=_MANAGER), obj)
-    return True
-
-
-def _put(context: ServerContext, obj: Object, namespace: str, correct: Callable[[Object], None]) -> None:
-    """Create an object, or correct the one of an earlier run."""
-    if _create(context, obj, namespace):
-        return
-    kind = context.registry.builtin(obj["apiVersion"].rpartition("/")[0], obj["kind"])
-    name = obj["metadata"]["name"]
+def _create(
+    context: ServerContext, obj: Object, namespace: str = "", correct: Callable[[Object], None] | None = None
+) -> Object | None:
+    """Create an object and return it; None if it exists, and then `correct` mends what changes between runs."""
+    kind, name = context.registry.builtin(obj["apiVersion"].rpartition("/")[0], obj["kind"]), obj["metadata"]["name"]
     found = context.store.table(kind.table).get(namespace, name)
-    assert found is not None
-    stored = found.decode()
-    correct(stored)
-    writes.update(context, Operation("update", kind, namespace, name, manager=_MANAGER), stored)
-
-
-def _hold_addresses(context: ServerContext) -> None:
-    """Record the allocations of the stored Services."""
-    for snapshot in context.store.table("services").list():
-        hold(context, snapshot.decode())
+    if found is None:
+        return writes.create(context, Operation("create", kind, namespace, manager=_MANAGER), obj).obj
+    if correct is not None:
+        stored = found.decode()
+        correct(stored)
+        writes.update(context, Operation("update", kind, namespace, name, manager=_MANAGER), stored)
+    return None
 
 
 def _node(context: ServerContext) -> None:
     labels = {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-    node: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}, "spec": {}}
-    if not _create(context, node):
+    metadata = {"name": NODE, "labels": labels}
+    node = _create(context, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}})
+    if node is None:
         return
-    kind = context.registry.builtin("", "Node")
-    stored = context.store.table(kind.table).get("", NODE)
-    assert stored is not None
-    node = stored.decode()
     now = times.now()
     release = f"v{context.options.version}"
     capacity = {"cpu": "8", "memory": "16Gi", "pods": "1000"}
@@ -126,20 +113,22 @@ def _node(context: ServerContext) -> None:
             "systemUUID": node["metadata"]["uid"],
         },
     }
+    kind = context.registry.builtin("", "Node")
     writes.update(context, Operation("update", kind, "", NODE, "status", manager=_MANAGER), node)
 
 
 def _kubernetes(context: ServerContext, port: int) -> None:
     """Create the Service of the API server."""
+    first = ipaddress.ip_network(context.options.service_cidr)[1]
     labels = {"component": "apiserver", "provider": "kubernetes"}
     ports = [{"name": "https", "port": 443, "targetPort": port, "protocol": "TCP"}]
     service = {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": "kubernetes", "labels": labels},
-        "spec": {"ports": ports, "clusterIP": _first_address(context), "type": "ClusterIP"},
+        "spec": {"ports": ports, "clusterIP": str(first), "type": "ClusterIP"},
     }
-    _put(context, service, "default", lambda found: found["spec"]["ports"][0].update(targetPort=port))
+    _create(context, service, "default", lambda found: found["spec"]["ports"][0].update(targetPort=port))
     slice_labels = {"kubernetes.io/service-name": "kubernetes"}
     endpoint_slice = {
         "apiVersion": "discovery.k8s.io/v1",
@@ -149,8 +138,4 @@ def _kubernetes(context: ServerContext, port: int) -> None:
         "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}],
         "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
     }
-    _put(context, endpoint_slice, "default", lambda found: found["ports"][0].update(port=port))
-
-
-def _first_address(context: ServerContext) -> str:
-    return str(ipaddress.ip_network(context.options.service_cidr)[1])
+    _create(context, endpoint_slice, "default", lambda found: found["ports"][0].update(port=port))

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import tempfile
 import threading
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,6 @@ from ctrlhost.sandbox.server import accounts, seed
 from ctrlhost.sandbox.server import kubeconfig as kubeconfig_file
 from ctrlhost.sandbox.server.admin import Admin
 from ctrlhost.sandbox.server.exposure import check_exposure, hosts
-from ctrlhost.sandbox.server.thread_calls import ask
 from ctrlhost.sandbox.storage.persistence import Disk
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("ctrlhost.sandbox.server")
 T = TypeVar("T")
+_ANSWER_SECONDS = 10.0
 
 
 class Sandbox:
@@ -91,8 +92,7 @@ class Sandbox:
         self._context: ServerContext | None = None
         self._authorizer: Authorizer | None = None
         self._stop: asyncio.Event | None = None
-        self._started = threading.Event()
-        self._failed: BaseException | None = None
+        self._started: Future[None] = Future()
         self._directory: Path | None = None
         self.url = ""
         """The server's URL, once started."""
@@ -107,12 +107,10 @@ class Sandbox:
         """Start serving and return the sandbox once it is ready. Raises OSError if the port is in use."""
         if self._thread is not None:
             raise RuntimeError("the sandbox is already running")
-        self._started.clear()
-        self._failed = None
+        self._started = Future()
         self._thread = threading.Thread(target=self._run, name="ctrlhost-sandbox", daemon=True)
         self._thread.start()
-        self._started.wait()
-        failed = self._failure()
+        failed = self._started.exception()
         if failed is not None:
             self._thread.join()
             self._thread = None
@@ -211,11 +209,15 @@ class Sandbox:
         return authorizer.used_by(user) if self._context is None else self._ask(lambda _: authorizer.used_by(user))
 
     def _ask(self, question: Callable[[ServerContext], T]) -> T:
-        """Call `question` in the server's own thread."""
+        """Call `question` in the server's own thread; TimeoutError after ten seconds."""
         context, loop = self._context, self._loop
         if context is None or loop is None:
             raise RuntimeError("the sandbox is not running")
-        return ask(loop, lambda: question(context))
+
+        async def answer() -> T:
+            return question(context)
+
+        return asyncio.run_coroutine_threadsafe(answer(), loop).result(_ANSWER_SECONDS)
 
     def _of_each_watch(self, do: Callable[[Watch], None]) -> None:
         context, loop = self._context, self._loop
@@ -229,19 +231,14 @@ class Sandbox:
         with contextlib.suppress(RuntimeError):  # The loop may be closed concurrently.
             loop.call_soon_threadsafe(each)
 
-    def _failure(self) -> BaseException | None:
-        return self._failed
-
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
         except BaseException as error:  # noqa: BLE001 - it is raised in the starting thread
-            if self._started.is_set():
+            if self._started.done():
                 _log.exception("sandbox ended unexpectedly")
             else:
-                self._failed = error
-        finally:
-            self._started.set()
+                self._started.set_exception(error)
 
     async def _serve(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
@@ -281,7 +278,7 @@ class Sandbox:
         seed.create_objects(context, port)
         app.ready = True
         self._context = context
-        self._started.set()
+        self._started.set_result(None)
         sweeper = loop.create_task(sweep(connections))
         try:
             await stop.wait()

@@ -44,6 +44,11 @@ class Snapshot:
     table: str
     """The name of the object's table."""
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """The namespace and the name."""
+        return self.namespace, self.name
+
     def decode(self) -> dict[str, Any]:
         """Return a fresh, mutable copy."""
         obj: dict[str, Any] = msgspec.json.decode(self.raw)
@@ -64,6 +69,13 @@ class Event:
     """Frames encoded once, sent to many watchers."""
     parsed: dict[Any, Any] = field(default_factory=dict)
     """Objects decoded once, for the field selectors of many watchers."""
+
+    @property
+    def latest(self) -> Snapshot:
+        """The object after the change, or before its deletion."""
+        found = self.new or self.old
+        assert found is not None
+        return found
 
     def clear_caches(self) -> None:
         """Drop the frames and objects once all watchers have been notified."""
@@ -114,17 +126,17 @@ class Table:
             raise expired(f"The provided resource version is too old: {revision} ({self.compacted})")
         if not self.ring or self.ring[-1].revision <= revision:
             return self.list(namespace)
-        state = {(item.namespace, item.name): item for item in self.list(namespace)}
+        state = {item.key: item for item in self.list(namespace)}
         for event in reversed(self.ring):
             if event.revision <= revision:
                 break
-            touched = event.new or event.old
-            if touched is None or (namespace is not None and touched.namespace != namespace):
+            touched = event.latest
+            if namespace is not None and touched.namespace != namespace:
                 continue
             if event.old is None:
-                state.pop((touched.namespace, touched.name), None)
+                state.pop(touched.key, None)
             else:
-                state[touched.namespace, touched.name] = event.old
+                state[touched.key] = event.old
         return [state[key] for key in sorted(state)]
 
     def since(self, revision: int) -> Iterator[Event]:

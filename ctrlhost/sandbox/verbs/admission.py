@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.kinds.strategy import set_defaults
@@ -10,14 +10,18 @@ from ctrlhost.sandbox.registry import meta
 from ctrlhost.sandbox.schema import rules, structural
 from ctrlhost.sandbox.schema.normalize import Undecodable, conform
 from ctrlhost.sandbox.schema.shapes import of_kind
-from ctrlhost.sandbox.schema.validation import validate
+from ctrlhost.sandbox.schema.validation import ABSENT, validate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.registry.registry import Kind
+
+_IDENTITY = ("apiVersion", "kind", "metadata")
 
 
 def conform_object(operation: Operation, obj: Object) -> Object:
@@ -60,35 +64,27 @@ def default_object(operation: Operation, obj: Object) -> None:
         set_defaults(strategy_of(operation.kind), obj)
 
 
-def causes(context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+def causes(context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterable[Cause]:
     """Return the causes why an object is invalid, except for metadata."""
-    kind = operation.kind
-    if kind.custom is not None:
-        body = {key: value for key, value in obj.items() if key not in ("metadata", "apiVersion", "kind")}
-        declared = structural.properties(kind.custom.schema)
-        for name in ("apiVersion", "kind", "metadata"):
-            if name in declared or name in (kind.custom.schema.get("required") or ()):
-                body[name] = obj[name]
-        if old is None:
-            found = validate(kind.custom.schema, body)
-        else:
-            before = {key: value for key, value in old.items() if key in body or key == "status"}
-            found = validate(kind.custom.schema, body, "", before)
-        if context.options.cel == "enforce" and kind.custom.rules is not None:
-            found += rules.findings(kind.custom.rules, found, obj, old, operation.warnings)
-        return found
-    return strategy_of(kind).causes(context, operation, obj, old)
+    custom = operation.kind.custom
+    if custom is None:
+        return strategy_of(operation.kind).causes(context, operation, obj, old)
+    declared, required = structural.properties(custom.schema), custom.schema.get("required") or ()
+    body = {key: value for key, value in obj.items() if key not in _IDENTITY}
+    for name in _IDENTITY:
+        if name in declared or name in required:
+            body[name] = obj[name]
+    before = ABSENT if old is None else {key: value for key, value in old.items() if key in body or key == "status"}
+    found = validate(custom.schema, body, "", before)
+    if context.options.cel == "enforce" and custom.rules is not None:
+        found += rules.findings(custom.rules, found, obj, old, operation.warnings)
+    return found
 
 
 def generation_grows(kind: Kind, obj: Object, old: Object) -> bool:
     """Return whether a write changed what `generation` counts: everything but metadata and status."""
     if not kind.generation:
         return False
-    skipped = {"metadata", "apiVersion", "kind"} | ({"status"} if kind.has_status else set())
-    if _without(obj, skipped) != _without(old, skipped):
-        return True
-    return strategy_of(kind).metadata_counts(obj, old)
-
-
-def _without(obj: Object, keys: set[str]) -> dict[str, Any]:
-    return {key: value for key, value in obj.items() if key not in keys}
+    skipped = (*_IDENTITY, "status") if kind.has_status else _IDENTITY
+    after, before = ({key: one[key] for key in one if key not in skipped} for one in (obj, old))
+    return after != before or strategy_of(kind).metadata_counts(obj, old)

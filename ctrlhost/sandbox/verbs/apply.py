@@ -13,7 +13,7 @@ from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.patch import managed
 from ctrlhost.sandbox.patch.apply import merge, remove
 from ctrlhost.sandbox.patch.managed import APPLY, UPDATE, Manager
-from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.registry import meta, views
 from ctrlhost.sandbox.registry.operation import Operation, bad_option
 from ctrlhost.sandbox.schema import fieldset
 from ctrlhost.sandbox.verbs import writes
@@ -45,8 +45,7 @@ def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.W
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     metadata["name"] = operation.name
-    if kind.namespaced and metadata.setdefault("namespace", operation.namespace) != operation.namespace:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    meta.place(operation, applied)
     wanted = _wanted(operation, applied)
     snapshot = context.store.table(kind.table).get(operation.namespace, operation.name)
     if snapshot is None:
@@ -58,11 +57,7 @@ def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.W
         managers = [Manager("before-first-apply", UPDATE, kind.api_version, "", times.now(), everything)]
     merged, managers = _merge(operation, old, applied, wanted, managers)
     _refresh_last_applied(operation, merged, applied)
-
-    def manage(obj: Object, _: Object) -> None:
-        managed.write(obj, managers)
-
-    return writes.replace(context, operation, snapshot, old, merged, manage=manage)
+    return writes.replace(context, operation, snapshot, old, merged, managers=managers)
 
 
 def _wanted(operation: Operation, applied: Object) -> FieldSet:
@@ -124,21 +119,17 @@ def _without_status(operation: Operation, applied: Object) -> Object:
 
 
 def _resolve(operation: Operation, others: list[Manager], changed: FieldSet, allowed: FieldSet) -> None:
-    conflicts: list[tuple[Manager, fieldset.Path]] = []
+    causes: list[Cause] = []
     for item in others:
         clashing = item.fields & changed
-        if not clashing:
-            continue
         if operation.query.flag("force") or clashing <= allowed:
             item.fields = item.fields - clashing
-        else:
-            conflicts += [(item, path) for path in sorted(clashing - allowed)]
-    if not conflicts:
+            continue
+        for path in sorted(clashing - allowed):
+            text = f"conflict with {_described(item)}"
+            causes.append(Cause("FieldManagerConflict", text, fieldset.dotted(path)))
+    if not causes:
         return
-    causes = [
-        Cause("FieldManagerConflict", f"conflict with {_described(item)}", fieldset.dotted(path))
-        for item, path in conflicts
-    ]
     if len(causes) == 1:
         text = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
     else:

@@ -135,15 +135,10 @@ def _apply_policy(operation: Operation, obj: Object, options: DeleteOptions) -> 
     if not options.policy or operation.kind.table == "events":
         return
     metadata = obj["metadata"]
-    finalizers = [name for name in metadata.get("finalizers") or () if name not in (FOREGROUND, ORPHAN)]
-    if options.policy == "Foreground":
-        finalizers.append(FOREGROUND)
-    elif options.policy == "Orphan":
-        finalizers.append(ORPHAN)
+    finalizers = [name for name in metadata.pop("finalizers", None) or () if name not in (FOREGROUND, ORPHAN)]
+    finalizers += {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(options.policy, [])
     if finalizers:
         metadata["finalizers"] = finalizers
-    else:
-        metadata.pop("finalizers", None)
 
 
 def _answer(operation: Operation, obj: Object, *, gone: bool) -> WriteResult:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,11 @@ from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Operation, bad_option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.http.messages import Query
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Snapshot, Table
 
@@ -136,7 +139,11 @@ def _unknown_field(kind: Kind, label: str) -> str:
 def list_page(context: ServerContext, operation: Operation, received: float) -> Page:
     """Read a page of a collection."""
     query, table = operation.query, context.store.table(operation.kind.table)
-    _check_list_options(operation)
+    query.number("timeoutSeconds")
+    if causes := list(_option_causes(query)):
+        raise bad_option("ListOptions", *causes)
+    if query.first("continue") and query.first("resourceVersion") not in ("", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
     selected = make_filter(operation.kind, operation)
     version, match, limit = query.first("resourceVersion"), query.first("resourceVersionMatch"), query.number("limit")
     revision, token, start = context.store.revision, query.first("continue"), ""
@@ -169,9 +176,8 @@ def _named(table: Table, selected: Filter, namespace: str | None) -> list[Snapsh
 
 def _cut(kind: Kind, selected: Filter, items: list[Snapshot], revision: int, limit: int | None) -> Page:
     if limit is None or limit <= 0:
-        chosen = items if selected.everything else [item for item in items if selected.matches(kind, item)]
-        return Page(revision, chosen)
-    chosen = []
+        return Page(revision, items if selected.everything else [one for one in items if selected.matches(kind, one)])
+    chosen: list[Snapshot] = []
     for index, item in enumerate(items):
         if not selected.matches(kind, item):
             continue
@@ -184,43 +190,35 @@ def _cut(kind: Kind, selected: Filter, items: list[Snapshot], revision: int, lim
     return Page(revision, chosen)
 
 
-def _check_list_options(operation: Operation) -> None:
-    query = operation.query
-    query.number("timeoutSeconds")
-    version, match, token = query.first("resourceVersion"), query.first("resourceVersionMatch"), query.first("continue")
-    causes = []
+def _option_causes(query: Query) -> Iterator[Cause]:
+    version, match, field = query.first("resourceVersion"), query.first("resourceVersionMatch"), "resourceVersionMatch"
     if query.first("sendInitialEvents"):
-        causes.append(status.forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-    if match:
-        field = "resourceVersionMatch"
-        if not version:
-            causes.append(status.forbidden_field(field, f"{field} is forbidden unless resourceVersion is provided"))
-        if token:
-            causes.append(status.forbidden_field(field, f"{field} is forbidden when continue is provided"))
-        if match not in ("Exact", "NotOlderThan"):
-            causes.append(status.not_supported(field, match, ("Exact", "NotOlderThan", "")))
-        elif match == "Exact" and version == "0":
-            causes.append(status.forbidden_field(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
-    if causes:
-        raise bad_option("ListOptions", *causes)
-    if token and version not in ("", "0"):
-        raise bad_request("specifying resource version is not allowed when using continue")
+        yield status.forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list")
+    if match and not version:
+        yield status.forbidden_field(field, f"{field} is forbidden unless resourceVersion is provided")
+    if match and query.first("continue"):
+        yield status.forbidden_field(field, f"{field} is forbidden when continue is provided")
+    if match not in ("", "Exact", "NotOlderThan"):
+        yield status.not_supported(field, match, ("Exact", "NotOlderThan", ""))
+    elif match == "Exact" and version == "0":
+        yield status.forbidden_field(field, f'{field} "exact" is forbidden for resourceVersion "0"')
+
+
+class _Token(msgspec.Struct, tag_field="v", tag="meta.k8s.io/v1"):
+    rv: int
+    start: str
 
 
 def _token(revision: int, start: str) -> str:
-    data = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": revision, "start": start})
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+    return base64.urlsafe_b64encode(msgspec.json.encode(_Token(revision, start))).decode().rstrip("=")
 
 
 def _read_token(text: str) -> tuple[int, str]:
     try:
-        data: Any = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        revision, start = data["rv"], data["start"]
-    except (binascii.Error, ValueError, KeyError, TypeError) as error:
+        token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
+    except ValueError as error:
         raise bad_request("continue key is not valid") from error
-    if data.get("v") != "meta.k8s.io/v1" or type(revision) is not int or type(start) is not str:
-        raise bad_request("continue key is not valid")
-    return revision, start
+    return token.rv, token.start
 
 
 def _at(context: ServerContext, table: Table, revision: int, namespace: str | None, start: str) -> list[Snapshot]:

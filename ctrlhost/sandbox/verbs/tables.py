@@ -16,7 +16,6 @@ from ctrlhost.sandbox.registry import views
 if TYPE_CHECKING:
     from ctrlhost.sandbox.encoding.negotiation import Accepted
     from ctrlhost.sandbox.registry.operation import Operation
-    from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.verbs import reads
 
 _NAME = definition("Name", format_="name", text="the object's name, unique within its namespace")
@@ -31,8 +30,9 @@ def partial(obj: Any, version: str) -> dict[str, Any]:
 class Tabulator:
     """Converts objects of one kind to tables."""
 
-    def __init__(self, kind: Kind, operation: Operation, version: str) -> None:
+    def __init__(self, operation: Operation, version: str) -> None:
         """Read what rows include; 400 for an invalid choice."""
+        kind = operation.kind
         self._version = version
         self._include = operation.query.first("includeObject") or "Metadata"
         if self._include not in ("None", "Metadata", "Object"):
@@ -68,13 +68,10 @@ class Tabulator:
         if phase in ("Succeeded", "Failed"):
             text = "The pod has completed successfully." if phase == "Succeeded" else "The pod failed."
             row["conditions"] = [{"type": "Completed", "status": "True", "reason": phase, "message": text}]
-        row["object"] = self._included(obj)
+        if self._include == "Metadata":
+            obj = partial(obj, self._version)
+        row["object"] = None if self._include == "None" else obj
         return row
-
-    def _included(self, obj: Any) -> Any:
-        if self._include == "None":
-            return None
-        return obj if self._include == "Object" else partial(obj, self._version)
 
     def table(self, rows: list[dict[str, Any]], metadata: dict[str, Any], *, with_heads: bool = True) -> bytes:
         """Return a table of rows."""
@@ -103,10 +100,10 @@ def _custom_cell(column: Any, obj: Any) -> Any:
 class Encoding:
     """The encoding of watched objects as tables or metadata."""
 
-    def __init__(self, kind: Kind, operation: Operation, accepted: Accepted) -> None:
+    def __init__(self, operation: Operation, accepted: Accepted) -> None:
         """Read the choice; 400 if it is invalid."""
         self._version = accepted.version
-        self._tabulator = Tabulator(kind, operation, accepted.version) if accepted.form == "Table" else None
+        self._tabulator = Tabulator(operation, accepted.version) if accepted.form == "Table" else None
         #: Encodings of the same name give the same bytes for an object of one kind.
         self.name = f"{accepted.form} {accepted.version} {operation.query.first('includeObject')}"
         #: Whether the first object of a watch differs from the others: it includes the columns' definitions.
@@ -126,11 +123,6 @@ class Encoding:
         return tabulator.table([{"cells": cells, "object": partial(obj, self._version)}], metadata, with_heads=first)
 
 
-def encoding_of(kind: Kind, operation: Operation, accepted: Accepted) -> Encoding | None:
-    """Return the encoding that a watch requested; None if objects are unchanged."""
-    return Encoding(kind, operation, accepted) if accepted.form in ("Table", "PartialObjectMetadata") else None
-
-
 def present_object(operation: Operation, accepted: Accepted, raw: bytes) -> bytes:
     """Convert one object to the requested form."""
     obj = msgspec.json.decode(raw)
@@ -138,7 +130,7 @@ def present_object(operation: Operation, accepted: Accepted, raw: bytes) -> byte
         return views.encode(partial(obj, accepted.version))
     if obj.get("kind") == "Status":
         return raw
-    tabulator = Tabulator(operation.kind, operation, accepted.version)
+    tabulator = Tabulator(operation, accepted.version)
     return tabulator.table([tabulator.row(obj)], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
 
 
@@ -146,7 +138,7 @@ def present_list(operation: Operation, accepted: Accepted, page: reads.Page) -> 
     """Convert a list to the requested form."""
     objects = [msgspec.json.decode(views.raw(operation.kind, item)) for item in page.items]
     if accepted.form == "Table":
-        tabulator = Tabulator(operation.kind, operation, accepted.version)
+        tabulator = Tabulator(operation, accepted.version)
         return tabulator.table(list(map(tabulator.row, objects)), page.metadata)
     items = [partial(obj, accepted.version) for obj in objects]
     head = {"kind": accepted.form, "apiVersion": f"meta.k8s.io/{accepted.version}", "metadata": page.metadata}

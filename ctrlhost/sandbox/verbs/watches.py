@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.encoding.negotiation import Accepted
     from ctrlhost.sandbox.http.channel import Channel
-    from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Event, Snapshot
     from ctrlhost.sandbox.verbs.tables import Encoding
 
@@ -33,12 +32,12 @@ class Watch:
     def __init__(
         self, context: ServerContext, operation: Operation, accepted: Accepted, encoding: Encoding | None
     ) -> None:
-        """Check the options; sending starts with `opened`."""
+        """Check the options; sending starts with `opened`. Without an `encoding` objects are sent as they are."""
         query = operation.query
         self.content_type = accepted.stream_media
         self.headers: list[tuple[str, str]] = []
         self._context = context
-        self._kind = operation.kind
+        self.kind = operation.kind
         self._table = context.store.table(operation.kind.table)
         self._namespace = operation.namespace if operation.kind.namespaced and operation.namespace else None
         self._selected: Filter = make_filter(operation.kind, operation)
@@ -58,11 +57,6 @@ class Watch:
         self._seen = self._from
         #: The newest revision sent to the client.
         self._sent = self._from
-
-    @property
-    def kind(self) -> Kind:
-        """The kind that is watched."""
-        return self._kind
 
     def opened(self, channel: Channel) -> None:
         """Send the present state, then follow events."""
@@ -100,8 +94,8 @@ class Watch:
     def _send_current(self) -> None:
         revision = self._context.store.revision
         for snapshot in self._table.list(self._namespace):
-            if self._selected.matches(self._kind, snapshot):
-                self._send("ADDED", views.raw(self._kind, snapshot))
+            if self._selected.matches(self.kind, snapshot):
+                self._send("ADDED", views.raw(self.kind, snapshot))
         self._seen = max(self._from, revision)
         if self._initial is True and self._bookmarks:
             self._bookmark(initial_end=True)
@@ -124,7 +118,7 @@ class Watch:
             if touched is None or touched.namespace != self._namespace:
                 return
         if not self._everything:
-            kind, selected, parsed = self._kind, self._selected, event.parsed
+            kind, selected, parsed = self.kind, self._selected, event.parsed
             old = old if old is not None and selected.matches(kind, old, parsed) else None
             new = new if new is not None and selected.matches(kind, new, parsed) else None
         if new is not None:
@@ -139,7 +133,7 @@ class Watch:
         key = (name, self._audience, self._opened)
         framed = event.frames.get(key)
         if framed is None:
-            raw = views.raw(self._kind, snapshot)
+            raw = views.raw(self.kind, snapshot)
             if name == "DELETED":
                 obj = msgspec.json.decode(raw)
                 obj["metadata"]["resourceVersion"] = str(event.revision)
@@ -161,8 +155,7 @@ class Watch:
 
     def catch_up(self) -> None:
         """Send a bookmark, if the newest revision was not selected."""
-        newest = self._context.store.newest(self._kind.table)
-        if self._bookmarks and self._sent < newest:
+        if self._bookmarks and self._sent < self._table.newest:
             self._bookmark()
 
     def _bookmark_again(self) -> None:
@@ -176,7 +169,7 @@ class Watch:
         }
         if initial_end:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
-        kind = self._kind
+        kind = self.kind
         self._sent = self._context.store.revision
         self._send("BOOKMARK", views.encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}))
 

@@ -15,10 +15,9 @@ from ctrlhost.sandbox.registry import meta, views
 from ctrlhost.sandbox.verbs import admission
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.patch.managed import Manager
     from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Snapshot
@@ -82,9 +81,9 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     asked = copy.deepcopy(obj.get("spec")) if strategy.allocates else None
     admission.default_object(operation, obj)
     strategy.prepare_create(context, operation, obj)
-    causes = name_causes(kind.name_rule, metadata.get("name", "")) + metadata_causes(metadata, operation.warnings)
-    causes += admission.causes(context, operation, obj, None)
     name = metadata.get("name", "")
+    causes = [*name_causes(kind.name_rule, name), *metadata_causes(metadata, operation.warnings)]
+    causes += admission.causes(context, operation, obj, None)
     if causes:
         raise status.invalid(kind.kind, kind.group, name, causes)
     existing = table.get(metadata.get("namespace", ""), name)
@@ -165,9 +164,9 @@ def replace(
     old: Object,
     obj: Object,
     *,
-    manage: Callable[[Object, Object], None] | None = None,
+    managers: list[Manager] | None = None,
 ) -> WriteResult:
-    """Replace `old` by `obj`, as far as the sub-resource allows."""
+    """Replace `old` by `obj`, as far as the sub-resource allows; `managers` are its new entries, if known."""
     kind = operation.kind
     sent_metadata = meta.metadata_of(obj)
     check_preconditions(kind, snapshot, sent_metadata)
@@ -181,7 +180,9 @@ def replace(
     if operation.subresource == "status":
         obj = strategy.only_status(kind, obj, old)
     elif kind.has_status and operation.subresource != "binding":
-        _put(obj, "status", old.get("status"))
+        obj["status"] = old.get("status")
+        if obj["status"] is None:
+            del obj["status"]
     admission.default_object(operation, obj)
     strategy.prepare_update(context, operation, obj, old)
     metadata = obj["metadata"]
@@ -193,27 +194,20 @@ def replace(
         metadata["managedFields"] = copy.deepcopy(before["managedFields"])
     if operation.subresource not in ("status", "binding") and admission.generation_grows(kind, obj, old):
         metadata["generation"] = before.get("generation", 0) + 1
-    if manage is not None:
-        manage(obj, old)
+    if managers is not None:
+        managed.write(obj, managers)
     else:
         managed.track_update(operation, obj, old, sent_managed)
     if managed.unchanged(obj, old):
         return WriteResult(200, old, snapshot.raw if views.is_stored_form(kind, snapshot) else None)
-    if _is_finished(obj):
+    finished = _is_finished(obj)
+    if finished:
         remove(context, operation, snapshot, old)
-        return WriteResult(200, obj)
-    if operation.dry_run:
+    if finished or operation.dry_run:
         return WriteResult(200, obj)
     stored = store(context, kind, obj)
     strategy.stored(context, obj, old)
     return WriteResult(200, obj, stored.raw if views.is_stored_form(kind, stored) else None)
-
-
-def _put(obj: Object, key: str, value: Any) -> None:
-    if value is None:
-        obj.pop(key, None)
-    else:
-        obj[key] = value
 
 
 def _is_finished(obj: Object) -> bool:

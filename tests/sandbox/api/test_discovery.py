@@ -36,7 +36,7 @@ def test_the_version_has_all_nine_strings(api: Api, path: str) -> None:
 
 @pytest.mark.behaviour("sandbox/DI-02")
 @pytest.mark.parametrize("path", ["/api", "/api/"])
-def test_the_core_group_names_its_versions(api: Api, path: str) -> None:
+def test_the_core_group_lists_its_versions(api: Api, path: str) -> None:
     found = api.get(path, "application/json").expect(200)
     assert found["kind"] == "APIVersions"
     assert "v1" in found["versions"]
@@ -112,7 +112,7 @@ def test_discovery_is_sent_again_only_when_it_changed(api: Api, make_crd: Callab
     headers = {"Accept": AGGREGATED, "If-None-Match": etag}
     again = api.request("GET", "/apis", headers=headers)
     assert (again.status, again.body) == (304, b"")
-    # A client's cache takes over the headers of the 304.
+    # A client's cache adopts the headers of the 304.
     assert again.headers["content-type"] == first.headers["content-type"]
     crd = make_crd().establish()
     changed = api.request("GET", "/apis", headers=headers)
@@ -173,7 +173,7 @@ def test_openapi_v3_of_a_built_in_group(api: Api) -> None:
     assert api.request("GET", url.replace("hash=", "hash=0"), redirect=False).status in (200, 301)
 
 
-def test_every_reference_in_openapi_leads_somewhere(api: Api) -> None:
+def test_every_reference_in_openapi_resolves(api: Api) -> None:
     def references(value: Any) -> set[str]:
         if isinstance(value, list):
             return {ref for item in value for ref in references(item)}
@@ -189,7 +189,7 @@ def test_every_reference_in_openapi_leads_somewhere(api: Api) -> None:
 
 
 @pytest.mark.behaviour("sandbox/DI-16")
-def test_openapi_v2_is_protobuf_whatever_is_asked_for(api: Api) -> None:
+def test_openapi_v2_is_protobuf_for_every_accept_header(api: Api) -> None:
     for accept in (PROTOBUF, "application/json", None):
         answer = api.get("/openapi/v2", accept)
         assert answer.status == 200
@@ -212,5 +212,5 @@ def test_openapi_and_discovery_follow_a_crd(api: Api, widgets: Crd) -> None:
 
 
 @pytest.mark.behaviour("sandbox/DI-19")
-def test_odd_queries_are_read(api: Api) -> None:
+def test_empty_and_unknown_query_parameters_are_ignored(api: Api) -> None:
     assert len(api.get("/api/v1/namespaces?&limit=1&bogus=1").expect(200)["items"]) == 1

@@ -18,13 +18,13 @@ from tests.support.control_plane import BINARY
 from tests.support.http_client import Api
 from tests.support.objects import config_map, core, deployment
 
-# The one that is installed, else the one that was built beside the real control plane.
+# The installed kubectl, or the one built with the real control plane.
 _INSTALLED = shutil.which("kubectl")
 KUBECTL = [_INSTALLED] if _INSTALLED else [str(BINARY), "kubectl"]
 
 pytestmark = pytest.mark.skipif(
     _INSTALLED is None and not BINARY.exists(),
-    reason="no kubectl is on the PATH and none is built; `make controlplane-build` builds one",
+    reason="kubectl is neither installed nor built; `make controlplane-build` builds it",
 )
 
 Kubectl = Callable[..., str]
@@ -32,7 +32,7 @@ Kubectl = Callable[..., str]
 
 @pytest.fixture
 def kubectl(server: Sandbox, ns: str, tmp_path: Path) -> Kubectl:
-    """Run kubectl in the test's namespace with a cache of its own; objects given as dicts go in on stdin."""
+    """Run kubectl in the test's namespace with its own cache; `objects` are passed on stdin."""
     environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig), "HOME": str(tmp_path), "KUBE_EDITOR": "true"}
 
     def run(*words: str, objects: list[dict[str, Any]] | None = None, code: int = 0, editor: str = "true") -> str:
@@ -151,7 +151,7 @@ def test_a_new_kind_is_found_with_a_warm_cache(kubectl: Kubectl, make_crd: Calla
     assert "f " in kubectl("get", f"fresh.{crd.group}")
 
 
-def test_watching_by_command(kubectl: Kubectl, server: Sandbox, ns: str, api: Api, tmp_path: Path) -> None:
+def test_kubectl_watches(kubectl: Kubectl, server: Sandbox, ns: str, api: Api, tmp_path: Path) -> None:
     api.post(core(ns, "configmaps"), config_map("a")).expect(201)
     environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig), "HOME": str(tmp_path)}
     command = [*KUBECTL, "-n", ns, "get", "configmaps", "-w", "-o", "name"]

@@ -1,4 +1,4 @@
-"""The audit log of writes: what tests look at, and the file of audit events."""
+"""The audit log of writes: the records for tests, and the file of audit events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def of_namespace(server: Sandbox, namespace: str) -> list[AuditRecord]:
     return [record for record in server.audit if record.namespace == namespace]
 
 
-def test_writes_are_noted_with_who_what_when_and_how_they_ended(server: Sandbox, api: Api, ns: str) -> None:
+def test_writes_are_recorded_with_user_object_time_and_outcome(server: Sandbox, api: Api, ns: str) -> None:
     before, wall = time.monotonic(), time.time()
     path = core(ns, "configmaps")
     api.post(path, config_map("a"), headers={"User-Agent": "one"}).expect(201)
@@ -29,31 +29,31 @@ def test_writes_are_noted_with_who_what_when_and_how_they_ended(server: Sandbox,
     api.delete(f"{path}/a").expect(200)
     api.delete(path).expect(200)
     after = time.monotonic()
-    noted = [record for record in of_namespace(server, ns) if record.resource == "configmaps"]
-    assert [(record.verb, record.name, record.code) for record in noted] == [
+    recorded = [record for record in of_namespace(server, ns) if record.resource == "configmaps"]
+    assert [(record.verb, record.name, record.code) for record in recorded] == [
         ("create", "a", 201),
         ("update", "a", 200),
         ("patch", "a", 200),
         ("delete", "a", 200),
         ("deletecollection", "", 200),
     ]
-    assert [record.user_agent for record in noted[:2]] == ["one", "two"]
-    assert [(record.user, record.impersonator) for record in noted[1:3]] == [
+    assert [record.user_agent for record in recorded[:2]] == ["one", "two"]
+    assert [(record.user, record.impersonator) for record in recorded[1:3]] == [
         ("sandbox-admin", ""),
         ("ann", "sandbox-admin"),
     ]
-    assert {(record.group, record.version, record.subresource, record.dry_run) for record in noted} == {
+    assert {(record.group, record.version, record.subresource, record.dry_run) for record in recorded} == {
         ("", "v1", "", False)
     }
-    assert json.loads(noted[0].body) == config_map("a")
-    assert [before, *sorted(record.monotonic for record in noted), after] == sorted(
-        [before, *(record.monotonic for record in noted), after]
+    assert json.loads(recorded[0].body) == config_map("a")
+    assert [before, *sorted(record.monotonic for record in recorded), after] == sorted(
+        [before, *(record.monotonic for record in recorded), after]
     )
-    assert all(0 <= record.time - wall < 60 for record in noted)
-    assert all(record.duration >= 0 for record in noted)
+    assert all(0 <= record.time - wall < 60 for record in recorded)
+    assert all(record.duration >= 0 for record in recorded)
 
 
-def test_refused_writes_dry_runs_and_subresources_are_noted_too(server: Sandbox, api: Api, ns: str) -> None:
+def test_refused_writes_dry_runs_and_subresources_are_recorded_too(server: Sandbox, api: Api, ns: str) -> None:
     path = core(ns, "services")
     api.post(path, {"metadata": {"name": "s"}, "spec": {}}).fails(422)
     api.post(path, {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 1}]}}, dryRun="All").expect(201)
@@ -61,8 +61,8 @@ def test_refused_writes_dry_runs_and_subresources_are_noted_too(server: Sandbox,
     body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b}\n"
     api.request("PATCH", f"{core(ns, 'configmaps')}/x", body, content_type=APPLY, fieldManager="m").expect(201)
     api.request("POST", path, config_map("s"), headers={"Authorization": "Bearer wrong"}).fails(401)
-    noted = [record for record in of_namespace(server, ns) if record.resource in ("services", "configmaps")]
-    assert [(record.verb, record.subresource, record.code, record.dry_run, record.user) for record in noted] == [
+    recorded = [record for record in of_namespace(server, ns) if record.resource in ("services", "configmaps")]
+    assert [(record.verb, record.subresource, record.code, record.dry_run, record.user) for record in recorded] == [
         ("create", "", 422, False, "sandbox-admin"),
         ("create", "", 201, True, "sandbox-admin"),
         ("update", "status", 404, False, "sandbox-admin"),
@@ -71,12 +71,12 @@ def test_refused_writes_dry_runs_and_subresources_are_noted_too(server: Sandbox,
     ]
 
 
-def test_a_generated_name_is_noted(server: Sandbox, api: Api, ns: str) -> None:
+def test_a_generated_name_is_recorded(server: Sandbox, api: Api, ns: str) -> None:
     made = api.post(core(ns, "configmaps"), {"metadata": {"generateName": "made-"}}).expect(201)
     assert of_namespace(server, ns)[-1].name == made["metadata"]["name"]
 
 
-def test_reads_and_reviews_are_no_writes(server: Sandbox, api: Api, ns: str) -> None:
+def test_reads_and_reviews_are_not_recorded(server: Sandbox, api: Api, ns: str) -> None:
     before = len(server.audit)
     api.get(core(ns, "configmaps")).expect(200)
     api.get("/apis").expect(200)
@@ -85,7 +85,7 @@ def test_reads_and_reviews_are_no_writes(server: Sandbox, api: Api, ns: str) -> 
     assert len(server.audit) == before
 
 
-def test_the_list_is_bounded_and_new_at_each_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_records_are_bounded_and_empty_at_each_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctrlhost.sandbox.auth.audit.MAX_RECORDS", 5)
     assert MAX_RECORDS == 10_000
     sandbox = Sandbox()
@@ -98,7 +98,7 @@ def test_the_list_is_bounded_and_new_at_each_start(monkeypatch: pytest.MonkeyPat
         assert sandbox.audit == []
 
 
-def test_large_bodies_push_old_records_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_bodies_evict_old_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctrlhost.sandbox.auth.audit.MAX_BYTES", 2500)
     with Sandbox() as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         for number in range(4):
@@ -135,6 +135,6 @@ def test_the_file_has_an_audit_event_for_each_request(tmp_path: Path) -> None:
     assert token not in text
 
 
-def test_a_file_that_can_not_be_opened_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot open the audit log .*missing/audit"):
         Sandbox(audit_log=tmp_path / "missing" / "audit").start()

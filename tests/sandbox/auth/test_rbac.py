@@ -1,4 +1,4 @@
-"""Roles and bindings in the sandbox: what is bound is allowed, at once, and nothing else."""
+"""RBAC in the sandbox: only bound rights are granted, and changes take effect at once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ READ_PODS = rule("get list watch", "core", "pods")
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[Sandbox]:
-    """A sandbox that asks its roles."""
+    """A sandbox with RBAC."""
     with Sandbox(rbac=True, options=Options(admin=True)) as sandbox:
         yield sandbox
 
@@ -46,7 +46,7 @@ def admin(strict: Sandbox) -> Iterator[Api]:
 
 @pytest.fixture
 def home(admin: Api) -> str:
-    """A namespace of the test's own."""
+    """The test's own namespace."""
     name = f"rbac-{next(_serial)}"
     admin.post("/api/v1/namespaces", {"metadata": {"name": name}}).expect(201)
     return name
@@ -54,12 +54,12 @@ def home(admin: Api) -> str:
 
 @pytest.fixture
 def ann(strict: Sandbox, home: str) -> Iterator[Api]:
-    """A user `ann-HOME` of the group `GROUP-HOME`."""
+    """A client of the user `ann-HOME` in the group `devs-HOME`."""
     with api_of(strict.kubeconfig_for(user=f"ann-{home}", groups=[f"devs-{home}"])) as client:
         yield client
 
 
-def test_nothing_is_allowed_that_is_not_bound(ann: Api, home: str) -> None:
+def test_only_bound_rights_are_allowed(ann: Api, home: str) -> None:
     found = ann.get(core(home, "pods")).fails(403, "Forbidden")
     assert found["message"] == (
         f'pods is forbidden: User "ann-{home}" cannot list resource "pods" in API group "" in the namespace "{home}"'
@@ -72,7 +72,7 @@ def test_nothing_is_allowed_that_is_not_bound(ann: Api, home: str) -> None:
         assert ann.get(path).status == 200
 
 
-def test_a_binding_works_at_once_and_ends_at_once(admin: Api, ann: Api, home: str) -> None:
+def test_bindings_take_effect_and_end_at_once(admin: Api, ann: Api, home: str) -> None:
     role = add_role(admin, "reader", READ_PODS, namespace=home)
     ann.get(core(home, "pods")).fails(403)
     bind(admin, "readers", role, user(f"ann-{home}"), namespace=home)
@@ -88,10 +88,10 @@ def test_a_binding_works_at_once_and_ends_at_once(admin: Api, ann: Api, home: st
     ann.get(core(home, "pods", "none")).fails(403)
 
 
-def test_a_role_that_comes_later_counts_and_its_absence_is_told(admin: Api, ann: Api, home: str) -> None:
+def test_a_missing_role_is_reported_and_counts_once_created(admin: Api, ann: Api, home: str) -> None:
     bind(admin, home, reference(f"late-{home}"), user(f"ann-{home}"))
-    told = ann.get(core(home, "pods")).fails(403)["message"]
-    assert told.endswith(
+    message = ann.get(core(home, "pods")).fails(403)["message"]
+    assert message.endswith(
         f'in the namespace "{home}": RBAC: clusterrole.rbac.authorization.k8s.io "late-{home}" not found'
     )
     add_role(admin, f"late-{home}", READ_PODS)
@@ -107,7 +107,7 @@ def test_groups_and_cluster_roles_bound_in_a_namespace(admin: Api, ann: Api, hom
     ann.post(core("default", "configmaps"), config_map()).fails(403)
 
 
-def test_names_limit_what_is_named(admin: Api, ann: Api, home: str) -> None:
+def test_resource_names_limit_a_rule(admin: Api, ann: Api, home: str) -> None:
     role = add_role(
         admin, "one", rule("get list watch update create delete", "core", "configmaps", "a"), namespace=home
     )
@@ -126,7 +126,7 @@ def test_names_limit_what_is_named(admin: Api, ann: Api, home: str) -> None:
     ann.delete(f"{path}/a").expect(200)
 
 
-def test_subresources_are_rights_of_their_own(admin: Api, ann: Api, home: str) -> None:
+def test_subresources_need_their_own_rights(admin: Api, ann: Api, home: str) -> None:
     rules = rule("get", "apps", "deployments/scale"), rule("get", "*", "*/status")
     bind(admin, "sub", add_role(admin, "sub", *rules, namespace=home), user(f"ann-{home}"), namespace=home)
     base = f"/apis/apps/v1/namespaces/{home}/deployments"
@@ -135,11 +135,11 @@ def test_subresources_are_rights_of_their_own(admin: Api, ann: Api, home: str) -
     ann.get(f"{core(home, 'services')}/none/status").fails(404)
     ann.get(f"{base}/none").fails(403)
     ann.get(f"/apis/apps/v1/namespaces/{home}/replicasets/none/scale").fails(403)
-    told = ann.put(f"{base}/none/scale", {}).fails(403)["message"]
-    assert f'"ann-{home}" cannot update resource "deployments/scale" in API group "apps"' in told
+    message = ann.put(f"{base}/none/scale", {}).fails(403)["message"]
+    assert f'"ann-{home}" cannot update resource "deployments/scale" in API group "apps"' in message
 
 
-def test_paths_that_are_no_resources(admin: Api, ann: Api, home: str) -> None:
+def test_non_resource_paths(admin: Api, ann: Api, home: str) -> None:
     role = add_role(
         admin, f"paths-{home}", rule("get", urls="/sandbox/v1/* /"), rule("post", urls="/sandbox/v1/compact")
     )
@@ -153,12 +153,12 @@ def test_paths_that_are_no_resources(admin: Api, ann: Api, home: str) -> None:
     )
 
 
-def test_who_may_only_change_can_not_create_by_changing(admin: Api, ann: Api, home: str) -> None:
+def test_update_and_patch_do_not_include_create(admin: Api, ann: Api, home: str) -> None:
     role = add_role(admin, "changer", rule("get update patch", "*", "*"), namespace=home)
     bind(admin, "changer", role, user(f"ann-{home}"), namespace=home)
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{home}/leases/l"
-    told = ann.put(lease, {"metadata": {"name": "l"}}).fails(403)["message"]
-    assert told.startswith(f'leases.coordination.k8s.io "l" is forbidden: User "ann-{home}" cannot create resource')
+    message = ann.put(lease, {"metadata": {"name": "l"}}).fails(403)["message"]
+    assert message.startswith(f'leases.coordination.k8s.io "l" is forbidden: User "ann-{home}" cannot create resource')
     applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
     path = core(home, "configmaps", "a")
     ann.request("PATCH", path, applied, content_type=APPLY, fieldManager="m").fails(403)
@@ -190,7 +190,7 @@ def test_aggregated_cluster_roles_follow_their_selectors(admin: Api, ann: Api, h
     eventually(lambda: ann.get("/api/v1/pods").status == 403)
 
 
-def test_a_plugin_of_a_cluster_extends_the_role_view(admin: Api, home: str) -> None:
+def test_a_labelled_role_extends_the_role_view(admin: Api, home: str) -> None:
     labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
     add_role(admin, f"widgets-{home}", rule("get", "widgets.test", "widgets"), metadata={"labels": labels})
     bind(admin, "viewer", reference("view"), user("vera"), namespace=home)
@@ -201,15 +201,17 @@ def test_a_plugin_of_a_cluster_extends_the_role_view(admin: Api, home: str) -> N
         assert not may(admin, "update", "widgets", **asked)
 
 
-def test_nobody_gives_what_he_does_not_have(admin: Api, ann: Api, home: str) -> None:
+def test_privileges_cannot_be_escalated(admin: Api, ann: Api, home: str) -> None:
     maker = add_role(admin, "maker", rule("create update patch get", "rbac.authorization.k8s.io", "*"), namespace=home)
     own = add_role(admin, "own", rule("get", "core", "pods", "a"), namespace=home)
     for role in (maker, own):
         bind(admin, role["name"], role, user(f"ann-{home}"), namespace=home)
     roles = f"{RBAC}/namespaces/{home}/roles"
     ann.post(roles, {"metadata": {"name": "same"}, "rules": [rule("get", "core", "pods", "a")]}).expect(201)
-    told = ann.post(roles, {"metadata": {"name": "more"}, "rules": [rule("get list", "core apps", "pods")]}).fails(403)
-    assert told["message"] == (
+    status = ann.post(roles, {"metadata": {"name": "more"}, "rules": [rule("get list", "core apps", "pods")]}).fails(
+        403
+    )
+    assert status["message"] == (
         f'roles.rbac.authorization.k8s.io "more" is forbidden: user "ann-{home}" (groups=["devs-{home}" '
         '"system:authenticated"]) is attempting to grant RBAC permissions not currently held:\n'
         '{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}\n'
@@ -225,7 +227,7 @@ def test_nobody_gives_what_he_does_not_have(admin: Api, ann: Api, home: str) -> 
     ann.post(bindings, {**much, "roleRef": reference("none", "Role")}).fails(404)
 
 
-def test_escalate_and_bind_are_the_rights_to_give_more(admin: Api, ann: Api, home: str) -> None:
+def test_escalate_and_bind_allow_granting_more(admin: Api, ann: Api, home: str) -> None:
     rules = [
         rule("create escalate", "rbac.authorization.k8s.io", "roles"),
         rule("create", "rbac.authorization.k8s.io", "rolebindings"),
@@ -240,17 +242,17 @@ def test_escalate_and_bind_are_the_rights_to_give_more(admin: Api, ann: Api, hom
     ann.post(f"{base}/rolebindings", body).fails(403)
 
 
-def test_the_role_of_a_binding_can_not_be_changed(admin: Api, home: str) -> None:
+def test_the_role_of_a_binding_is_immutable(admin: Api, home: str) -> None:
     bind(admin, "fixed", reference("view"), user("bob"), namespace=home)
     path = f"{RBAC}/namespaces/{home}/rolebindings/fixed"
     status = admin.patch(path, {"roleRef": reference("edit")}).fails(422, "Invalid", "roleRef", "FieldValueInvalid")
     assert [cause["message"].rpartition(": ")[2] for cause in status["details"]["causes"]] == ["cannot change roleRef"]
 
 
-def test_impersonation_is_a_right(admin: Api, ann: Api, home: str) -> None:
+def test_impersonation_needs_rights(admin: Api, ann: Api, home: str) -> None:
     as_bob = {"Impersonate-User": "bob"}
-    told = ann.request("GET", "/api", headers=as_bob).fails(403)["message"]
-    assert told == (
+    message = ann.request("GET", "/api", headers=as_bob).fails(403)["message"]
+    assert message == (
         f'users "bob" is forbidden: User "ann-{home}" cannot impersonate resource "users" in API group "" '
         "at the cluster scope"
     )
@@ -276,24 +278,24 @@ def test_impersonation_is_a_right(admin: Api, ann: Api, home: str) -> None:
     assert who["groups"] == ["system:serviceaccounts", f"system:serviceaccounts:{home}", "system:authenticated"]
 
 
-def test_nobody_in_particular_may_see_that_the_server_is_well(strict: Sandbox) -> None:
-    with Api(strict.url, strict.ca) as nobody:
+def test_anonymous_users_may_read_health_and_version(strict: Sandbox) -> None:
+    with Api(strict.url, strict.ca) as anonymous:
         for path in ("/version", "/healthz", "/livez", "/readyz"):
-            assert nobody.get(path).status == 200
-        assert '"system:anonymous" cannot list' in nobody.get("/api/v1/pods").fails(403)["message"]
-        nobody.get("/api").fails(403)
-        nobody.request("GET", "/api", headers={"Authorization": "Bearer wrong"}).fails(401, "Unauthorized")
+            assert anonymous.get(path).status == 200
+        assert '"system:anonymous" cannot list' in anonymous.get("/api/v1/pods").fails(403)["message"]
+        anonymous.get("/api").fails(403)
+        anonymous.request("GET", "/api", headers={"Authorization": "Bearer wrong"}).fails(401, "Unauthorized")
 
 
-def test_reviews_tell_the_truth_about_oneself(admin: Api, ann: Api, home: str) -> None:
+def test_self_subject_reviews_match_the_rules(admin: Api, ann: Api, home: str) -> None:
     role = add_role(admin, "reader", READ_PODS, namespace=home)
     bind(admin, "readers", role, user(f"ann-{home}"), namespace=home)
     assert may(ann, "list", "pods", home)
     assert not may(ann, "list", "pods")
     assert not may(ann, "delete", "pods", home)
     spec = {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": home}}
-    told = ann.post(f"{REVIEWS}/selfsubjectaccessreviews", {"spec": spec}).expect(201)["status"]
-    assert told == {
+    decision = ann.post(f"{REVIEWS}/selfsubjectaccessreviews", {"spec": spec}).expect(201)["status"]
+    assert decision == {
         "allowed": True,
         "reason": f'RBAC: allowed by RoleBinding "readers/{home}" of Role "reader" to User "ann-{home}"',
     }
@@ -304,7 +306,7 @@ def test_reviews_tell_the_truth_about_oneself(admin: Api, ann: Api, home: str) -
     ann.post(f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {}}).fails(400, "BadRequest")
 
 
-def test_reviews_of_others_are_a_right(admin: Api, ann: Api, home: str) -> None:
+def test_subject_access_reviews_need_rights(admin: Api, ann: Api, home: str) -> None:
     attributes = {"verb": "get", "resource": "secrets", "namespace": home}
     body = {"spec": {"user": "someone", "groups": ["system:masters"], "resourceAttributes": attributes}}
     ann.post(f"{REVIEWS}/subjectaccessreviews", body).fails(403)
@@ -317,7 +319,7 @@ def test_reviews_of_others_are_a_right(admin: Api, ann: Api, home: str) -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"resourceAttributes": {}, "nonResourceAttributes": {}}])
-def test_a_review_asks_about_one_thing(admin: Api, spec: dict[str, object]) -> None:
+def test_a_review_needs_exactly_one_kind_of_attributes(admin: Api, spec: dict[str, object]) -> None:
     admin.post(f"{REVIEWS}/selfsubjectaccessreviews", {"spec": spec}).fails(422, "Invalid", cause="FieldValueInvalid")
     admin.post(f"{REVIEWS}/subjectaccessreviews", {"spec": spec}).fails(422, "Invalid")
 
@@ -328,16 +330,16 @@ def test_decisions_are_in_the_audit_log(strict: Sandbox, ann: Api, home: str) ->
     assert (last.user, last.verb, last.resource, last.name, last.code) == (f"ann-{home}", "delete", "pods", "a", 403)
 
 
-def test_without_rbac_everybody_who_is_known_may_do_everything(server: Sandbox, ns: str) -> None:
+def test_without_rbac_every_authenticated_user_may_do_everything(server: Sandbox, ns: str) -> None:
     with api_of(server.kubeconfig_for(user="bob")) as bob:
         bob.get(core(ns, "secrets")).expect(200)
         assert may(bob, "delete", "nodes")
         bob.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin").fails(404)
-    with Api(server.url, server.ca) as nobody:
-        nobody.get("/api").fails(401, "Unauthorized")
+    with Api(server.url, server.ca) as anonymous:
+        anonymous.get("/api").fails(401, "Unauthorized")
 
 
-def test_the_rights_outlive_the_server_with_its_data(tmp_path) -> None:
+def test_roles_and_bindings_survive_a_restart(tmp_path) -> None:
     sandbox = Sandbox(rbac=True, data_dir=tmp_path)
     with sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         api.delete(f"{RBAC}/clusterroles/system:auth-delegator").expect(200)
@@ -347,14 +349,14 @@ def test_the_rights_outlive_the_server_with_its_data(tmp_path) -> None:
         api.get(f"{RBAC}/clusterroles/system:auth-delegator").expect(200)
 
 
-def test_without_tls_there_is_nobody_to_give_rights_to() -> None:
+def test_rbac_needs_tls() -> None:
     with pytest.raises(ConfigError, match="RBAC needs authentication"):
         Sandbox(rbac=True, insecure_http=True)
     with Sandbox(insecure_http=True) as sandbox, pytest.raises(RuntimeError, match="no user but"):
         sandbox.kubeconfig_for(user="ann")
 
 
-def test_a_kubeconfig_is_for_somebody(strict: Sandbox) -> None:
+def test_a_kubeconfig_needs_one_existing_user(strict: Sandbox) -> None:
     for wrong in ({}, {"user": "a", "service_account": "b/c"}, {"service_account": "b"}, {"service_account": "b/"}):
         with pytest.raises(ValueError, match="is required"):
             strict.kubeconfig_for(**wrong)

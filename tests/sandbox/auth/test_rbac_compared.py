@@ -1,4 +1,4 @@
-"""The same roles and the same questions, to the sandbox and to a real kube-apiserver: the answers are equal."""
+"""The sandbox and a real kube-apiserver give the same answers about the same roles."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ SUBJECTS = ("ann", "bob", "cleo", "dan", "eve", f"system:serviceaccount:{HOME}:r
 
 
 def prepare(api: Api) -> None:
-    """Give each subject rights of another sort."""
+    """Grant different rights to each subject."""
     for name in (HOME, AWAY):
         api.post("/api/v1/namespaces", {"metadata": {"name": name}}).expect(201)
-    # Named as they are on the real server, whose aggregated roles stay empty without its controller-manager.
+    # Without a controller-manager the aggregated roles of the real server stay empty, so their parts are bound.
     bind(api, "ann-views", reference("system:aggregate-to-view"), user("ann"), namespace=HOME)
     bind(api, "bob-edits", reference("system:aggregate-to-edit"), user("bob"))
     named = add_role(api, "rbac-named", rule("get list delete", "core apps", "pods deployments secrets", "one"))
@@ -70,7 +70,7 @@ def prepare(api: Api) -> None:
 
 @pytest.fixture(scope="module")
 def both(kube_apiserver: KubeApiserver) -> Iterator[tuple[Api, Api]]:
-    """The sandbox and the real server, prepared alike."""
+    """Clients of the sandbox and of the real server, with the same roles."""
     with (
         Sandbox(rbac=True) as sandbox,
         api_of(sandbox.kubeconfig) as ours,
@@ -86,7 +86,7 @@ def allowed(api: Api, asked: dict[str, Any]) -> bool:
     return found
 
 
-def test_who_may_do_what_is_the_same(both: tuple[Api, Api]) -> None:
+def test_decisions_on_resources_are_the_same(both: tuple[Api, Api]) -> None:
     ours, theirs = both
     questions = itertools.product(SUBJECTS, VERBS, RESOURCES, (HOME, AWAY, ""))
     granted = 0
@@ -103,7 +103,7 @@ def test_who_may_do_what_is_the_same(both: tuple[Api, Api]) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/x", "/x/", "/x/y", "/y", "/y/z", "/api", "/apis/a/b", "/metrics", "/version/"])
 @pytest.mark.parametrize("verb", ["get", "post", "delete"])
-def test_paths_are_the_same(both: tuple[Api, Api], path: str, verb: str) -> None:
+def test_decisions_on_paths_are_the_same(both: tuple[Api, Api], path: str, verb: str) -> None:
     for who in ("ann", "dan"):
         asked = {
             "user": who,
@@ -114,7 +114,7 @@ def test_paths_are_the_same(both: tuple[Api, Api], path: str, verb: str) -> None
 
 
 def answer(api: Api, who: str, method: str, path: str, body: Any = None, **more: Any) -> tuple[int, Any]:
-    """Ask as somebody, and leave out of the answer what differs from call to call."""
+    """Send a request as `who`; return the status and the body without the parts that differ from call to call."""
     headers = {"Impersonate-User": who, **more.pop("headers", {})} if who else {}
     found = api.request(method, path, body, headers=headers, **more)
     value = found.json() if found.body[:1] == b"{" else found.body
@@ -147,7 +147,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("method", "path"), REFUSALS, ids=[f"{method} {path}" for method, path in REFUSALS])
-def test_refusals_have_the_same_words(both: tuple[Api, Api], method: str, path: str) -> None:
+def test_refusals_have_the_same_text(both: tuple[Api, Api], method: str, path: str) -> None:
     body = None if method in ("GET", "DELETE") else {"metadata": {"name": "l"}}
     for who in ("nobody", "dan"):
         ours, theirs = (answer(api, who, method, path, body) for api in both)
@@ -155,7 +155,7 @@ def test_refusals_have_the_same_words(both: tuple[Api, Api], method: str, path: 
         assert ours == theirs
 
 
-def test_attempts_to_give_more_than_one_has_end_the_same_way(both: tuple[Api, Api]) -> None:
+def test_attempts_at_escalation_fail_the_same_way(both: tuple[Api, Api]) -> None:
     roles, bindings = f"{RBAC}/namespaces/{HOME}/roles", f"{RBAC}/namespaces/{HOME}/rolebindings"
     much = [rule("get list", "core apps", "pods secrets"), rule("get", "core", "pods", "a b")]
     applied = {
@@ -200,7 +200,7 @@ def test_attempts_to_give_more_than_one_has_end_the_same_way(both: tuple[Api, Ap
 
 
 def rights(api: Api, who: str, namespace: str) -> set[str]:
-    """What a user may do, each verb on each resource by itself."""
+    """Return the rights of a user, one entry for each verb and resource."""
     body = {"spec": {"namespace": namespace}}
     found = answer(api, who, "POST", f"{REVIEWS}/selfsubjectrulesreviews", body)[1]["status"]
     parts = {f"incomplete: {found['incomplete']}, {found.get('evaluationError')}"}
@@ -220,7 +220,7 @@ def test_the_list_of_rights_is_the_same(both: tuple[Api, Api], who: str) -> None
         assert rights(both[0], who, namespace) == rights(both[1], who, namespace)
 
 
-def test_reviews_are_answered_in_the_same_words(both: tuple[Api, Api]) -> None:
+def test_reviews_have_the_same_answers(both: tuple[Api, Api]) -> None:
     attributes = {"verb": "get", "resource": "pods", "namespace": HOME}
     on_path = {"nonResourceAttributes": {"path": "/x", "verb": "get"}}
     local = f"{REVIEWS}/namespaces/{HOME}/localsubjectaccessreviews"
@@ -252,7 +252,7 @@ def test_reviews_are_answered_in_the_same_words(both: tuple[Api, Api]) -> None:
         assert ours == theirs
 
 
-def test_who_one_is_is_told_the_same_way(both: tuple[Api, Api]) -> None:
+def test_self_subject_reviews_are_the_same(both: tuple[Api, Api]) -> None:
     path = f"{AUTHENTICATION}/selfsubjectreviews"
     for headers in (
         {},

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: asked for, used, reviewed, and at an end with what they depend on."""
+"""Tokens of service accounts: requested, used, reviewed, and invalid once an object they depend on is gone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _serial = itertools.count(1)
 
 @pytest.fixture
 def robot(api: Api, ns: str) -> str:
-    """The path of the tokens of a service account."""
+    """The path that issues tokens of a service account."""
     api.post(core(ns, "serviceaccounts"), {"metadata": {"name": "robot"}}).expect(201)
     return f"{core(ns, 'serviceaccounts')}/robot/token"
 
@@ -52,18 +52,18 @@ def claims(token: str) -> dict[str, Any]:
     return found
 
 
-def test_a_token_is_its_accounts(server: Sandbox, api: Api, ns: str, robot: str) -> None:
+def test_a_token_authenticates_its_account(server: Sandbox, api: Api, ns: str, robot: str) -> None:
     before = int(time.time())
     answer = api.post(robot, {"spec": {"expirationSeconds": 600}}).expect(201)
     assert (answer["kind"], answer["apiVersion"]) == ("TokenRequest", "authentication.k8s.io/v1")
     assert answer["spec"] == {"expirationSeconds": 600, "audiences": [AUDIENCE], "boundObjectRef": None}
     token = answer["status"]["token"]
-    said = claims(token)
+    payload = claims(token)
     uid = api.get(core(ns, "serviceaccounts", "robot")).json()["metadata"]["uid"]
-    assert said["sub"] == f"system:serviceaccount:{ns}:robot"
-    assert said["kubernetes.io"] == {"namespace": ns, "serviceaccount": {"name": "robot", "uid": uid}}
-    assert before + 600 <= said["exp"] <= time.time() + 600
-    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(said["exp"]))
+    assert payload["sub"] == f"system:serviceaccount:{ns}:robot"
+    assert payload["kubernetes.io"] == {"namespace": ns, "serviceaccount": {"name": "robot", "uid": uid}}
+    assert before + 600 <= payload["exp"] <= time.time() + 600
+    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(payload["exp"]))
     assert answer["status"]["expirationTimestamp"] == until
     with Api(server.url, server.ca, token) as client:
         who = client.post(f"{AUTHENTICATION}/selfsubjectreviews", {}).expect(201)["status"]["userInfo"]
@@ -72,7 +72,7 @@ def test_a_token_is_its_accounts(server: Sandbox, api: Api, ns: str, robot: str)
     assert review(api, token) == {"authenticated": True, "user": who, "audiences": [AUDIENCE]}
 
 
-def test_a_token_ends_with_its_time(server: Sandbox, api: Api, robot: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_expires(server: Sandbox, api: Api, robot: str, monkeypatch: pytest.MonkeyPatch) -> None:
     token = token_of(api, robot)
     assert status_with(server, token) == 200
     later = time.time() + 3601
@@ -81,7 +81,7 @@ def test_a_token_ends_with_its_time(server: Sandbox, api: Api, robot: str, monke
     assert review(api, token) == {"user": {}, "error": "invalid bearer token"}
 
 
-def test_a_token_ends_with_its_account_even_if_another_takes_the_name(
+def test_a_token_is_invalid_once_its_account_is_deleted_or_replaced(
     server: Sandbox, api: Api, ns: str, robot: str
 ) -> None:
     token = token_of(api, robot)
@@ -92,7 +92,7 @@ def test_a_token_ends_with_its_account_even_if_another_takes_the_name(
     assert status_with(server, token_of(api, robot)) == 200
 
 
-def test_a_token_ends_with_the_object_that_it_is_bound_to(server: Sandbox, api: Api, ns: str, robot: str) -> None:
+def test_a_token_is_invalid_once_its_bound_object_is_deleted(server: Sandbox, api: Api, ns: str, robot: str) -> None:
     made = api.post(core(ns, "pods"), pod("p", serviceAccountName="robot")).expect(201)["metadata"]
     api.post(core(ns, "secrets"), {"metadata": {"name": "s"}}).expect(201)
     tokens = [
@@ -107,14 +107,14 @@ def test_a_token_ends_with_the_object_that_it_is_bound_to(server: Sandbox, api: 
     assert [status_with(server, token) for token in tokens] == [401, 401]
 
 
-def test_a_token_for_somebody_else_is_none_for_the_server(server: Sandbox, api: Api, robot: str) -> None:
+def test_a_token_for_other_audiences_is_refused(server: Sandbox, api: Api, robot: str) -> None:
     token = token_of(api, robot, audiences=["vault", "bank"])
     assert status_with(server, token) == 401
     assert "error" in review(api, token)
     assert review(api, token, audiences=["bank", "shop"])["audiences"] == ["bank"]
 
 
-def test_tokens_that_were_tampered_with_are_none(server: Sandbox, api: Api, ns: str, robot: str) -> None:
+def test_tampered_tokens_are_refused(server: Sandbox, api: Api, ns: str, robot: str) -> None:
     token = token_of(api, robot)
     head, body, signature = token.split(".")
     richer = claims(token) | {"sub": "system:serviceaccount:kube-system:root"}
@@ -133,7 +133,7 @@ def test_tokens_that_were_tampered_with_are_none(server: Sandbox, api: Api, ns: 
         assert status_with(server, wrong) == 401
 
 
-def test_tokens_of_an_earlier_run_are_none() -> None:
+def test_tokens_of_an_earlier_run_are_refused() -> None:
     sandbox = Sandbox()
     with sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         api.post(core("default", "serviceaccounts"), {"metadata": {"name": "robot"}}).expect(201)
@@ -142,7 +142,7 @@ def test_tokens_of_an_earlier_run_are_none() -> None:
         assert status_with(sandbox, token) == 401
 
 
-def test_a_kubeconfig_for_a_service_account_is_private_and_goes_with_the_sandbox() -> None:
+def test_a_kubeconfig_for_a_service_account_is_private_and_removed_at_stop() -> None:
     with Sandbox() as sandbox:
         with api_of(sandbox.kubeconfig) as api:
             api.post(core("default", "serviceaccounts"), {"metadata": {"name": "robot"}}).expect(201)
@@ -173,7 +173,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("body", WRONG, ids=[json.dumps(body) for body in WRONG])
-def test_requests_that_are_wrong_fail_as_they_do_on_a_real_server(both: tuple[Api, Api], body: dict[str, Any]) -> None:
+def test_invalid_requests_fail_as_on_a_real_server(both: tuple[Api, Api], body: dict[str, Any]) -> None:
     name = f"tokens-{next(_serial)}"
     answers = []
     for api in both:
@@ -188,7 +188,7 @@ def test_requests_that_are_wrong_fail_as_they_do_on_a_real_server(both: tuple[Ap
 
 
 @needs_kubectl
-def test_kubectl_makes_tokens_and_answers_who_may_do_what(tmp_path: Any) -> None:
+def test_kubectl_creates_tokens_and_answers_can_i(tmp_path: Any) -> None:
     with Sandbox(rbac=True) as sandbox:
 
         def kubectl(*arguments: str, kubeconfig: Any = sandbox.kubeconfig) -> str:

@@ -1,4 +1,4 @@
-"""DaemonSets: a pod on each node that takes it."""
+"""DaemonSets: a pod on each eligible node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def server() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def nodes(api: Api) -> Iterator[list[str]]:
-    """Two nodes beside the first one; one of them is cordoned."""
+    """Two more nodes, one of them cordoned; return the names of all three."""
     api.post(PATH, {"metadata": {"name": "two", "labels": {"disk": "fast"}}}).expect(201)
     api.post(PATH, {"metadata": {"name": "three"}, "spec": {"unschedulable": True}}).expect(201)
     yield ["sandbox-node", "three", "two"]
@@ -53,7 +53,7 @@ def test_each_node_has_one_pod(api: Api, ns: str, nodes: list[str]) -> None:
     integers = {"currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"}
     assert made["status"].keys() >= integers
     eventually(lambda: status(api, ns)["numberReady"] == 3)
-    # As those of a real DaemonSet, its pods go to a node that takes no others.
+    # As with a real DaemonSet, its pods also run on a cordoned node.
     assert places(api, ns) == nodes
     expected = {
         "currentNumberScheduled": 3,

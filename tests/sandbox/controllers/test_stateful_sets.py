@@ -1,4 +1,4 @@
-"""StatefulSets: names that last, order, partitions, revisions."""
+"""StatefulSets: stable names, order, partitions, revisions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def settled(api: Api, ns: str, replicas: int, name: str = "x") -> bool:
 
 
 def history(watch: Events, until: tuple[str, str]) -> list[tuple[str, str]]:
-    """What happened to pods, in order, once each: (added, ready, leaving or gone; name)."""
+    """Return the steps of pods in order, once each: (added, ready, leaving or gone; name)."""
     found: list[tuple[str, str]] = []
     while until not in found:
         event = watch.next()
@@ -60,7 +60,7 @@ def new_image(api: Api, ns: str, image: str) -> None:
 
 @pytest.mark.behaviour("sandbox/WL-02")
 @pytest.mark.behaviour("sandbox/WL-03")
-def test_pods_come_one_after_the_other_and_go_from_the_top(api: Api, ns: str) -> None:
+def test_pods_start_in_order_and_stop_in_reverse(api: Api, ns: str) -> None:
     watch = watch_from_now(api, ns)
     api.post(apps(ns, "statefulsets"), stateful_set(replicas=3)).expect(201)
     assert history(watch, ("ready", "x-2")) == [(step, f"x-{n}") for n in range(3) for step in ("added", "ready")]
@@ -73,7 +73,7 @@ def test_pods_come_one_after_the_other_and_go_from_the_top(api: Api, ns: str) ->
 
 
 @pytest.mark.behaviour("sandbox/WL-04")
-def test_a_lost_pod_comes_back_under_its_name(api: Api, ns: str) -> None:
+def test_a_deleted_pod_is_recreated_under_its_name(api: Api, ns: str) -> None:
     api.post(apps(ns, "statefulsets"), stateful_set(replicas=2)).expect(201)
     eventually(lambda: settled(api, ns, 2))
     before = by_name(api, ns)
@@ -85,7 +85,7 @@ def test_a_lost_pod_comes_back_under_its_name(api: Api, ns: str) -> None:
     assert by_name(api, ns)["x-1"]["metadata"]["uid"] == before["x-1"]["metadata"]["uid"]
 
 
-def test_a_pod_that_failed_is_replaced(api: Api, ns: str) -> None:
+def test_a_failed_pod_is_replaced(api: Api, ns: str) -> None:
     api.post(apps(ns, "statefulsets"), stateful_set(replicas=1)).expect(201)
     eventually(lambda: settled(api, ns, 1))
     (before,) = pods(api, ns)
@@ -95,7 +95,7 @@ def test_a_pod_that_failed_is_replaced(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/WL-05")
-def test_a_pod_has_the_identity_of_its_place(api: Api, ns: str) -> None:
+def test_a_pod_has_the_identity_of_its_ordinal(api: Api, ns: str) -> None:
     claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     body = stateful_set(replicas=1, ordinals={"start": 5}, volumeClaimTemplates=[claim])
     answer = api.post(apps(ns, "statefulsets"), body)
@@ -124,7 +124,7 @@ def test_a_pod_has_the_identity_of_its_place(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/WL-06")
-def test_a_new_template_rolls_from_the_top_down_to_the_partition(api: Api, ns: str) -> None:
+def test_a_new_template_rolls_from_the_highest_ordinal_down_to_the_partition(api: Api, ns: str) -> None:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
     api.post(apps(ns, "statefulsets"), stateful_set(replicas=3, updateStrategy=strategy)).expect(201)
     eventually(lambda: settled(api, ns, 3))
@@ -138,7 +138,7 @@ def test_a_new_template_rolls_from_the_top_down_to_the_partition(api: Api, ns: s
     assert status["currentReplicas"] == 1
     assert status["currentRevision"] != status["updateRevision"]
     assert images(api, ns) == ["nginx:1", "nginx:2", "nginx:2"]
-    # A pod below the partition comes back as it was.
+    # A pod below the partition is recreated from the old revision.
     before = by_name(api, ns)["x-0"]["metadata"]["uid"]
     api.delete(core(ns, "pods", "x-0")).expect(200)
     eventually(lambda: by_name(api, ns).get("x-0", {"metadata": {"uid": before}})["metadata"]["uid"] != before)
@@ -148,7 +148,7 @@ def test_a_new_template_rolls_from_the_top_down_to_the_partition(api: Api, ns: s
     assert images(api, ns) == ["nginx:2"] * 3
 
 
-def test_on_delete_replaces_what_somebody_deletes(api: Api, ns: str, server: Sandbox) -> None:
+def test_on_delete_updates_only_deleted_pods(api: Api, ns: str, server: Sandbox) -> None:
     api.post(apps(ns, "statefulsets"), stateful_set(replicas=2, updateStrategy={"type": "OnDelete"})).expect(201)
     eventually(lambda: settled(api, ns, 2))
     new_image(api, ns, "nginx:2")
@@ -158,7 +158,7 @@ def test_on_delete_replaces_what_somebody_deletes(api: Api, ns: str, server: San
     eventually(lambda: images(api, ns) == ["nginx:1", "nginx:2"])
 
 
-def test_an_old_template_is_the_newest_revision_again_and_old_revisions_are_forgotten(api: Api, ns: str) -> None:
+def test_a_rollback_gets_a_new_revision_number_and_old_revisions_are_deleted(api: Api, ns: str) -> None:
     api.post(apps(ns, "statefulsets"), stateful_set(replicas=1, revisionHistoryLimit=1)).expect(201)
     eventually(lambda: settled(api, ns, 1))
 
@@ -176,7 +176,7 @@ def test_an_old_template_is_the_newest_revision_again_and_old_revisions_are_forg
 
 
 @pytest.mark.behaviour("sandbox/WL-07")
-def test_parallel_sets_wait_for_nobody(api: Api, ns: str) -> None:
+def test_parallel_sets_do_not_wait(api: Api, ns: str) -> None:
     held = stateful_set(replicas=3, podManagementPolicy="Parallel")
     held["spec"]["template"]["metadata"]["annotations"] = {"sandbox.ctrlhost.dev/ready": "false"}
     api.post(apps(ns, "statefulsets"), held).expect(201)
@@ -186,7 +186,7 @@ def test_parallel_sets_wait_for_nobody(api: Api, ns: str) -> None:
     eventually(lambda: not pods(api, ns))
 
 
-def test_a_pod_that_is_not_ready_holds_the_ones_after_it(api: Api, ns: str, server: Sandbox) -> None:
+def test_an_unready_pod_blocks_the_next_ones(api: Api, ns: str, server: Sandbox) -> None:
     held = stateful_set(replicas=2)
     held["spec"]["template"]["metadata"]["annotations"] = {"sandbox.ctrlhost.dev/ready": "false"}
     api.post(apps(ns, "statefulsets"), held).expect(201)
@@ -198,13 +198,13 @@ def test_a_pod_that_is_not_ready_holds_the_ones_after_it(api: Api, ns: str, serv
     eventually(lambda: sorted(by_name(api, ns)) == ["x-0", "x-1"])
 
 
-def test_pods_are_taken_up_by_name_and_let_go_by_label(api: Api, ns: str) -> None:
+def test_pods_are_adopted_by_name_and_released_by_label(api: Api, ns: str) -> None:
     orphan = pod("x-0", nodeSelector={})
     orphan["metadata"]["labels"] = {"app": "x"}
     made = api.post(core(ns, "pods"), orphan).expect(201)
     stranger = {**pod("other", nodeSelector={}), "metadata": {"name": "other", "labels": {"app": "x"}}}
     api.post(core(ns, "pods"), stranger).expect(201)
-    # One that rolls would replace a pod that carries no revision.
+    # A rolling update would replace a pod without a revision.
     api.post(apps(ns, "statefulsets"), stateful_set(replicas=2, updateStrategy={"type": "OnDelete"})).expect(201)
     eventually(lambda: {"x-0", "x-1"} <= by_name(api, ns).keys())
     found = by_name(api, ns)
@@ -230,7 +230,7 @@ def test_a_headless_service_names_the_pods_of_a_set(api: Api, ns: str) -> None:
     assert hosts() == {name: one["status"]["podIP"] for name, one in by_name(api, ns).items()}
 
 
-def test_pods_are_left_to_another_kubelet() -> None:
+def test_another_kubelet_may_run_the_pods() -> None:
     running = cluster(("gc", "namespace", "statefulset", "scheduler"))
     with running as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         api.post(apps("default", "statefulsets"), stateful_set(replicas=2)).expect(201)
@@ -241,7 +241,7 @@ def test_pods_are_left_to_another_kubelet() -> None:
         status: dict[str, Any] = {"status": {"phase": "Running", "podIP": "127.0.0.9", "conditions": conditions}}
         api.patch(core("default", "pods", "x-0") + "/status", status, STRATEGIC).expect(200)
         eventually(lambda: len(pods(api, "default")) == 2)
-        # The kubelet's word ends a pod, too.
+        # The other kubelet also confirms the deletion.
         api.delete(core("default", "pods", "x-0")).expect(200)
         eventually(lambda: sandbox.at_rest)
         assert "deletionTimestamp" in by_name(api, "default")["x-0"]["metadata"]

@@ -1,4 +1,4 @@
-"""The controllers that run on request: pods start, Deployments roll, Services get end points and addresses."""
+"""The optional controllers: pods start, Deployments roll, Services get endpoints and addresses."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_running_pod_is_deleted_in_two_steps(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/WL-15")
-def test_a_readiness_gate_holds_a_pod(api: Api, ns: str) -> None:
+def test_a_readiness_gate_keeps_a_pod_unready(api: Api, ns: str) -> None:
     api.post(core(ns, "pods"), running(readinessGates=[{"conditionType": "t.example.org/g"}])).expect(201)
     path = core(ns, "pods", "p")
     eventually(lambda: api.get(path).json()["status"]["phase"] == "Running")
@@ -96,7 +96,7 @@ def available(api: Api, path: str, replicas: int) -> bool:
 @pytest.mark.behaviour("sandbox/WL-09")
 @pytest.mark.behaviour("sandbox/WL-10")
 @pytest.mark.behaviour("sandbox/WL-12")
-def test_a_deployment_rolls_forth_and_back(api: Api, ns: str) -> None:
+def test_a_deployment_rolls_forward_and_back(api: Api, ns: str) -> None:
     path = apps(ns, "deployments", "d")
     api.post(apps(ns, "deployments"), deployment(replicas=2)).expect(201)
     eventually(lambda: available(api, path, 2))
@@ -118,7 +118,7 @@ def test_a_deployment_rolls_forth_and_back(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/WL-11")
-def test_a_paused_deployment_waits(api: Api, ns: str, server: Sandbox) -> None:
+def test_a_paused_deployment_creates_no_replica_set(api: Api, ns: str, server: Sandbox) -> None:
     api.post(apps(ns, "deployments"), deployment(replicas=1, paused=True)).expect(201)
     eventually(lambda: server.at_rest)
     assert api.get(apps(ns, "replicasets")).json()["items"] == []
@@ -127,7 +127,7 @@ def test_a_paused_deployment_waits(api: Api, ns: str, server: Sandbox) -> None:
 
 
 @pytest.mark.behaviour("sandbox/WL-13")
-def test_what_a_deployment_leaves_behind(api: Api, ns: str) -> None:
+def test_propagation_policies_of_a_deployment(api: Api, ns: str) -> None:
     for name, policy in (("f", "Foreground"), ("o", "Orphan")):
         api.post(apps(ns, "deployments"), deployment(name, replicas=1)).expect(201)
         eventually(lambda name=name: available(api, apps(ns, "deployments", name), 1))
@@ -143,7 +143,7 @@ def test_what_a_deployment_leaves_behind(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("sandbox/WL-16")
 @pytest.mark.behaviour("sandbox/WL-17")
 @pytest.mark.behaviour("sandbox/WL-18")
-def test_addresses_and_ports_are_handed_out_once(api: Api, ns: str) -> None:
+def test_addresses_and_ports_are_allocated_once(api: Api, ns: str) -> None:
     path = core(ns, "services")
     taken = api.post(path, service("a")).expect(201)["spec"]["clusterIP"]
     api.post(path, service("b", clusterIP=taken)).fails(422, "Invalid")
@@ -158,7 +158,7 @@ def test_addresses_and_ports_are_handed_out_once(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("sandbox/WL-19")
 @pytest.mark.behaviour("sandbox/WL-20")
 @pytest.mark.behaviour("sandbox/WL-22")
-def test_a_service_finds_its_pods(api: Api, ns: str) -> None:
+def test_a_service_gets_the_endpoints_of_its_pods(api: Api, ns: str) -> None:
     ports = [{"name": "web", "containerPort": 8080}]
     body = {**running(containers=[container("a", ports=ports)]), "metadata": {"name": "p", "labels": {"app": "x"}}}
     api.post(core(ns, "pods"), body).expect(201)
@@ -189,7 +189,7 @@ def test_a_service_finds_its_pods(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/WL-24")
-def test_nodes_are_selected_by_whether_they_take_pods(api: Api) -> None:
+def test_nodes_are_selected_by_unschedulable(api: Api) -> None:
     api.post("/api/v1/nodes", {"metadata": {"name": "closed"}, "spec": {"unschedulable": True}}).expect(201)
     assert names(api.get("/api/v1/nodes", fieldSelector="spec.unschedulable=true")) == ["closed"]
     assert "closed" not in names(api.get("/api/v1/nodes", fieldSelector="spec.unschedulable=false"))

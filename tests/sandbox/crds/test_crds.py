@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: acceptance, life, schemas, versions."""
+"""CustomResourceDefinitions: acceptance, life cycle, schemas, versions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ REFUSED: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
 
 @pytest.mark.behaviour("sandbox/CD-03")
 @pytest.mark.parametrize("edit", [pytest.param(edit, id=name) for name, edit in REFUSED])
-def test_crds_that_are_refused(api: Api, group: str, edit: Callable[[dict[str, Any]], Any]) -> None:
+def test_invalid_crds_are_refused(api: Api, group: str, edit: Callable[[dict[str, Any]], Any]) -> None:
     api.post(CRDS, edited(crd_body(group), edit)).fails(422, "Invalid")
 
 
@@ -104,7 +104,7 @@ def test_protected_groups_need_an_approval(api: Api, group: str) -> None:
         },
     ],
 )
-def test_schemas_that_are_refused(api: Api, group: str, schema: dict[str, Any]) -> None:
+def test_invalid_schemas_are_refused(api: Api, group: str, schema: dict[str, Any]) -> None:
     api.post(CRDS, crd_body(group, schema=schema)).fails(422, "Invalid")
 
 
@@ -124,7 +124,7 @@ def test_a_kind_belongs_to_one_crd(api: Api, ns: str, make_crd: Callable[..., Cr
 
 @pytest.mark.behaviour("sandbox/CD-09")
 @pytest.mark.behaviour("sandbox/CD-10")
-def test_short_names_clash(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
+def test_short_names_conflict(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
     make_crd(names={"shortNames": ["wd"]}).establish()
     second = make_crd(names={"plural": "others", "kind": "Other", "shortNames": ["wd"]})
     api.post(CRDS, second.body).expect(201)
@@ -144,7 +144,7 @@ def test_short_names_clash(api: Api, ns: str, make_crd: Callable[..., Crd]) -> N
 
 @pytest.mark.behaviour("sandbox/CD-11")
 @pytest.mark.behaviour("sandbox/CD-12")
-def test_unknown_fields_are_pruned_unless_they_are_to_stay(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
+def test_unknown_fields_are_pruned_unless_preserved(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
     keep = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"n": {"type": "integer"}}}
     items = {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}}
     crd = make_crd(schema=spec_schema(raw=keep, items=items)).establish()
@@ -217,7 +217,7 @@ def test_int_or_string(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
         ({"type": "string", "not": {"pattern": "^a"}}, "abc", "FieldValueInvalid"),
     ],
 )
-def test_values_that_are_refused(
+def test_invalid_values_are_refused(
     api: Api, ns: str, make_crd: Callable[..., Crd], schema: dict[str, Any], value: Any, cause: str
 ) -> None:
     crd = make_crd(schema=spec_schema(x=schema)).establish()
@@ -226,7 +226,7 @@ def test_values_that_are_refused(
 
 @pytest.mark.behaviour("sandbox/CD-17")
 @pytest.mark.behaviour("sandbox/CD-18")
-def test_required_fields_and_items_that_stand_twice(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
+def test_required_fields_and_duplicate_items(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
     item = {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}
     keyed = {"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
     plain = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
@@ -275,7 +275,7 @@ def test_one_object_in_two_versions(api: Api, ns: str, versions: Crd) -> None:
 
 @pytest.mark.behaviour("sandbox/CD-21")
 @pytest.mark.behaviour("sandbox/CD-27")
-def test_versions_that_are_not_served_or_deprecated(api: Api, ns: str, versions: Crd) -> None:
+def test_unserved_and_deprecated_versions(api: Api, ns: str, versions: Crd) -> None:
     body = api.get(versions.url).json()
     body["spec"]["versions"][1]["served"] = False
     version(body).update(deprecated=True, deprecationWarning="use something else")
@@ -287,7 +287,7 @@ def test_versions_that_are_not_served_or_deprecated(api: Api, ns: str, versions:
 
 
 @pytest.mark.behaviour("sandbox/CD-23")
-def test_what_an_established_crd_can_not_change(api: Api, widgets: Crd) -> None:
+def test_an_established_crd_has_immutable_fields(api: Api, widgets: Crd) -> None:
     body = api.get(widgets.url).json()
     body["spec"]["scope"] = "Cluster"
     api.put(widgets.url, body).fails(422, "Invalid", "spec.scope")
@@ -297,7 +297,7 @@ def test_what_an_established_crd_can_not_change(api: Api, widgets: Crd) -> None:
 
 @pytest.mark.behaviour("sandbox/CD-24")
 @pytest.mark.behaviour("sandbox/CD-26")
-def test_objects_go_with_their_crd(api: Api, ns: str, widgets: Crd) -> None:
+def test_objects_are_deleted_with_their_crd(api: Api, ns: str, widgets: Crd) -> None:
     api.post(widgets.path(ns), widgets.obj()).expect(201)
     assert api.delete(widgets.url).expect(200)["kind"] == "CustomResourceDefinition"
     api.gone(widgets.url)
@@ -307,7 +307,7 @@ def test_objects_go_with_their_crd(api: Api, ns: str, widgets: Crd) -> None:
 
 
 @pytest.mark.behaviour("sandbox/CD-25")
-def test_a_held_object_holds_its_crd(api: Api, ns: str, widgets: Crd) -> None:
+def test_a_finalizer_of_an_object_delays_its_crd(api: Api, ns: str, widgets: Crd) -> None:
     metadata = {"name": "a", "finalizers": ["t.example.org/hold"]}
     api.post(widgets.path(ns), {**widgets.obj(), "metadata": metadata}).expect(201)
     api.delete(widgets.url).expect(200)
@@ -319,7 +319,7 @@ def test_a_held_object_holds_its_crd(api: Api, ns: str, widgets: Crd) -> None:
 
 
 @pytest.mark.behaviour("sandbox/CD-30")
-def test_what_was_wrong_before_may_stay(api: Api, ns: str, widgets: Crd) -> None:
+def test_unchanged_invalid_values_are_accepted(api: Api, ns: str, widgets: Crd) -> None:
     api.post(widgets.path(ns), widgets.obj(size=50, color="red")).expect(201)
     body = api.get(widgets.url).json()
     version(body)["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"]["maximum"] = 10
@@ -344,7 +344,7 @@ def test_metadata_of_the_wrong_type(api: Api, ns: str, widgets: Crd) -> None:
 
 
 @pytest.mark.behaviour("sandbox/CD-34")
-def test_names_may_be_judged_by_somebody_else() -> None:
+def test_another_controller_may_accept_the_names() -> None:
     with Sandbox(crd_conditions="external") as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         crd = Crd(api, crd_body("e.t.example.org"))
         body = api.post(CRDS, crd.body).expect(201)

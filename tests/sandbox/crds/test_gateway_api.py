@@ -1,4 +1,4 @@
-"""The CRDs of the Gateway API: large, in a protected group, with everything that schemas can say."""
+"""The CRDs of the Gateway API: large, in a protected group, with most features of schemas."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def our_bundle(_: Path) -> str:
 
 
 def real_bundle(directory: Path) -> str:
-    """The standard channel as its authors publish it, as a Go module."""
+    """Return the standard channel from the published Go module."""
     go = str(TOOLCHAIN) if TOOLCHAIN.exists() else shutil.which("go")
     if go is None:
-        pytest.skip("there is no Go toolchain to fetch the Gateway API's module with")
+        pytest.skip("no Go toolchain to download the Gateway API's module")
     command = [go, "mod", "download", "-json", MODULE]
     answer = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=90, check=False)
     if answer.returncode:
@@ -44,7 +44,7 @@ def real_bundle(directory: Path) -> str:
 
 @pytest.mark.behaviour("sandbox/CD-33")
 @pytest.mark.parametrize("bundle", [our_bundle, real_bundle])
-def test_the_gateway_api_is_taken(bundle: Any, tmp_path: Path) -> None:
+def test_the_gateway_api_works(bundle: Any, tmp_path: Path) -> None:
     crds = [crd for crd in yaml.load_all(bundle(tmp_path), yaml.CSafeLoader) if crd]
     assert {"gatewayclasses", "gateways", "httproutes"} <= {crd["spec"]["names"]["plural"] for crd in crds}
     with Sandbox() as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
@@ -61,7 +61,7 @@ def test_the_gateway_api_is_taken(bundle: Any, tmp_path: Path) -> None:
         eventually(established)
         use(api)
         for crd in crds:
-            # The same again changes nothing.
+            # Applying it again changes nothing.
             url = f"{CRDS}/{crd['metadata']['name']}"
             before = api.get(url).json()["metadata"]["resourceVersion"]
             assert api.apply(url, crd, "kubectl").expect(200)["metadata"]["resourceVersion"] == before

@@ -28,7 +28,7 @@ ACCEPT = {"Accept": f"{PROTOBUF},application/json"}
 NAMESPACE = bytes.fromhex(
     "6b3873000a0f0a02763112094e616d657370616365121b0a130a03666f6f12001a0022002a0032003800420012001a020a001a002200"
 )
-#: Every kind that is served, and those that only sub-resources take. CustomResourceDefinitions have no golden file.
+#: Every served kind, and the bodies of sub-resources. CustomResourceDefinitions have no golden file.
 GOLDEN = [
     *(f"{kind.group or 'core'}.{kind.version}.{kind.kind}" for kind in builtin_kinds() if "apiext" not in kind.group),
     "autoscaling.v1.Scale",
@@ -63,7 +63,7 @@ def meta(name: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def golden() -> Path:
-    require_kube_apiserver()  # whose build fetched the module that the files are in
+    require_kube_apiserver()  # its build downloads the module with the files
     own = Path(__file__).parents[2] / "go" / "bin" / "toolchain" / "bin" / "go"
     go = shutil.which("go") or str(own)
     cache = subprocess.run([go, "env", "GOMODCACHE"], capture_output=True, text=True, check=True).stdout.strip()
@@ -89,7 +89,7 @@ def test_golden_messages_decode_to_their_json(golden: Path, name: str) -> None:
 
 
 def encoded(shape: Shape, value: Any) -> bytes:
-    """Write a value as protobuf, as far as the objects below need it: what Go's encoder would write for it."""
+    """Encode a value as Go's encoder does, as far as the objects below need it."""
     if shape.type == "boolean" or shape.type == "integer":
         return varint(int(value))
     if shape.type == "bytes":
@@ -139,7 +139,7 @@ SAME = [
 
 @pytest.mark.behaviour("sandbox/PB-01")
 @pytest.mark.parametrize(("api_version", "kind", "body"), SAME, ids=[kind for _, kind, _ in SAME])
-def test_objects_in_protobuf_give_what_their_json_gives(
+def test_protobuf_and_json_create_the_same_object(
     api: Api, ns: str, api_version: str, kind: str, body: dict[str, Any]
 ) -> None:
     group, _, version = api_version.rpartition("/")
@@ -197,7 +197,7 @@ def test_a_pointer_to_zero_is_zero(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/PB-04")
-def test_custom_objects_have_no_protobuf(api: Api, ns: str, widgets: Crd) -> None:
+def test_custom_objects_in_protobuf_are_refused(api: Api, ns: str, widgets: Crd) -> None:
     body = envelope(f"{widgets.group}/v1", "Widget", meta("a"))
     api.post(widgets.path(ns), body, content_type=PROTOBUF).fails(415, "UnsupportedMediaType")
 
@@ -246,7 +246,7 @@ RICH = {
 }
 
 
-def test_a_crd_that_a_real_server_sends_decodes_to_its_json(kube_apiserver: KubeApiserver) -> None:
+def test_a_crd_from_a_real_server_decodes_to_its_json(kube_apiserver: KubeApiserver) -> None:
     body = crd_body(
         "protobuf.test",
         schema=RICH,
@@ -264,10 +264,10 @@ def test_a_crd_that_a_real_server_sends_decodes_to_its_json(kube_apiserver: Kube
     assert found.headers["Content-Type"] == PROTOBUF
     shape = of_kind("apiextensions.k8s.io", "CustomResourceDefinition")
     assert shape is not None
-    # As every body is treated: Go writes zeros into protobuf where its JSON leaves them out.
+    # Normalized like every body: Go's protobuf contains zeros that its JSON omits.
     ours = conform(shape, protobuf.decode(found.body), "CustomResourceDefinition", [])
     assert dict(leaves(ours["spec"])) == dict(leaves(wanted.json()["spec"]))
 
 
-def test_no_kind_that_is_served_is_without_protobuf() -> None:
+def test_every_served_kind_has_protobuf() -> None:
     assert [kind.kind for kind in builtin_kinds() if of_kind(kind.group, kind.kind) is None] == []

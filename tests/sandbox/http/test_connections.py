@@ -1,4 +1,4 @@
-"""Connections: idle ones, slow ones, and an informer that was away for too long."""
+"""Connections: idle and slow ones, and an informer that resumes after a compaction."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_idle_and_slow_connections_are_limited(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.behaviour("sandbox/NS-07")
-def test_a_namespace_is_finalized_by_hand() -> None:
+def test_a_namespace_is_finalized_by_a_client() -> None:
     with Sandbox(controllers=()) as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         path = "/api/v1/namespaces/n"
         api.post("/api/v1/namespaces", {"metadata": {"name": "n"}}).expect(201)

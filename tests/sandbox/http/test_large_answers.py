@@ -1,4 +1,4 @@
-"""Answers of many megabytes: whole, in order, and nobody else waits for them."""
+"""Responses of many megabytes: complete, in order, and without blocking other clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATH = core("default", "configmaps")
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[Sandbox]:
-    """A sandbox with 15 MB of objects, spoken to without TLS."""
+    """A sandbox with 15 MB of objects, without TLS."""
     with Sandbox(insecure_http=True) as sandbox, Api(sandbox.url) as api:
         for number in range(COUNT):
             api.post(PATH, config_map(f"c{number:02}", {"k": "x" * SIZE})).expect(201)
@@ -43,7 +43,7 @@ def read_answer(file: socket.SocketIO) -> bytes:
     return file.read(length)
 
 
-def test_a_client_that_does_not_read_keeps_nobody_waiting(plain: Sandbox) -> None:
+def test_a_client_that_does_not_read_blocks_no_other(plain: Sandbox) -> None:
     with connect(plain) as slow, Api(plain.url) as api:
         slow.sendall(request(plain, PATH) + request(plain, "/version"))
         for _ in range(20):
@@ -51,14 +51,14 @@ def test_a_client_that_does_not_read_keeps_nobody_waiting(plain: Sandbox) -> Non
         api.post(PATH, config_map("later")).expect(201)
         with slow.makefile("rb") as file:
             items = json.loads(read_answer(file))["items"]
-            # What was asked for behind it comes behind it.
+            # The response to the pipelined request follows.
             assert "gitVersion" in json.loads(read_answer(file))
         assert [item["metadata"]["name"] for item in items] == [f"c{number:02}" for number in range(COUNT)]
         assert {len(item["data"]["k"]) for item in items} == {SIZE}
         api.delete(f"{PATH}/later").expect(200)
 
 
-def test_a_client_that_goes_away_in_the_middle_is_forgotten(plain: Sandbox) -> None:
+def test_a_client_may_disconnect_during_a_response(plain: Sandbox) -> None:
     with connect(plain) as gone:
         gone.sendall(request(plain, PATH))
         gone.recv(1000)
@@ -66,7 +66,7 @@ def test_a_client_that_goes_away_in_the_middle_is_forgotten(plain: Sandbox) -> N
         assert len(api.get(PATH).expect(200)["items"]) == COUNT
 
 
-def test_many_requests_sent_ahead_are_all_answered_in_order(plain: Sandbox) -> None:
+def test_pipelined_requests_are_answered_in_order(plain: Sandbox) -> None:
     names = [f"c{number % COUNT:02}" for number in range(300)]
     with connect(plain) as line:
         line.sendall(request(plain, PATH))

@@ -1,4 +1,4 @@
-"""The layer of TLS under connections: what comes in pieces, at once, or not as TLS at all."""
+"""The TLS layer below connections: handshakes in pieces, large bodies, clients without TLS."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def connect(sandbox: Sandbox, using: ssl.SSLContext | None = None) -> ssl.SSLSoc
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_both_versions_are_spoken(sandbox: Sandbox, version: ssl.TLSVersion) -> None:
+def test_tls_1_2_and_1_3_are_supported(sandbox: Sandbox, version: ssl.TLSVersion) -> None:
     wanted = context(sandbox)
     wanted.minimum_version = wanted.maximum_version = version
     with connect(sandbox, wanted) as connection:
@@ -50,12 +50,12 @@ def test_both_versions_are_spoken(sandbox: Sandbox, version: ssl.TLSVersion) -> 
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
 
 
-def test_a_client_that_trusts_another_authority_is_told_nothing(sandbox: Sandbox) -> None:
+def test_a_client_with_another_authority_cannot_connect(sandbox: Sandbox) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
         connect(sandbox, ssl.create_default_context())
 
 
-def test_a_handshake_may_come_byte_by_byte(sandbox: Sandbox) -> None:
+def test_a_handshake_may_arrive_byte_by_byte(sandbox: Sandbox) -> None:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = context(sandbox).wrap_bio(incoming, outgoing, server_hostname="localhost")
     with closing(socket.create_connection(address(sandbox), timeout=20)) as plain:
@@ -78,7 +78,7 @@ def test_a_handshake_may_come_byte_by_byte(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     "first", [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x16\x03\x01\x00\x05hello", b"\x00" * 3000]
 )
-def test_what_is_not_tls_is_shut_out(sandbox: Sandbox, first: bytes) -> None:
+def test_connections_without_tls_are_closed(sandbox: Sandbox, first: bytes) -> None:
     with closing(socket.create_connection(address(sandbox), timeout=20)) as plain:
         plain.sendall(first)
         answer = b""
@@ -91,7 +91,7 @@ def test_what_is_not_tls_is_shut_out(sandbox: Sandbox, first: bytes) -> None:
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
 
 
-def test_a_handshake_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_handshake_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tls_layer, "HANDSHAKE_SECONDS", 0.05)
     with Sandbox() as sandbox, closing(socket.create_connection(address(sandbox), timeout=20)) as plain:
         plain.sendall(b"\x16\x03\x01")
@@ -99,7 +99,7 @@ def test_a_handshake_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch)
             assert plain.recv(1) == b""
 
 
-def test_the_client_ends_a_watch_by_closing(sandbox: Sandbox) -> None:
+def test_closing_the_connection_ends_a_watch(sandbox: Sandbox) -> None:
     with Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         context = sandbox._context
         assert context is not None
@@ -107,17 +107,17 @@ def test_the_client_ends_a_watch_by_closing(sandbox: Sandbox) -> None:
         eventually(lambda: not context.watches)
 
 
-def test_the_server_says_that_nothing_more_comes(sandbox: Sandbox) -> None:
+def test_the_server_sends_a_close_notification(sandbox: Sandbox) -> None:
     with connect(sandbox) as connection:
         connection.sendall(ready(sandbox, "Connection: close"))
         answer = b""
-        # Without the server's closing word this would raise.
+        # Without a close notification this would raise.
         while more := connection.recv(4096):
             answer += more
         assert answer.endswith(b"ok")
 
 
-def test_bodies_and_answers_of_many_records_arrive_whole(sandbox: Sandbox) -> None:
+def test_bodies_and_responses_of_many_records_arrive_complete(sandbox: Sandbox) -> None:
     with Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         text = "".join(f"{number:07}" for number in range(100_000))
         for name in ("large-1", "large-2"):
@@ -126,7 +126,7 @@ def test_bodies_and_answers_of_many_records_arrive_whole(sandbox: Sandbox) -> No
         assert [item["data"]["k"] == text for item in items] == [True, True]
 
 
-def test_watchers_in_one_form_see_the_same_bytes_but_for_the_heads_of_a_table(sandbox: Sandbox) -> None:
+def test_watches_of_one_encoding_differ_only_in_the_column_definitions(sandbox: Sandbox) -> None:
     with Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         path = core("kube-public", "configmaps")
         started = api.revision(path)

@@ -28,7 +28,7 @@ CASES = [
 
 @pytest.fixture(params=["services", "ingresses"])
 def path(request: pytest.FixtureRequest, api: Api, ns: str) -> str:
-    """The status of a new Service of type LoadBalancer, or of an Ingress."""
+    """The path of the status of a new Service of type LoadBalancer, or of an Ingress."""
     if request.param == "services":
         api.post(core(ns, "services"), service("a", type="LoadBalancer")).expect(201)
         return core(ns, "services", "a") + "/status"
@@ -41,7 +41,7 @@ def balancer(*entries: dict[str, Any]) -> dict[str, Any]:
     return {"status": {"loadBalancer": {"ingress": list(entries)}}}
 
 
-def test_what_is_no_address_is_refused(api: Api, path: str) -> None:
+def test_invalid_addresses_are_refused(api: Api, path: str) -> None:
     for entry, field, text in CASES:
         refused = api.patch(path, balancer({"ip": "1.1.1.1"}, entry)).fails(422, "Invalid")
         (cause,) = refused["details"]["causes"]
@@ -50,7 +50,7 @@ def test_what_is_no_address_is_refused(api: Api, path: str) -> None:
     assert "ingress" not in api.get(path).json()["status"]["loadBalancer"]
 
 
-def test_addresses_are_stored_as_they_are_written(api: Api, path: str) -> None:
+def test_addresses_are_stored_unchanged(api: Api, path: str) -> None:
     entries = [{"ip": "1.1.1.1", "hostname": "h.example"}, {"hostname": f"{'a' * 64}.example"}]
     stored = api.patch(path, balancer(*entries)).expect(200)["status"]["loadBalancer"]["ingress"]
     assert [{key: one[key] for key in one if key != "ipMode"} for one in stored] == entries
@@ -58,7 +58,7 @@ def test_addresses_are_stored_as_they_are_written(api: Api, path: str) -> None:
     assert answer.expect(200)["status"]["loadBalancer"]["ingress"][0]["ip"] == "2001:DB8:0:0::1"
     (warning,) = answer.warnings
     assert "should be in RFC 5952 canonical format" in warning
-    # What is there already may stay, and is not warned of again.
+    # An unchanged address is accepted without a warning.
     again = api.patch(path, balancer({"ip": "2001:DB8:0:0::1"}, {"hostname": "h"}))
     again.expect(200)
     assert again.warnings == []
@@ -74,7 +74,7 @@ def test_only_addresses_of_load_balancers_have_a_mode(api: Api, ns: str) -> None
     )
     causes = [(one["field"].rpartition("ingress")[2], one["reason"]) for one in wrong.fails(422)["details"]["causes"]]
     assert causes == [("[0].ipMode", "FieldValueNotSupported"), ("[1].ipMode", "FieldValueForbidden")]
-    # A Service of another type has no load balancer, so its addresses go.
+    # A Service of another type has no load balancer, so its addresses are removed.
     changed = api.patch(path, {"spec": {"type": "ClusterIP"}}).expect(200)
     assert changed["status"] == {"loadBalancer": {}}
     refused = api.patch(f"{path}/status", balancer({"ip": "1.1.1.1"})).fails(422)

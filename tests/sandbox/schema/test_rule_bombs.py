@@ -1,4 +1,4 @@
-"""Rules of CRDs that are made to take for ever: each ends with a Status, and the server goes on."""
+"""Hostile rules of CRDs: each ends with a Status, and the server continues."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ruled(*rules: str) -> dict[str, Any]:
     [NESTED, DOUBLED, COPIED, TRANSFORMED, RANGED, REPLACED, FORMATTED, MATCHED, FOUND, SORTED],
     ids=["nested", "doubled", "copied", "transformed", "ranged", "replaced", "formatted", "matched", "found", "sorted"],
 )
-def test_a_rule_that_takes_too_long_is_given_up(api: Api, ns: str, make_crd: Callable[..., Crd], rule: str) -> None:
+def test_a_rule_that_takes_too_long_is_aborted(api: Api, ns: str, make_crd: Callable[..., Crd], rule: str) -> None:
     crd = make_crd(schema=ruled(rule)).establish()
     body = crd.obj(t="a" * 100_000, l=[f"x{n}" for n in range(2000)])
     answer = api.post(crd.path(ns), body).fails(422, "Invalid", "spec", "FieldValueInvalid")
@@ -43,7 +43,7 @@ def test_a_rule_that_takes_too_long_is_given_up(api: Api, ns: str, make_crd: Cal
     api.get(core("default", "configmaps")).expect(200)
 
 
-def test_many_rules_together_may_not_take_too_long(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
+def test_the_total_cost_of_rules_is_bounded(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
     crd = make_crd(schema=ruled(*["self.l.all(a, self.l.exists(b, a == b))"] * 300)).establish()
     body = crd.obj(l=[f"x{n}" for n in range(300)])
     answer = api.post(crd.path(ns), body).fails(422, "Invalid", "spec", "FieldValueInvalid")
@@ -70,16 +70,16 @@ def test_many_rules_together_may_not_take_too_long(api: Api, ns: str, make_crd: 
     ],
     ids=range(14),
 )
-def test_a_rule_that_is_nested_too_deep_is_refused(api: Api, group: str, rule: str) -> None:
+def test_a_rule_that_is_nested_too_deeply_is_refused(api: Api, group: str, rule: str) -> None:
     answer = api.post(CRDS, crd_body(group, schema=ruled(rule)))
     if rule.startswith(("!", "-")):
-        answer.expect(201)  # An even number of signs is none.
+        answer.expect(201)  # An even number of signs cancels out.
     else:
         answer.fails(422, "Invalid", cause="FieldValueInvalid")
     api.get(core("default", "configmaps")).expect(200)
 
 
-def test_rules_of_deep_schemas_and_objects_are_run(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
+def test_rules_of_deep_schemas_and_objects_are_evaluated(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
     schema: dict[str, Any] = {"type": "string"}
     value: Any = "x"
     path = ""

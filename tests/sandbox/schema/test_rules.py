@@ -57,7 +57,7 @@ class Ruled:
         return self.server.client.create(self.obj(spec, name))
 
     def refuses(self, spec: Any, old: dict[str, Any] | None = None) -> list[Cause]:
-        """Give what is said against a new object, or against that change of an old one; nothing if it is taken."""
+        """Return the causes against a new object, or against a change of `old`; empty if it is accepted."""
         try:
             if old is None:
                 self.server.client.create(self.obj(spec, f"n{next(_serial)}"))
@@ -95,17 +95,17 @@ def test_a_rule_is_evaluated(ruled_kind: Callable[..., Ruled]) -> None:
 def test_a_transition_rule_is_evaluated_on_updates(ruled_kind: Callable[..., Ruled]) -> None:
     kind = ruled_kind(ruled(obj(color=TEXT, size=INT), "self.color == oldSelf.color"))
     old = kind.create({"color": "red"})
-    said = "Invalid value: failed rule: self.color == oldSelf.color"
-    assert kind.refuses({"color": "blue"}, old) == [("spec", "FieldValueInvalid", said)]
+    text = "Invalid value: failed rule: self.color == oldSelf.color"
+    assert kind.refuses({"color": "blue"}, old) == [("spec", "FieldValueInvalid", text)]
     assert kind.refuses({"color": "red", "size": 2}, old) == []
 
 
-def test_rules_mean_the_same_everywhere(ruled_kind: Callable[..., Ruled]) -> None:
+def test_rules_accept_and_refuse_the_same_values(ruled_kind: Callable[..., Ruled]) -> None:
     names = {name: f"f{index}" for index, name in enumerate(CASES)}
     kind = ruled_kind(obj(**{names[name]: ruled(case.schema, case.rule) for name, case in CASES.items()}))
 
     def answers(name: str, case: Case) -> dict[str, str]:
-        """Give what is said of each value, empty if it is taken."""
+        """Return the message for each value, empty if it is accepted."""
         found = {}
         for value in [*case.taken, *(value for value, _ in case.refused)]:
             causes = kind.refuses({names[name]: value})
@@ -117,9 +117,9 @@ def test_rules_mean_the_same_everywhere(ruled_kind: Callable[..., Ruled]) -> Non
         found = answers(name, case)
         wanted = {json.dumps(value): "" for value in case.taken}
         for value, part in case.refused:
-            said = found[json.dumps(value)]
-            assert part in said, f"{name}: {value!r}: {said}"
-            wanted[json.dumps(value)] = said
+            message = found[json.dumps(value)]
+            assert part in message, f"{name}: {value!r}: {message}"
+            wanted[json.dumps(value)] = message
         assert found == wanted, name
 
 
@@ -138,8 +138,8 @@ def test_a_rule_chooses_reason_field_and_message(ruled_kind: Callable[..., Ruled
     ]
     fields = {name: {**INT, "default": 0} for name in parts}
     kind = ruled_kind(ruled(obj(word={**TEXT, "default": "it"}, none=TEXT, **fields), *rules))
-    said = {name: kind.refuses({name: 1}) for name in parts}
-    assert said == {
+    causes = {name: kind.refuses({name: 1}) for name in parts}
+    assert causes == {
         "forbidden": [("spec.forbidden", "FieldValueForbidden", "Forbidden: not one")],
         "required": [("spec.required", "FieldValueRequired", "Required value: not one")],
         "duplicate": [("spec.duplicate", "FieldValueDuplicate", "Duplicate value")],
@@ -148,7 +148,7 @@ def test_a_rule_chooses_reason_field_and_message(ruled_kind: Callable[..., Ruled
     }
 
 
-def test_what_was_is_found_where_it_can_be_told(ruled_kind: Callable[..., Ruled]) -> None:
+def test_old_self_is_found_by_field_and_by_key(ruled_kind: Callable[..., Ruled]) -> None:
     item = {**ruled(obj(k=TEXT, v=TEXT), "self.v == oldSelf.v"), "required": ["k"]}
     by_key = many(item, **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]})
     first = {"rule": "oldSelf.hasValue() ? oldSelf.value() == self : self == 'new'", "optionalOldSelf": True}
@@ -158,20 +158,20 @@ def test_what_was_is_found_where_it_can_be_told(ruled_kind: Callable[..., Ruled]
     changed = {"items": [{"k": "b", "v": "3"}, {"k": "a", "v": "1"}, {"k": "c", "v": "9"}], "once": "y", "first": "z"}
     fields = sorted(cause[0] for cause in kind.refuses(changed, old))
     assert fields == ["spec.first", "spec.items[0]", "spec.once"]
-    # What is left out was not changed, and what comes back is new.
+    # A removed value is not compared, and a restored one counts as new.
     old = kind.server.client.replace({**old, "spec": {"items": [{"k": "b", "v": "2"}], "first": "new"}})
     assert kind.refuses({"once": "y", "first": "new", "items": [{"k": "a", "v": "7"}]}, old) == []
 
 
-def test_rules_wait_until_the_object_fits_its_schema(ruled_kind: Callable[..., Ruled]) -> None:
+def test_rules_are_skipped_for_objects_that_break_the_schema(ruled_kind: Callable[..., Ruled]) -> None:
     kind = ruled_kind(obj(a={"type": "string", "enum": ["x"]}, b=ruled({**INT, "maximum": 9}, "self < 5")))
-    said = kind.refuses({"a": "y", "b": 7})
-    assert [cause[:2] for cause in said] == [("spec.a", "FieldValueNotSupported"), ("<nil>", "FieldValueInvalid")]
-    assert said[1][2].startswith("Invalid value: null: some validation rules were not checked because")
+    causes = kind.refuses({"a": "y", "b": 7})
+    assert [cause[:2] for cause in causes] == [("spec.a", "FieldValueNotSupported"), ("<nil>", "FieldValueInvalid")]
+    assert causes[1][2].startswith("Invalid value: null: some validation rules were not checked because")
     assert [cause[2] for cause in kind.refuses({"b": 11})][1:] == ["Invalid value: 11: failed rule: self < 5"]
 
 
-def test_what_was_wrong_before_may_stay(ruled_kind: Callable[..., Ruled]) -> None:
+def test_unchanged_invalid_values_are_accepted(ruled_kind: Callable[..., Ruled]) -> None:
     kind = ruled_kind(obj(a=TEXT, b=INT, c=obj(d=TEXT)))
     old = kind.create({"a": "x", "b": 1, "c": {"d": "x"}})
     crd = kind.server.client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", kind.body["metadata"]["name"])
@@ -186,7 +186,7 @@ def test_what_was_wrong_before_may_stay(ruled_kind: Callable[..., Ruled]) -> Non
 
 
 def dry_run(server: ControlPlane, schema: dict[str, Any]) -> list[Cause]:
-    """Give what is said against a CRD whose spec has that schema."""
+    """Return the causes against a CRD whose spec has that schema."""
     body = crd_body("dry.t.example.org", schema=with_spec(schema))
     headers = {"content-type": "application/json"}
     answer = server.client.transport.request(
@@ -199,35 +199,35 @@ def dry_run(server: ControlPlane, schema: dict[str, Any]) -> list[Cause]:
     return [(cause["field"], cause["reason"], cause["message"]) for cause in found["details"]["causes"]]
 
 
-def test_rules_that_make_no_sense_are_refused(control_plane: ControlPlane) -> None:
-    for schema, rule, part, said in REFUSED:
+def test_invalid_rules_are_refused(control_plane: ControlPlane) -> None:
+    for schema, rule, part, message in REFUSED:
         causes = dry_run(control_plane, ruled(schema, rule))
         assert [cause[0] for cause in causes] == [f"{SCHEMA}.x-kubernetes-validations[0].{part}"], rule
-        assert said in causes[0][2], f"{rule}: {causes}"
+        assert message in causes[0][2], f"{rule}: {causes}"
     shown = dry_run(control_plane, ruled(obj(a=INT), {"rule": "self.b > 1", "message": "m"}))[0][2]
     whole = r'{"Rule":"self.b \u003e 1","Message":"m","MessageExpression":"","Reason":null,"FieldPath":""'
     assert shown.startswith(f'Invalid value: {whole},"OptionalOldSelf":null}}: compilation failed: ERROR: <input>:1:5:')
 
 
-def test_what_was_is_not_asked_for_where_it_can_not_be_told(control_plane: ControlPlane) -> None:
+def test_old_self_is_refused_in_uncorrelatable_lists(control_plane: ControlPlane) -> None:
     for kind in ("atomic", "set"):
         items = many(ruled(TEXT, "self == oldSelf"), **{"x-kubernetes-list-type": kind})
         field = f"{SCHEMA}.properties[l]"
         why = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {field}"
         causes = dry_run(control_plane, obj(l=items))
-        said = f'Invalid value: "self == oldSelf": {why}'
-        assert causes == [(f"{field}.items.x-kubernetes-validations[0].rule", "FieldValueInvalid", said)]
+        text = f'Invalid value: "self == oldSelf": {why}'
+        assert causes == [(f"{field}.items.x-kubernetes-validations[0].rule", "FieldValueInvalid", text)]
 
 
-def test_defaults_obey_rules_and_alternatives_have_none(control_plane: ControlPlane) -> None:
+def test_defaults_must_satisfy_rules_and_alternatives_have_none(control_plane: ControlPlane) -> None:
     causes = dry_run(control_plane, obj(a=ruled({**INT, "default": 5}, "self > 10")))
-    said = "Invalid value: 5: failed rule: self > 10"
-    assert causes == [(f"{SCHEMA}.properties[a].default", "FieldValueInvalid", said)]
+    text = "Invalid value: 5: failed rule: self > 10"
+    assert causes == [(f"{SCHEMA}.properties[a].default", "FieldValueInvalid", text)]
     causes = dry_run(control_plane, {**obj(a=INT), "anyOf": [ruled({}, "self.a > 1")]})
     assert ("FieldValueForbidden", "Forbidden: must be empty to be structural") in [cause[1:] for cause in causes]
 
 
-def test_rules_need_not_be_evaluated(group: str) -> None:
+def test_the_evaluation_of_rules_can_be_disabled(group: str) -> None:
     with Sandbox(options=Options(cel="warn")) as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         crd = Crd(api, crd_body(group, schema=with_spec(ruled(obj(size=INT), "self.size <= 10", "not even CEL ((("))))
         answer = api.post(CRDS, crd.body)

@@ -1,4 +1,4 @@
-"""The end points for tests, and the options of a sandbox."""
+"""The test endpoints, and the options of a sandbox."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def test_the_end_points_are_there_only_on_request(api: Api) -> None:
+def test_the_endpoints_exist_only_on_request(api: Api) -> None:
     with Sandbox() as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as plain:
         plain.get("/sandbox/v1/stats").expect(404)
         plain.post("/sandbox/v1/reset", {}).expect(405)
@@ -25,7 +25,7 @@ def test_the_end_points_are_there_only_on_request(api: Api) -> None:
 
 
 @pytest.mark.parametrize("rbac", [False, True])
-def test_a_reset_leaves_what_was_there_at_the_start(rbac: bool) -> None:
+def test_a_reset_keeps_only_the_initial_objects(rbac: bool) -> None:
     with (
         Sandbox(rbac=rbac, options=Options(admin=True)) as sandbox,
         Api(sandbox.url, sandbox.ca, sandbox.token) as api,
@@ -50,7 +50,7 @@ def test_a_reset_leaves_what_was_there_at_the_start(rbac: bool) -> None:
         api.post(core("default", "services"), service("again", clusterIP="10.96.0.77")).expect(201)
 
 
-def test_faults_hit_as_often_as_ordered_and_only_what_they_name(api: Api, ns: str) -> None:
+def test_faults_hit_only_matching_requests_and_as_often_as_requested(api: Api, ns: str) -> None:
     path = core(ns, "configmaps")
     api.post("/sandbox/v1/fault", {"code": 409, "verb": "create", "resource": "configmaps", "times": 2}).expect(200)
     api.get(path).expect(200)
@@ -62,7 +62,7 @@ def test_faults_hit_as_often_as_ordered_and_only_what_they_name(api: Api, ns: st
     assert api.get("/sandbox/v1/stats").json()["faults"] == 0
 
 
-def test_a_fault_may_ask_for_patience(api: Api, ns: str) -> None:
+def test_a_fault_may_set_retry_after(api: Api, ns: str) -> None:
     api.post("/sandbox/v1/fault", {"code": 429, "resource": "pods", "retryAfterSeconds": 7}).expect(200)
     answer = api.get(core(ns, "pods"))
     assert answer.fails(429, "TooManyRequests")["details"] == {"retryAfterSeconds": 7}
@@ -73,7 +73,7 @@ def test_a_fault_may_ask_for_patience(api: Api, ns: str) -> None:
 @pytest.mark.parametrize(
     "body", [{}, {"code": 200}, {"code": 500, "times": 0}, {"code": 500, "wat": 1}, {"code": "x"}, []]
 )
-def test_what_is_no_fault_is_refused(api: Api, body: Any) -> None:
+def test_an_invalid_fault_is_refused(api: Api, body: Any) -> None:
     api.post("/sandbox/v1/fault", body).fails(400, "BadRequest")
 
 
@@ -88,12 +88,12 @@ def test_what_is_no_fault_is_refused(api: Api, body: Any) -> None:
         ({"version": "1.36"}, "version must be three numbers"),
     ],
 )
-def test_options_that_can_not_work_are_refused(option: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(option: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Options(**option)
 
 
-def test_the_options_of_the_structure_count_where_the_argument_is_left_out() -> None:
+def test_options_apply_where_the_argument_is_omitted() -> None:
     options = Options(controllers=frozenset(), crd_conditions="external", version="1.31.2", service_cidr="10.7.0.0/16")
     with Sandbox(options=options) as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         assert api.get("/version").json()["minor"] == "31"
@@ -123,7 +123,7 @@ def test_the_options_of_the_structure_count_where_the_argument_is_left_out() -> 
     ],
 )
 def test_no_path_reads_a_file(api: Api, path: str) -> None:
-    # As it stands, since a client library would tidy it up.
+    # Sent unchanged: a client library would normalize it.
     pool = api.pool.connection_from_url(api.url)
     found = pool.urlopen("GET", path, headers={"Authorization": f"Bearer {api.token}"}, retries=False)
     assert 400 <= found.status < 500

@@ -1,6 +1,6 @@
-"""Whatever is sent, the answer is a Status that fits, in good time; the server goes on, and keeps what it held.
+"""Fuzzed requests: each gets a fitting Status in time, and the server keeps running and keeps its objects.
 
-CTRLHOST_FUZZ_REQUESTS says how many (`make soak`: 100,000); CTRLHOST_SEED repeats a run.
+CTRLHOST_FUZZ_REQUESTS is the number of requests (`make soak`: 100,000); CTRLHOST_SEED repeats a run.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tests.support.http_client import Api
 from tests.support.objects import config_map, core, deployment, pod, service
 
 REQUESTS = int(os.environ.get("CTRLHOST_FUZZ_REQUESTS", "3000"))
-# Nothing in a request of the fuzz is a few bytes away from this name, so no mangled one means it either.
+# Fuzzed requests contain no similar name, so no mutation of one refers to this group.
 KEPT_GROUP = "kept.example.com"
-# Of the server's processor time: how long it takes by the clock depends on what else the machine does.
+# Processor time of the server: wall-clock time depends on the load of the machine.
 LONGEST_SECONDS = 10.0
 PATIENCE_SECONDS = 100
 MEMORY_BYTES = 700 << 20
@@ -56,7 +56,7 @@ REASONS = {
     501: {"NotImplemented"},
     504: {"Timeout"},
 }
-# What a real server answers with 500, too.
+# Failures that are a 500 on a real server, too.
 FAULTS = (
     "resourceVersion should not be set on objects to be created",
     "etcdserver: request is too large",
@@ -65,7 +65,7 @@ FAULTS = (
 
 
 class Server:
-    """A sandbox in a process of its own, so that its memory can be measured."""
+    """A sandbox in its own process, so that its memory can be measured."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-c", SERVER]
@@ -82,7 +82,7 @@ class Server:
 
     @property
     def seconds(self) -> float:
-        """The processor time that it has taken."""
+        """The processor time used so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -99,13 +99,13 @@ def fuzzed() -> Iterator[Server]:
 
 
 def send(server: Server, request: bytes) -> tuple[int, str, bytes] | None:
-    """Give status, content type and body; None where the server hung up, as it may on what is not HTTP."""
+    """Return status, content type and body; None if the server closed the connection, as for malformed HTTP."""
     with socket.create_connection(server.address, timeout=PATIENCE_SECONDS) as connection:
         try:
             connection.sendall(request)
             connection.shutdown(socket.SHUT_WR)
         except OSError:
-            # It refused before it had read everything; what it said may still be there to read.
+            # The server refused before it had read everything; its response may still be readable.
             pass
         answer = http.client.HTTPResponse(connection, method="HEAD" if request.startswith(b"HEAD ") else "GET")
         try:
@@ -131,14 +131,14 @@ def check(answer: tuple[int, str, bytes]) -> None:
 
 
 def held(api: Api) -> list[bytes]:
-    """What the fuzz must leave alone."""
+    """Return the objects that the fuzz must not change."""
     paths = (core("kept", "configmaps"), core("kept", "services"), f"/apis/{KEPT_GROUP}/v1/namespaces/kept/widgets")
     found = [api.get(path).expect(200)["items"] for path in (*paths, "/apis/apps/v1/namespaces/kept/deployments")]
     found.append(api.get(f"{CRDS}/widgets.{KEPT_GROUP}").expect(200))
     return [json.dumps(items).encode() for items in found]
 
 
-def test_fuzzed_requests_get_a_fitting_status_and_leave_the_server_well(fuzzed: Server) -> None:
+def test_fuzzed_requests_get_a_fitting_status_and_keep_the_server_healthy(fuzzed: Server) -> None:
     seed = int(os.environ.get("CTRLHOST_SEED", random.randrange(2**32)))
     print(f"CTRLHOST_SEED={seed}")
     with Api(fuzzed.url) as api:
@@ -165,7 +165,9 @@ def test_fuzzed_requests_get_a_fitting_status_and_leave_the_server_well(fuzzed: 
                     assert fuzzed.seconds - spent < LONGEST_SECONDS
             except (AssertionError, KeyError, OSError, ValueError) as error:
                 raise AssertionError(f"request {number} of seed {seed}: {request[:2000]!r}") from error
-            assert fuzzed.process.poll() is None, f"request {number} of seed {seed} ended it: {request[:2000]!r}"
+            assert fuzzed.process.poll() is None, (
+                f"request {number} of seed {seed} ended the server: {request[:2000]!r}"
+            )
         assert outcomes[None] < REQUESTS / 10, outcomes
         assert outcomes.keys() >= {200, 400, 404, 405, 413, 415, 422}, outcomes
         assert held(api) == before

@@ -1,4 +1,4 @@
-"""CRDs whose names the plugin `naming` judges end up as those that the sandbox judges itself."""
+"""The plugin `naming` accepts the names of CRDs as the sandbox itself does."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.support.waiting import eventually
 
 
 @pytest.fixture(params=["sandbox", "plugin", "both"])
-def judge(request: pytest.FixtureRequest) -> str:
+def acceptor(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
 
 
 @pytest.fixture
-def api(judge: str) -> Iterator[Api]:
-    """A sandbox that judges names itself, one that leaves it to the plugin, and one where the plugin finds it done."""
-    with Sandbox(crd_conditions="external" if judge == "plugin" else "builtin") as sandbox:
+def api(acceptor: str) -> Iterator[Api]:
+    """A client of a sandbox that accepts names itself, leaves that to the plugin, or runs beside the plugin."""
+    with Sandbox(crd_conditions="external" if acceptor == "plugin" else "builtin") as sandbox:
         client = ctrlhost.Client.load(kubeconfig=sandbox.kubeconfig)
         settings = Configuration.gather(None, {"CTRLHOST_PLUGINS__NAMING__MODE": '"enforce"'}, (), {})
-        host = Host(plugins=[] if judge == "sandbox" else ["naming"], configuration=settings, client=client)
+        host = Host(plugins=[] if acceptor == "sandbox" else ["naming"], configuration=settings, client=client)
         host.start()
         try:
             with Api(sandbox.url, sandbox.ca, sandbox.token) as found:
@@ -43,7 +43,7 @@ def crd(api: Api, plural: str, kind: str, **names: Any) -> Crd:
 
 
 @pytest.mark.behaviour("sandbox/CD-35")
-def test_the_outcome_is_the_same_whoever_judges(api: Api) -> None:
+def test_the_outcome_is_the_same_whoever_accepts_the_names(api: Api) -> None:
     first = crd(api, "widgets", "Widget", shortNames=["wd"]).establish()
     assert first.conditions() == {
         "NamesAccepted": ("True", "NoConflicts"),

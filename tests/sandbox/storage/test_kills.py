@@ -1,6 +1,6 @@
-"""Kills at random moments: what was acknowledged is there, whole, and the versions go on.
+"""Kills at random moments: acknowledged writes are stored completely, and versions keep increasing.
 
-CTRLHOST_KILLS says how often (`make soak`: 1,000); CTRLHOST_SEED repeats a run.
+CTRLHOST_KILLS is the number of kills (`make soak`: 1,000); CTRLHOST_SEED repeats a run.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ PATH = core("default", "configmaps")
 
 
 class Ledger:
-    """What the server acknowledged, by name: the data and the version, or None for a deletion.
+    """The acknowledged writes by name: the data and the version, or None for a deletion.
 
-    A write that was under way when the server was killed may be there or not; its name is in `open` with the other
-    outcome that is allowed.
+    A write in flight when the server was killed may be stored or not; `open` maps its name to that outcome.
     """
 
     def __init__(self) -> None:
@@ -56,7 +55,7 @@ class Ledger:
             self.known[name] = (value, int(item["metadata"]["resourceVersion"])) if item and value is not None else None
         self.open.clear()
         version = int(found["metadata"]["resourceVersion"])
-        assert version > self.newest, "a version may be given twice"
+        assert version > self.newest, "a version may be used twice"
         self.newest = version
 
 
@@ -86,7 +85,7 @@ def write(api: Api, ledger: Ledger, writer: int, seed: int) -> None:
         ledger.newest = max(ledger.newest, version)
 
 
-def test_kills_lose_no_write_that_was_acknowledged(tmp_path: Path) -> None:
+def test_kills_lose_no_acknowledged_write(tmp_path: Path) -> None:
     seed = int(os.environ.get("CTRLHOST_SEED", random.randrange(2**32)))
     print(f"CTRLHOST_SEED={seed}")
     chance = random.Random(seed)
@@ -110,7 +109,7 @@ def test_kills_lose_no_write_that_was_acknowledged(tmp_path: Path) -> None:
             ]
             for thread in threads:
                 thread.start()
-            # The moment is random on purpose; nothing waits for it to have come.
+            # The moment is random on purpose.
             time.sleep(chance.uniform(0.0, 0.15))
             process.kill()
             for thread in threads:

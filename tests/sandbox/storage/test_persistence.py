@@ -1,4 +1,4 @@
-"""What is kept over a restart."""
+"""Persistence across restarts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_restart_keeps_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.behaviour("sandbox/PE-02")
-def test_a_killed_server_has_kept_what_it_acknowledged(tmp_path: Path) -> None:
+def test_a_killed_server_keeps_acknowledged_writes(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -94,7 +94,7 @@ def test_a_killed_server_has_kept_what_it_acknowledged(tmp_path: Path) -> None:
 
 
 @pytest.mark.behaviour("sandbox/PE-03")
-def test_data_has_one_owner(tmp_path: Path) -> None:
+def test_a_data_directory_has_one_owner(tmp_path: Path) -> None:
     with Sandbox(data_dir=tmp_path), pytest.raises(ConfigError, match="in use"):
         Sandbox(data_dir=tmp_path).start()
     with Sandbox(data_dir=tmp_path) as sandbox, api_of(sandbox) as api:

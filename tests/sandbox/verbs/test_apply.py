@@ -36,7 +36,7 @@ def test_applying_creates_and_then_changes_nothing(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/SA-02")
 @pytest.mark.behaviour("sandbox/SA-03")
-def test_applications_that_are_refused(api: Api, ns: str) -> None:
+def test_invalid_applies_are_refused(api: Api, ns: str) -> None:
     path = core(ns, "configmaps", "a")
     api.apply(path, config_map(), "").fails(422, field="fieldManager")
     api.apply(path, config_map(), "m" * 129).fails(422, field="fieldManager")
@@ -46,9 +46,17 @@ def test_applications_that_are_refused(api: Api, ns: str) -> None:
     api.apply(path, config_map(uid="u"), "m").fails(409)
 
 
+def test_a_namespace_is_ignored_for_a_cluster_scoped_object(api: Api) -> None:
+    path, metadata = "/api/v1/namespaces/applied", {"name": "applied", "namespace": "x"}
+    for code, value in ((201, "1"), (200, "2")):
+        obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": {**metadata, "labels": {"a": value}}}
+        assert "namespace" not in api.apply(path, obj, "m").expect(code)["metadata"]
+        assert api.get(path).expect(200)["metadata"]["labels"]["a"] == value
+
+
 @pytest.mark.behaviour("sandbox/SA-05")
 @pytest.mark.behaviour("sandbox/SA-13")
-def test_what_is_no_longer_applied_goes_unless_another_applies_it(api: Api, ns: str) -> None:
+def test_a_field_no_longer_applied_is_removed_unless_another_manager_applies_it(api: Api, ns: str) -> None:
     path = core(ns, "configmaps", "a")
     api.apply(path, config_map(data={"a": "1", "b": "2"}), "m1").expect(201)
     assert api.apply(path, config_map(data={"a": "1"}), "m1").expect(200)["data"] == {"a": "1"}
@@ -77,7 +85,7 @@ def test_a_field_has_one_manager_unless_all_agree(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("sandbox/SA-08")
 @pytest.mark.behaviour("sandbox/SA-09")
 @pytest.mark.behaviour("sandbox/SA-10")
-def test_plain_writes_manage_what_they_change(api: Api, ns: str) -> None:
+def test_updates_manage_the_fields_they_change(api: Api, ns: str) -> None:
     path = core(ns, "configmaps", "a")
     api.apply(path, config_map(data={"a": "1", "b": "1"}), "m1").expect(201)
     api.patch(path, {"data": {"a": "2"}}, fieldManager="m2").expect(200)
@@ -94,7 +102,7 @@ def test_plain_writes_manage_what_they_change(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/SA-12")
 @pytest.mark.behaviour("sandbox/SA-20")
-def test_status_has_managers_of_its_own(api: Api, ns: str, widgets: Crd) -> None:
+def test_status_has_its_own_managers(api: Api, ns: str, widgets: Crd) -> None:
     path = widgets.path(ns, "a")
     api.apply(path, widgets.obj(size=1), "m1").expect(201)
     found = api.patch(path + "/status", {"status": {"x": 1}}, fieldManager="m2").expect(200)
@@ -105,7 +113,7 @@ def test_status_has_managers_of_its_own(api: Api, ns: str, widgets: Crd) -> None
 
 
 @pytest.mark.behaviour("sandbox/SA-14")
-def test_items_with_keys_have_managers_of_their_own(api: Api, ns: str) -> None:
+def test_keyed_items_have_their_own_managers(api: Api, ns: str) -> None:
     path = apps(ns, "deployments", "d")
     api.apply(path, deployment("d", container("a"), replicas=0), "m1").expect(201)
     both = api.apply(path, deployment("d", container("b"), replicas=0), "m2").expect(200)
@@ -123,7 +131,7 @@ def list_crd(make_crd: Callable[..., Crd], **items: Any) -> Crd:
 
 
 @pytest.mark.behaviour("sandbox/SA-15")
-def test_a_list_without_type_has_one_manager(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
+def test_an_atomic_list_has_one_manager(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
     crd = list_crd(make_crd)
     path = crd.path(ns, "a")
     api.apply(path, crd.obj(list=["1", "2"]), "m1").expect(201)
@@ -165,7 +173,7 @@ def test_managers_are_reset(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("sandbox/SA-19")
 @pytest.mark.behaviour("sandbox/SA-22")
 @pytest.mark.behaviour("sandbox/SA-23")
-def test_applying_dry_stale_or_in_yaml(api: Api, ns: str) -> None:
+def test_apply_as_dry_run_with_a_stale_version_and_in_yaml(api: Api, ns: str) -> None:
     path = core(ns, "configmaps", "a")
     api.apply(path, config_map(), "m1", dryRun="All").expect(201)
     api.get(path).fails(404)

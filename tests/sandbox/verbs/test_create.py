@@ -28,7 +28,7 @@ UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @pytest.mark.behaviour("sandbox/CT-01")
 @pytest.mark.behaviour("sandbox/CT-02")
-def test_the_server_fills_in_metadata(api: Api, ns: str) -> None:
+def test_the_server_sets_metadata(api: Api, ns: str) -> None:
     metadata = api.post(core(ns, "configmaps"), config_map()).expect(201)["metadata"]
     assert UID.fullmatch(metadata["uid"])
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", metadata["creationTimestamp"])
@@ -43,13 +43,13 @@ def test_another_namespace_in_the_body_is_refused(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/CT-04")
-def test_a_namespace_has_to_exist(api: Api) -> None:
+def test_a_namespace_must_exist(api: Api) -> None:
     status = api.post(core("nowhere", "configmaps"), config_map()).fails(404, "NotFound")
     assert status["details"]["kind"] == "namespaces"
 
 
 @pytest.mark.behaviour("sandbox/CT-05")
-def test_a_name_is_taken_once(api: Api, ns: str) -> None:
+def test_a_name_is_used_once(api: Api, ns: str) -> None:
     api.post(core(ns, "configmaps"), config_map()).expect(201)
     assert api.post(core(ns, "configmaps"), config_map()).fails(409, "AlreadyExists")["details"]["name"] == "a"
 
@@ -65,7 +65,7 @@ def test_names_are_generated(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/CT-07")
-def test_a_long_prefix_is_cut(api: Api, ns: str) -> None:
+def test_a_long_prefix_is_truncated(api: Api, ns: str) -> None:
     prefix = "abcdefghij" * 7
     name = api.post(core(ns, "configmaps"), {"metadata": {"generateName": prefix}}).expect(201)["metadata"]["name"]
     assert len(name) == 63
@@ -73,12 +73,12 @@ def test_a_long_prefix_is_cut(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/CT-08")
-def test_a_name_is_needed(api: Api, ns: str) -> None:
+def test_a_name_is_required(api: Api, ns: str) -> None:
     api.post(core(ns, "configmaps"), {"metadata": {}}).fails(422, "Invalid", "metadata.name", "FieldValueRequired")
 
 
 @pytest.mark.behaviour("sandbox/CT-09")
-def test_what_the_server_owns_is_not_taken_from_the_client(api: Api, ns: str) -> None:
+def test_metadata_that_the_server_owns_is_ignored(api: Api, ns: str) -> None:
     time = "2001-01-01T00:00:00Z"
     body = config_map(uid="mine", creationTimestamp=time, deletionTimestamp=time)
     metadata = api.post(core(ns, "configmaps"), body).expect(201)["metadata"]
@@ -94,13 +94,13 @@ def test_a_new_object_has_no_resource_version(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/CT-11")
-def test_built_in_objects_may_leave_their_type_out(api: Api, ns: str) -> None:
+def test_built_in_objects_may_omit_their_type(api: Api, ns: str) -> None:
     found = api.post(core(ns, "configmaps"), {"metadata": {"name": "a"}}).expect(201)
     assert (found["apiVersion"], found["kind"]) == ("v1", "ConfigMap")
 
 
 @pytest.mark.behaviour("sandbox/CT-12")
-def test_custom_objects_may_not(api: Api, ns: str, widgets: Crd) -> None:
+def test_custom_objects_must_have_their_type(api: Api, ns: str, widgets: Crd) -> None:
     body = widgets.obj()
     del body["kind"]
     api.post(widgets.path(ns), body).fails(400, "BadRequest")
@@ -118,7 +118,7 @@ def test_other_content_types_are_refused(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/CT-15")
-def test_yaml_is_read(api: Api, ns: str, widgets: Crd) -> None:
+def test_yaml_is_accepted(api: Api, ns: str, widgets: Crd) -> None:
     text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\ndata: {at: '2001-01-01'}\n"
     assert (
         api.post(core(ns, "configmaps"), text, content_type="application/yaml").expect(201)["data"]["at"]
@@ -142,7 +142,7 @@ def test_another_version_in_the_body_is_refused(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("sandbox/CT-19")
 @pytest.mark.behaviour("sandbox/CT-20")
 @pytest.mark.behaviour("sandbox/CT-22")
-def test_unknown_fields_are_refused_warned_of_or_dropped(api: Api, ns: str) -> None:
+def test_unknown_fields_are_refused_reported_or_dropped(api: Api, ns: str) -> None:
     path, body = apps(ns, "deployments"), deployment(foo=1)
     assert "unknown field" in api.post(path, body, fieldValidation="Strict").fails(400)["message"]
     for name, query in (("w", {"fieldValidation": "Warn"}), ("n", {})):
@@ -156,7 +156,7 @@ def test_unknown_fields_are_refused_warned_of_or_dropped(api: Api, ns: str) -> N
 
 
 @pytest.mark.behaviour("sandbox/CT-21")
-def test_a_key_that_stands_twice_is_refused_when_asked(api: Api, ns: str) -> None:
+def test_a_duplicate_key_is_refused_on_request(api: Api, ns: str) -> None:
     body = b'{"metadata":{"name":"a"},"data":{"k":"1","k":"2"}}'
     refused = api.post(core(ns, "configmaps"), body, fieldValidation="Strict").fails(400)["message"]
     assert 'strict decoding error: duplicate field "data.k"' in refused
@@ -211,13 +211,13 @@ def test_string_data_becomes_data(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/CT-27")
-def test_status_is_not_taken_at_creation(api: Api, ns: str) -> None:
+def test_status_is_ignored_at_creation(api: Api, ns: str) -> None:
     found = api.post(apps(ns, "deployments"), {**deployment(replicas=0), "status": {"replicas": 7}}).expect(201)
     assert found["status"].get("replicas", 0) == 0
 
 
 @pytest.mark.behaviour("sandbox/CT-28")
-def test_names_have_rules(api: Api, ns: str) -> None:
+def test_invalid_names_are_refused(api: Api, ns: str) -> None:
     api.post(core(ns, "configmaps"), config_map("Foo_bar")).fails(422, "Invalid", "metadata.name", "FieldValueInvalid")
 
 
@@ -269,7 +269,7 @@ def test_an_event_is_one_object_in_two_groups(api: Api, ns: str) -> None:
     assert old["reportingComponent"] == "c"
 
 
-def test_an_event_of_today_is_complete_and_in_the_namespace_of_what_it_is_about(api: Api, ns: str) -> None:
+def test_a_new_event_is_complete_and_in_the_namespace_of_its_object(api: Api, ns: str) -> None:
     path = f"/apis/events.k8s.io/v1/namespaces/{ns}/events"
     wrong: list[tuple[dict[str, Any], list[str]]] = [
         ({"eventTime": None}, ["eventTime"]),
@@ -281,7 +281,7 @@ def test_an_event_of_today_is_complete_and_in_the_namespace_of_what_it_is_about(
     for change, fields in wrong:
         causes = api.post(path, {**event(ns), **change}).fails(422, "Invalid")["details"]["causes"]
         assert [cause["field"] for cause in causes] == fields
-    # An event of old has no time of its own, and needs less.
+    # A legacy event has no eventTime, and needs fewer fields.
     about = {"kind": "Pod", "namespace": ns, "name": "x"}
     api.post(core(ns, "events"), {"metadata": {"name": "old"}, "involvedObject": about, "type": "Odd"}).expect(201)
 
@@ -307,7 +307,7 @@ def test_a_new_ingress_gets_the_default_class_unless_it_names_one(api: Api, ns: 
         assert any("is deprecated" in text for text in answer.warnings)
         named["metadata"] = {"name": "both", "annotations": legacy}
         api.post(path, named).fails(422, "Invalid", "annotations.kubernetes.io/ingress.class")
-        # Only a creation fills it in.
+        # Only a creation sets it.
         label = api.patch(f"{path}/before", {"metadata": {"labels": {"a": "b"}}}).expect(200)
         assert "ingressClassName" not in label["spec"]
         api.patch(f"{path}/before", {"spec": {"ingressClassName": "Bad_"}}).fails(
@@ -318,19 +318,19 @@ def test_a_new_ingress_gets_the_default_class_unless_it_names_one(api: Api, ns: 
 
 
 @pytest.mark.behaviour("sandbox/CT-33")
-def test_an_object_can_not_be_posted_to(api: Api, ns: str) -> None:
+def test_a_post_to_an_object_is_refused(api: Api, ns: str) -> None:
     assert api.post(core(ns, "configmaps", "a"), config_map()).status == 405
 
 
 @pytest.mark.behaviour("sandbox/CT-34")
-def test_a_body_has_a_limit(api: Api, ns: str) -> None:
+def test_the_size_of_a_body_is_limited(api: Api, ns: str) -> None:
     answer = api.post(core(ns, "configmaps"), config_map(data={"k": "x" * (4 * 1024 * 1024)}))
     answer.fails(413, "RequestEntityTooLarge")
     api.get(core(ns, "configmaps")).expect(200)
 
 
 @pytest.mark.behaviour("sandbox/CT-35")
-def test_an_owner_has_a_uid(api: Api, ns: str) -> None:
+def test_an_owner_reference_needs_a_uid(api: Api, ns: str) -> None:
     # A real server names the field without the index.
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o"}
     api.post(core(ns, "configmaps"), config_map(ownerReferences=[owner])).fails(
@@ -355,18 +355,18 @@ def test_nothing_is_created_in_a_terminating_namespace(api: Api, ns: str) -> Non
 
 
 @pytest.mark.behaviour("sandbox/CT-38")
-def test_label_values_have_rules(api: Api, ns: str) -> None:
+def test_invalid_label_values_are_refused(api: Api, ns: str) -> None:
     api.post(core(ns, "configmaps"), config_map(labels={"a": "b c"})).fails(422, "Invalid", "metadata.labels")
 
 
 @pytest.mark.behaviour("sandbox/CT-39")
-def test_a_selector_fits_its_template(api: Api, ns: str) -> None:
+def test_a_selector_must_match_its_template(api: Api, ns: str) -> None:
     body = deployment(selector={"matchLabels": {"app": "y"}})
     api.post(apps(ns, "deployments"), body).fails(422, "Invalid", "spec.template.metadata.labels")
 
 
 @pytest.mark.behaviour("sandbox/CT-40")
-def test_containers_have_different_names(api: Api, ns: str) -> None:
+def test_container_names_are_unique(api: Api, ns: str) -> None:
     twice = [container("a"), container("a")]
     field = "spec.template.spec.containers[1].name"
     api.post(apps(ns, "deployments"), deployment("d", *twice)).fails(422, "Invalid", field, "FieldValueDuplicate")

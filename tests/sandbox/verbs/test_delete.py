@@ -32,7 +32,7 @@ def owned(owner: dict[str, Any], name: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.behaviour("sandbox/DE-01")
 @pytest.mark.behaviour("sandbox/DE-03")
 @pytest.mark.behaviour("sandbox/DE-10")
-def test_a_deletion_names_what_went(api: Api, ns: str) -> None:
+def test_a_deletion_returns_the_name_and_the_uid(api: Api, ns: str) -> None:
     path = core(ns, "configmaps", "a")
     uid = api.post(core(ns, "configmaps"), config_map()).expect(201)["metadata"]["uid"]
     found = api.delete(path).expect(200)
@@ -44,7 +44,7 @@ def test_a_deletion_names_what_went(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/DE-02")
-def test_some_kinds_answer_with_the_object(api: Api, ns: str) -> None:
+def test_some_kinds_return_the_deleted_object(api: Api, ns: str) -> None:
     account = {"metadata": {"name": "sa"}}
     for plural, body in (("services", service()), ("serviceaccounts", account), ("pods", pod())):
         created = api.post(core(ns, plural), body).expect(201)
@@ -55,7 +55,7 @@ def test_some_kinds_answer_with_the_object(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("sandbox/DE-04")
 @pytest.mark.behaviour("sandbox/DE-05")
 @pytest.mark.behaviour("sandbox/DE-09")
-def test_a_finalizer_holds_an_object(api: Api, ns: str, widgets: Crd) -> None:
+def test_a_finalizer_delays_a_deletion(api: Api, ns: str, widgets: Crd) -> None:
     path = widgets.path(ns, "a")
     body = {**widgets.obj(), "metadata": {"name": "a", "finalizers": [FINALIZER]}}
     created = api.post(widgets.path(ns), body).expect(201)["metadata"]
@@ -108,7 +108,7 @@ def test_options_in_body_or_query(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/DE-11")
 @pytest.mark.behaviour("sandbox/DE-15")
-def test_dependents_follow_their_last_owner(api: Api, ns: str) -> None:
+def test_dependents_are_deleted_with_their_last_owner(api: Api, ns: str) -> None:
     first, second = (api.post(core(ns, "configmaps"), config_map(name)).expect(201) for name in ("o1", "o2"))
     api.post(core(ns, "configmaps"), owned(first, "one")).expect(201)
     both = owned(first, "both")
@@ -136,7 +136,7 @@ def test_a_foreground_deletion_waits_for_dependents(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/DE-17")
-def test_a_dependent_with_a_finalizer_outlives_an_owner_that_is_deleted_in_the_background(api: Api, ns: str) -> None:
+def test_a_dependent_with_a_finalizer_outlives_its_owner_in_background_deletion(api: Api, ns: str) -> None:
     owner = api.post(core(ns, "configmaps"), config_map("o")).expect(201)
     api.post(core(ns, "configmaps"), owned(owner, "d", finalizers=[FINALIZER])).expect(201)
     path, dependent = core(ns, "configmaps", "o"), core(ns, "configmaps", "d")
@@ -158,7 +158,7 @@ def test_orphans_survive(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/DE-14")
 @pytest.mark.behaviour("sandbox/DE-16")
-def test_owners_of_any_kind_count_by_their_uid(api: Api, ns: str, widgets: Crd) -> None:
+def test_owners_of_any_kind_are_found_by_uid(api: Api, ns: str, widgets: Crd) -> None:
     owner = api.post(widgets.path(ns), widgets.obj()).expect(201)
     body = service()
     body["metadata"]["ownerReferences"] = owned(owner, "x")["metadata"]["ownerReferences"]
@@ -174,7 +174,7 @@ def test_owners_of_any_kind_count_by_their_uid(api: Api, ns: str, widgets: Crd) 
 
 @pytest.mark.behaviour("sandbox/DE-20")
 @pytest.mark.behaviour("sandbox/DC-04")
-def test_some_namespaces_stay(api: Api) -> None:
+def test_some_namespaces_cannot_be_deleted(api: Api) -> None:
     api.delete("/api/v1/namespaces/default").fails(403, "Forbidden")
     api.delete("/api/v1/namespaces").fails(405, "MethodNotAllowed")
 
@@ -198,7 +198,7 @@ def test_a_collection_is_deleted(api: Api, ns: str, widgets: Crd) -> None:
 @pytest.mark.behaviour("sandbox/DR-04")
 @pytest.mark.behaviour("sandbox/DR-05")
 @pytest.mark.behaviour("sandbox/DR-07")
-def test_a_dry_creation(api: Api, ns: str) -> None:
+def test_a_dry_run_of_a_creation(api: Api, ns: str) -> None:
     path = core(ns, "configmaps")
     found = api.post(path, config_map(), dryRun="All").expect(201)["metadata"]
     assert found["uid"]
@@ -213,7 +213,7 @@ def test_a_dry_creation(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/DR-03")
 @pytest.mark.behaviour("sandbox/DR-06")
-def test_a_dry_patch_and_deletion(api: Api, ns: str, widgets: Crd) -> None:
+def test_a_dry_run_of_a_patch_and_a_deletion(api: Api, ns: str, widgets: Crd) -> None:
     path = widgets.path(ns, "a")
     old = api.post(widgets.path(ns), widgets.obj(size=1)).expect(201)
     found = api.patch(path, {"spec": {"size": 2}}, dryRun="All").expect(200)
@@ -236,7 +236,7 @@ def test_a_new_namespace(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("sandbox/NS-03")
 @pytest.mark.behaviour("sandbox/NS-04")
 @pytest.mark.behaviour("sandbox/NS-06")
-def test_a_namespace_ends_when_it_is_empty(api: Api, ns: str, widgets: Crd) -> None:
+def test_a_namespace_is_deleted_once_it_is_empty(api: Api, ns: str, widgets: Crd) -> None:
     path = f"/api/v1/namespaces/{ns}"
     uid = api.get(path).json()["metadata"]["uid"]
     api.post(widgets.path(ns), widgets.obj()).expect(201)

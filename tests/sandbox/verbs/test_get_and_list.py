@@ -24,7 +24,7 @@ def five(api: Api, ns: str, widgets: Crd) -> Crd:
 
 
 @pytest.mark.behaviour("sandbox/GT-01")
-def test_what_was_created_is_read(api: Api, ns: str) -> None:
+def test_a_created_object_is_returned(api: Api, ns: str) -> None:
     created = api.post(core(ns, "configmaps"), config_map()).expect(201)
     assert api.get(core(ns, "configmaps", "a")).expect(200) == created
 
@@ -37,7 +37,7 @@ def test_a_missing_object_is_named(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/GT-03")
 @pytest.mark.behaviour("sandbox/GT-04")
-def test_a_read_may_ask_for_freshness(api: Api, ns: str) -> None:
+def test_a_read_may_require_a_version(api: Api, ns: str) -> None:
     found = api.post(core(ns, "configmaps"), config_map()).expect(201)
     path = core(ns, "configmaps", "a")
     api.get(path, resourceVersion=0).expect(200)
@@ -57,7 +57,7 @@ def test_metadata_alone(api: Api, ns: str, widgets: Crd) -> None:
 @pytest.mark.behaviour("sandbox/GT-06")
 @pytest.mark.behaviour("sandbox/GT-07")
 @pytest.mark.behaviour("sandbox/GT-08")
-def test_the_first_encoding_that_can_be_served(api: Api, ns: str, widgets: Crd) -> None:
+def test_the_first_servable_encoding_is_used(api: Api, ns: str, widgets: Crd) -> None:
     api.post(widgets.path(ns), widgets.obj()).expect(201)
     api.get(widgets.path(ns, "a"), PROTOBUF).fails(406, "NotAcceptable")
     answer = api.get(widgets.path(ns, "a"), f"{PROTOBUF},application/json")
@@ -123,12 +123,12 @@ def test_a_selected_chunk_does_not_count_the_rest(api: Api, ns: str, five: Crd) 
 
 
 @pytest.mark.behaviour("sandbox/LS-08")
-def test_a_made_up_token_is_refused(api: Api, ns: str) -> None:
+def test_an_invalid_continue_token_is_refused(api: Api, ns: str) -> None:
     api.get(core(ns, "configmaps"), **{"continue": "garbage"}).fails(400)
 
 
 @pytest.mark.behaviour("sandbox/LS-09")
-def test_limit_counts_for_nothing_with_version_0(api: Api, ns: str, five: Crd) -> None:
+def test_limit_is_ignored_with_version_0(api: Api, ns: str, five: Crd) -> None:
     found = api.get(five.path(ns), limit=1, resourceVersion=0).expect(200)
     assert len(found["items"]) == 5
     assert "continue" not in found["metadata"]
@@ -137,7 +137,7 @@ def test_limit_counts_for_nothing_with_version_0(api: Api, ns: str, five: Crd) -
 @pytest.mark.behaviour("sandbox/LS-10")
 @pytest.mark.behaviour("sandbox/LS-11")
 @pytest.mark.behaviour("sandbox/LS-12")
-def test_a_list_may_ask_for_an_old_version(api: Api, ns: str, five: Crd) -> None:
+def test_a_list_may_request_an_old_version(api: Api, ns: str, five: Crd) -> None:
     version = api.revision(five.path(ns))
     api.post(five.path(ns), five.obj("z")).expect(201)
     api.delete(five.path(ns, "a")).expect(200)
@@ -169,7 +169,7 @@ def test_a_list_may_ask_for_an_old_version(api: Api, ns: str, five: Crd) -> None
         ({"timeoutSeconds": "long", "watch": "1"}, 400),
     ],
 )
-def test_options_that_make_no_sense(api: Api, ns: str, query: dict[str, str], code: int) -> None:
+def test_invalid_options_are_refused(api: Api, ns: str, query: dict[str, str], code: int) -> None:
     reasons = {400: "BadRequest", 422: "Invalid", 504: "Timeout"}
     api.get(core(ns, "configmaps"), **query).fails(code, reasons[code])
 
@@ -209,7 +209,7 @@ def test_empty_values_are_values(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/LS-19")
 @pytest.mark.parametrize("selector", ["k in v1", "a=b=c", "=x", "k in (a", "k in", ",", "a,,b", "k>x"])
-def test_selectors_that_are_none(api: Api, ns: str, selector: str) -> None:
+def test_invalid_selectors_are_refused(api: Api, ns: str, selector: str) -> None:
     api.get(core(ns, "secrets"), labelSelector=selector).fails(400, "BadRequest")
 
 
@@ -239,7 +239,7 @@ def test_secrets_are_selected_by_type(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/LS-24")
-def test_events_are_selected_by_what_they_are_about(api: Api, ns: str) -> None:
+def test_events_are_selected_by_involved_object(api: Api, ns: str) -> None:
     for name in "xy":
         about = {"kind": "Pod", "name": name, "namespace": ns}
         api.post(core(ns, "events"), {"metadata": {"name": f"e-{name}"}, "involvedObject": about}).expect(201)
@@ -270,11 +270,11 @@ def test_selectable_fields(api: Api, ns: str, make_crd: Callable[..., Crd]) -> N
 
 @pytest.mark.behaviour("sandbox/LS-27")
 @pytest.mark.parametrize("value", ["false", "False", "FALSE", "0"])
-def test_watch_may_be_denied(api: Api, ns: str, value: str) -> None:
+def test_watch_may_be_false(api: Api, ns: str, value: str) -> None:
     assert api.get(core(ns, "configmaps"), watch=value).expect(200)["kind"] == "ConfigMapList"
 
 
-def test_a_head_request_is_not_answered(api: Api, ns: str) -> None:
+def test_head_requests_are_refused(api: Api, ns: str) -> None:
     assert api.request("HEAD", core(ns, "configmaps")).status == 405
 
 
@@ -286,14 +286,14 @@ def test_tables_come_in_chunks(api: Api, ns: str, five: Crd) -> None:
     assert (len(first["rows"]), len(second["rows"])) == (4, 1)
 
 
-def test_what_a_kind_has_not_is_not_there(api: Api, ns: str) -> None:
+def test_missing_subresources_are_not_found(api: Api, ns: str) -> None:
     api.post(core(ns, "configmaps"), config_map()).expect(201)
     for sub in ("status", "scale", "nope"):
         answer = api.get(core(ns, "configmaps", f"a/{sub}")).fails(404, "NotFound")
         assert answer["message"] == "the server could not find the requested resource"
 
 
-def test_a_pod_that_is_on_no_node_has_said_nothing(api: Api, ns: str) -> None:
+def test_the_log_of_an_unscheduled_pod_is_empty(api: Api, ns: str) -> None:
     api.post(core(ns, "pods"), pod("a")).expect(201)
     answer = api.get(core(ns, "pods", "a/log"))
     assert (answer.status, answer.body) == (200, b"")
@@ -306,5 +306,5 @@ def test_a_pod_that_is_on_no_node_has_said_nothing(api: Api, ns: str) -> None:
         ("pods", "field label not supported: nope"),
     ],
 )
-def test_a_field_that_can_not_be_selected_by_is_named(api: Api, ns: str, plural: str, text: str) -> None:
+def test_an_unsupported_field_selector_is_named(api: Api, ns: str, plural: str, text: str) -> None:
     assert text in api.get(core(ns, plural), fieldSelector="nope=x").fails(400, "BadRequest")["message"]

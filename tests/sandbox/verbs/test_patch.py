@@ -1,4 +1,4 @@
-"""Patches of all types but apply."""
+"""Patches of all types except apply."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_json_patch_has_all_operations(api: Api, ns: str) -> None:
         op("copy", "", **{"from": "/data"}),
     ],
 )
-def test_a_json_patch_that_does_not_fit(api: Api, ns: str, patch: dict[str, Any]) -> None:
+def test_a_json_patch_that_does_not_apply(api: Api, ns: str, patch: dict[str, Any]) -> None:
     api.post(core(ns, "configmaps"), config_map()).expect(201)
     api.patch(core(ns, "configmaps", "a"), [patch], JSON_PATCH).fails(422, "Invalid")
 
@@ -87,12 +87,12 @@ def test_a_json_patch_may_replace_the_whole_object(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/PA-03")
 @pytest.mark.parametrize("body", [b'{"op":"add"}', b'[{"op":', b"[1]"])
-def test_a_json_patch_that_is_none(api: Api, ns: str, body: bytes) -> None:
+def test_a_malformed_json_patch_is_refused(api: Api, ns: str, body: bytes) -> None:
     api.post(core(ns, "configmaps"), config_map()).expect(201)
     api.patch(core(ns, "configmaps", "a"), body, JSON_PATCH).fails(400, "BadRequest")
 
 
-def test_a_json_patch_has_a_limit(api: Api, ns: str) -> None:
+def test_the_operations_of_a_json_patch_are_limited(api: Api, ns: str) -> None:
     api.post(core(ns, "configmaps"), config_map()).expect(201)
     patch = [op("add", "/data/k", value="v")] * 10_001
     api.patch(core(ns, "configmaps", "a"), patch, JSON_PATCH).fails(413, "RequestEntityTooLarge")
@@ -131,7 +131,7 @@ def test_merge_patch_replaces_lists(api: Api, ns: str, widgets: Crd) -> None:
 @pytest.mark.behaviour("sandbox/PA-09")
 @pytest.mark.behaviour("sandbox/PA-10")
 @pytest.mark.behaviour("sandbox/PA-11")
-def test_strategic_merge_knows_items_by_key(api: Api, deploy: str) -> None:
+def test_strategic_merge_matches_items_by_key(api: Api, deploy: str) -> None:
     patch = pod_patch(containers=[{"name": "b", "image": "nginx:2"}])
     assert containers(api.patch(deploy, patch, STRATEGIC).expect(200)) == [("a", "nginx:1"), ("b", "nginx:2")]
     order = [{"name": name} for name in "bca"]
@@ -143,14 +143,14 @@ def test_strategic_merge_knows_items_by_key(api: Api, deploy: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/PA-12")
-def test_strategic_merge_takes_out_of_a_list_of_texts(api: Api, ns: str) -> None:
+def test_strategic_merge_deletes_from_a_list_of_strings(api: Api, ns: str) -> None:
     finalizers = ["t.example.org/x", "t.example.org/y"]
     api.post(core(ns, "configmaps"), config_map(finalizers=finalizers)).expect(201)
     path = core(ns, "configmaps", "a")
     patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": finalizers[:1]}}
     assert api.patch(path, patch, STRATEGIC).expect(200)["metadata"]["finalizers"] == finalizers[1:]
     patch = {"metadata": {"finalizers": ["t.example.org/z"]}}
-    # As in a real server: what a patch brings comes before what it does not name.
+    # As on a real server, the items of a patch come before the others.
     assert api.patch(path, patch, STRATEGIC).expect(200)["metadata"]["finalizers"] == ["t.example.org/z", finalizers[1]]
 
 
@@ -188,7 +188,7 @@ def test_strategic_merge_needs_the_merge_key(api: Api, deploy: str) -> None:
 
 @pytest.mark.behaviour("sandbox/PA-16")
 @pytest.mark.behaviour("sandbox/PA-17")
-def test_patch_types_that_are_not_taken(api: Api, ns: str, widgets: Crd) -> None:
+def test_unsupported_patch_types_are_refused(api: Api, ns: str, widgets: Crd) -> None:
     api.post(widgets.path(ns), widgets.obj()).expect(201)
     for content_type in (STRATEGIC, JSON):
         api.patch(widgets.path(ns, "a"), {}, content_type).fails(415, "UnsupportedMediaType")
@@ -197,7 +197,7 @@ def test_patch_types_that_are_not_taken(api: Api, ns: str, widgets: Crd) -> None
 @pytest.mark.behaviour("sandbox/PA-18")
 @pytest.mark.behaviour("sandbox/PA-19")
 @pytest.mark.behaviour("sandbox/PA-22")
-def test_patches_that_are_refused(api: Api, ns: str) -> None:
+def test_invalid_patches_are_refused(api: Api, ns: str) -> None:
     path = core(ns, "configmaps", "a")
     api.patch(path, {"data": {}}).fails(404, "NotFound")
     api.post(core(ns, "configmaps"), config_map()).expect(201)
@@ -241,7 +241,7 @@ def test_patches_do_not_conflict(api: Api, ns: str) -> None:
         ("application/apply-patch+yaml", "text"),
     ],
 )
-def test_a_patch_of_a_scale_that_leaves_none(api: Api, deploy: str, media: str, body: Any) -> None:
+def test_a_patch_that_leaves_no_scale_is_refused(api: Api, deploy: str, media: str, body: Any) -> None:
     answer = api.patch(f"{deploy}/scale?fieldManager=t", body, media)
     assert answer.status in (400, 422), answer.body
     assert api.get(f"{deploy}/scale").expect(200)["spec"] == {}
@@ -262,13 +262,13 @@ def test_a_patch_of_a_scale_that_leaves_none(api: Api, deploy: str, media: str, 
         (JSON_PATCH, [op("add", "/spec/paused", value=1)], "Go struct field DeploymentSpec.spec.paused of type"),
     ],
 )
-def test_a_patch_that_brings_a_wrong_type(api: Api, deploy: str, media: str, patch: Any, message: str) -> None:
+def test_a_patch_with_a_wrong_type_is_refused(api: Api, deploy: str, media: str, patch: Any, message: str) -> None:
     answer = api.patch(deploy, patch, media).fails(422, "Invalid")
     assert answer["message"].startswith(' "" is invalid: patch: Invalid value: ')
     assert message in answer["message"]
 
 
-def test_a_body_of_a_wrong_type_says_as_what_it_can_not_be_read(api: Api, ns: str) -> None:
+def test_a_body_with_a_wrong_type_names_the_expected_type(api: Api, ns: str) -> None:
     secret = {"metadata": {"name": "s"}, "data": {"k": "ab*d"}}
     answer = api.post(core(ns, "secrets"), secret).fails(400, "BadRequest")
     wanted = 'Secret in version "v1" cannot be handled as a Secret: illegal base64 data at input byte 2'
@@ -299,7 +299,7 @@ def test_a_patch_does_not_change_the_uid(api: Api, ns: str) -> None:
         ),
     ],
 )
-def test_what_a_patch_has_too_much_of_is_refused_or_warned_of(
+def test_duplicate_and_unknown_fields_of_a_patch_are_refused_or_reported(
     api: Api, ns: str, media: str, patch: bytes, problems: list[str]
 ) -> None:
     api.post(core(ns, "configmaps"), config_map("c", {"a": "1"})).expect(201)
@@ -312,7 +312,7 @@ def test_what_a_patch_has_too_much_of_is_refused_or_warned_of(
     assert [text for text in problems if not any(json.dumps(text) in one for one in warned.warnings)] == []
 
 
-def test_a_patch_to_what_is_no_time_or_quantity_is_refused_in_the_words_of_a_real_server(api: Api, ns: str) -> None:
+def test_invalid_times_and_quantities_are_refused_with_the_text_of_a_real_server(api: Api, ns: str) -> None:
     api.post(f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases", lease("l")).expect(201)
     path = f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/l"
     micros = '"2006-01-02T15:04:05.000000Z07:00": cannot parse'

@@ -97,7 +97,7 @@ def test_every_error_is_a_status(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/ER-02")
-def test_a_token_is_needed(api: Api) -> None:
+def test_a_token_is_required(api: Api) -> None:
     answer = api.request("GET", "/api/v1/namespaces", headers={"Authorization": "Bearer wrong"})
     answer.fails(401, "Unauthorized")
     assert answer.headers["www-authenticate"] == "Bearer"
@@ -106,7 +106,7 @@ def test_a_token_is_needed(api: Api) -> None:
 
 @pytest.mark.behaviour("sandbox/ER-03")
 @pytest.mark.parametrize("name", ["-a", "a.", "A", "a" * 254, "a..b", ""])
-def test_names_that_are_none(api: Api, ns: str, name: str) -> None:
+def test_invalid_names_are_refused(api: Api, ns: str, name: str) -> None:
     api.post(core(ns, "configmaps"), config_map(name)).fails(422, "Invalid", "metadata.name")
 
 
@@ -120,7 +120,7 @@ def test_names_of_services_and_namespaces_are_labels(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("sandbox/ER-05")
 @pytest.mark.behaviour("sandbox/ER-06")
 @pytest.mark.behaviour("sandbox/ER-07")
-def test_metadata_has_rules(api: Api, ns: str) -> None:
+def test_invalid_metadata_is_refused(api: Api, ns: str) -> None:
     path = core(ns, "configmaps")
     large = config_map(annotations={"a": "x" * 300 * 1024})
     api.post(path, large).fails(422, "Invalid", "metadata.annotations", "FieldValueTooLong")
@@ -131,20 +131,20 @@ def test_metadata_has_rules(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/ER-08")
-def test_all_problems_are_named_at_once(api: Api, ns: str, widgets: Crd) -> None:
+def test_all_causes_are_reported_at_once(api: Api, ns: str, widgets: Crd) -> None:
     status = api.post(widgets.path(ns), widgets.obj("A", size="x", color=1)).fails(422, "Invalid")
     assert {item["field"] for item in status["details"]["causes"]} >= {"metadata.name", "spec.size", "spec.color"}
 
 
 @pytest.mark.behaviour("sandbox/ER-09")
-def test_names_of_roles_are_free(api: Api, ns: str) -> None:
+def test_names_of_roles_may_have_colons(api: Api, ns: str) -> None:
     path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/roles"
     api.post(path, {"metadata": {"name": "a:b"}}).expect(201)
     api.post(path, {"metadata": {"name": "a/b"}}).fails(422, "Invalid", "metadata.name")
 
 
 @pytest.mark.behaviour("sandbox/ER-10")
-def test_methods_that_do_not_fit(api: Api, ns: str) -> None:
+def test_unsupported_methods_are_refused(api: Api, ns: str) -> None:
     assert api.patch(core(ns, "configmaps"), {}).status == 405
     assert api.post(core(ns, "configmaps", "a"), config_map()).status == 405
 
@@ -188,7 +188,7 @@ def test_hostile_protobuf_is_refused(api: Api, ns: str, body: bytes) -> None:
 
 @pytest.mark.behaviour("sandbox/RO-03")
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}])
-def test_browsers_are_kept_out(api: Api, headers: dict[str, str]) -> None:
+def test_requests_of_browsers_are_refused(api: Api, headers: dict[str, str]) -> None:
     api.request("GET", "/version", headers=headers).fails(403, "Forbidden")
 
 

@@ -29,7 +29,7 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 
 @pytest.mark.behaviour("sandbox/UP-01")
 @pytest.mark.behaviour("sandbox/UP-02")
-def test_an_update_moves_the_version_on(api: Api, ns: str) -> None:
+def test_an_update_increases_the_version(api: Api, ns: str) -> None:
     old = api.post(core(ns, "configmaps"), config_map()).expect(201)
     path = core(ns, "configmaps", "a")
     new = api.put(path, {**old, "data": {"k": "w"}}).expect(200)
@@ -50,7 +50,7 @@ def test_some_kinds_need_a_version(api: Api, ns: str, widgets: Crd) -> None:
 
 
 @pytest.mark.behaviour("sandbox/UP-04")
-def test_what_changes_nothing_writes_nothing(api: Api, ns: str, widgets: Crd) -> None:
+def test_an_unchanged_object_is_not_written(api: Api, ns: str, widgets: Crd) -> None:
     for path, body in ((core(ns, "configmaps"), config_map()), (widgets.path(ns), widgets.obj(size=1))):
         old = api.post(path, body).expect(201)
         assert api.put(f"{path}/a", old).expect(200) == old
@@ -59,7 +59,7 @@ def test_what_changes_nothing_writes_nothing(api: Api, ns: str, widgets: Crd) ->
 
 @pytest.mark.behaviour("sandbox/UP-05")
 @pytest.mark.behaviour("sandbox/UP-06")
-def test_an_object_stays_itself(api: Api, ns: str) -> None:
+def test_an_update_cannot_change_the_identity(api: Api, ns: str) -> None:
     old = api.post(core(ns, "configmaps"), config_map()).expect(201)
     path = core(ns, "configmaps", "a")
     api.put(path, changed(old, name="b")).fails(400)
@@ -99,7 +99,7 @@ def test_the_main_resource_does_not_write_status(api: Api, ns: str, widgets: Crd
 
 
 @pytest.mark.behaviour("sandbox/UP-11")
-def test_some_fields_never_change(api: Api, ns: str) -> None:
+def test_some_fields_are_immutable(api: Api, ns: str) -> None:
     api.post(apps(ns, "deployments"), deployment(replicas=0)).expect(201)
     selector = {"matchLabels": {"app": "y"}}
     patch: dict[str, Any] = {"spec": {"selector": selector, "template": {"metadata": {"labels": {"app": "y"}}}}}
@@ -126,7 +126,7 @@ def test_an_immutable_config_map(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/UP-13")
 @pytest.mark.behaviour("sandbox/UP-14")
-def test_finalizers_can_only_go_from_what_is_going(api: Api, ns: str, widgets: Crd) -> None:
+def test_finalizers_cannot_be_added_to_a_terminating_object(api: Api, ns: str, widgets: Crd) -> None:
     body = {**widgets.obj(size=1), "metadata": {"name": "a", "finalizers": ["t.example.org/f"]}}
     api.post(widgets.path(ns), body).expect(201)
     path = widgets.path(ns, "a")
@@ -138,7 +138,7 @@ def test_finalizers_can_only_go_from_what_is_going(api: Api, ns: str, widgets: C
 
 
 @pytest.mark.behaviour("sandbox/UP-15")
-def test_only_a_deletion_sets_the_time_of_deletion(api: Api, ns: str, widgets: Crd) -> None:
+def test_an_update_cannot_set_the_deletion_timestamp(api: Api, ns: str, widgets: Crd) -> None:
     old = api.post(widgets.path(ns), widgets.obj(size=1)).expect(201)
     body = changed(old, deletionTimestamp="2030-01-01T00:00:00Z")
     api.put(widgets.path(ns, "a"), body).fails(422, "Invalid", "metadata.deletionTimestamp")
@@ -166,7 +166,7 @@ def test_no_update_is_lost(api: Api, ns: str, widgets: Crd) -> None:
 
 
 @pytest.mark.behaviour("sandbox/UP-17")
-def test_little_of_a_pod_may_change(api: Api, ns: str) -> None:
+def test_most_fields_of_a_pod_are_immutable(api: Api, ns: str) -> None:
     api.post(core(ns, "pods"), pod()).expect(201)
     path = core(ns, "pods", "p")
     patch = {"spec": {"containers": [container("a", "nginx:2")]}}
@@ -195,7 +195,7 @@ def test_status_is_patched(api: Api, ns: str, widgets: Crd) -> None:
 
 
 @pytest.mark.behaviour("sandbox/ST-04")
-def test_status_is_data_where_it_is_no_sub_resource(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
+def test_status_is_ordinary_data_without_the_subresource(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
     crd = make_crd(subresources={}).establish()
     old = api.post(crd.path(ns), crd.obj(size=1)).expect(201)
     api.get(crd.path(ns, "a") + "/status").fails(404)
@@ -253,7 +253,7 @@ def test_scale_is_put(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/SC-04")
-def test_a_crd_says_where_its_replicas_are(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
+def test_a_crd_names_the_paths_of_its_replicas(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
     scale = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.n", "labelSelectorPath": ".status.sel"}
     crd = make_crd(subresources={"status": {}, "scale": scale}).establish()
     api.post(crd.path(ns), crd.obj(size=2)).expect(201)

@@ -36,7 +36,9 @@ def test_changes_arrive_in_order(api: Api, ns: str, widgets: Crd) -> None:
 
 @pytest.mark.behaviour("sandbox/WA-02")
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}])
-def test_without_a_version_the_present_comes_first(api: Api, ns: str, widgets: Crd, query: dict[str, str]) -> None:
+def test_without_a_version_a_watch_starts_with_the_current_objects(
+    api: Api, ns: str, widgets: Crd, query: dict[str, str]
+) -> None:
     api.post(widgets.path(ns), widgets.obj()).expect(201)
     watch = api.watch(widgets.path(ns), **query)
     assert watch.next()["type"] == "ADDED"
@@ -50,7 +52,7 @@ def test_a_watch_ends_when_its_time_is_up(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/WA-05")
-def test_a_version_that_is_too_old_is_an_event(api: Api, ns: str, widgets: Crd) -> None:
+def test_an_expired_version_is_an_error_event(api: Api, ns: str, widgets: Crd) -> None:
     watch = api.watch(widgets.path(ns), resourceVersion=1)
     assert watch.status == 200
     (event,) = watch.rest()
@@ -84,7 +86,7 @@ def test_a_deletion_is_not_seen_twice(api: Api, ns: str, widgets: Crd) -> None:
 
 
 @pytest.mark.behaviour("sandbox/WA-08")
-def test_a_watch_goes_on_where_it_is_told(api: Api, ns: str, widgets: Crd) -> None:
+def test_a_watch_resumes_from_its_version(api: Api, ns: str, widgets: Crd) -> None:
     api.post(widgets.path(ns), widgets.obj()).expect(201)
     path = widgets.path(ns, "a")
     versions = [api.patch(path, {"spec": {"size": n}}).expect(200)["metadata"]["resourceVersion"] for n in range(3)]
@@ -110,7 +112,7 @@ def test_a_watch_of_one_name(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/WA-11")
-def test_the_last_finalizer_gives_one_deletion(api: Api, ns: str, widgets: Crd) -> None:
+def test_removing_the_last_finalizer_sends_one_deletion(api: Api, ns: str, widgets: Crd) -> None:
     body = {**widgets.obj(), "metadata": {"name": "a", "finalizers": ["t.example.org/f"]}}
     api.post(widgets.path(ns), body).expect(201)
     watch = api.watch(widgets.path(ns))
@@ -127,7 +129,7 @@ def test_the_last_finalizer_gives_one_deletion(api: Api, ns: str, widgets: Crd) 
 
 @pytest.mark.behaviour("sandbox/WA-12")
 @pytest.mark.behaviour("sandbox/WA-27")
-def test_what_changes_nothing_is_not_seen(api: Api, ns: str, widgets: Crd) -> None:
+def test_unchanged_objects_and_dry_runs_send_no_events(api: Api, ns: str, widgets: Crd) -> None:
     found = api.post(widgets.path(ns), widgets.obj(size=1)).expect(201)
     watch = api.watch(widgets.path(ns), resourceVersion=found["metadata"]["resourceVersion"])
     path = widgets.path(ns, "a")
@@ -151,7 +153,7 @@ def test_a_status_write_is_seen_without_a_new_generation(api: Api, ns: str, widg
 
 
 @pytest.mark.behaviour("sandbox/WA-14")
-def test_bookmarks_for_those_who_ask(api: Api, ns: str, widgets: Crd) -> None:
+def test_bookmarks_are_sent_on_request(api: Api, ns: str, widgets: Crd) -> None:
     start = api.revision(widgets.path(ns))
     watch = api.watch(widgets.path(ns), allowWatchBookmarks="true", timeoutSeconds=2, resourceVersion=start)
     events = watch.rest()
@@ -161,7 +163,7 @@ def test_bookmarks_for_those_who_ask(api: Api, ns: str, widgets: Crd) -> None:
 
 
 @pytest.mark.behaviour("sandbox/WA-15")
-def test_no_bookmarks_for_others(api: Api, ns: str, server: Sandbox) -> None:
+def test_no_bookmarks_are_sent_without_a_request(api: Api, ns: str, server: Sandbox) -> None:
     watch = api.watch(core(ns, "configmaps"), timeoutSeconds=2)
     server.send_bookmarks()
     assert watch.rest() == []
@@ -186,12 +188,12 @@ def test_a_streaming_list(api: Api, ns: str, widgets: Crd) -> None:
 @pytest.mark.parametrize(
     "query", [{"sendInitialEvents": "true"}, {"resourceVersionMatch": "NotOlderThan"}, {"resourceVersion": "abc"}]
 )
-def test_a_watch_that_makes_no_sense_is_refused(api: Api, ns: str, query: dict[str, str]) -> None:
+def test_invalid_watch_options_are_refused(api: Api, ns: str, query: dict[str, str]) -> None:
     api.get(core(ns, "configmaps"), watch="true", **query).fails(422, "Invalid")
 
 
 @pytest.mark.behaviour("sandbox/WA-18")
-def test_a_namespace_may_come_later(api: Api, ns: str) -> None:
+def test_a_namespace_may_be_watched_before_it_exists(api: Api, ns: str) -> None:
     name = f"{ns}-later"
     watch = api.watch(core(name, "configmaps"))
     api.post("/api/v1/namespaces", {"metadata": {"name": name}}).expect(201)
@@ -248,7 +250,7 @@ def test_a_watch_ends_with_its_crd(api: Api, ns: str, widgets: Crd) -> None:
 
 
 @pytest.mark.behaviour("sandbox/WA-24")
-def test_a_watcher_that_does_not_read_holds_nobody_up(api: Api, ns: str, server: Sandbox) -> None:
+def test_a_watcher_that_does_not_read_blocks_no_other(api: Api, ns: str, server: Sandbox) -> None:
     with Api(server.url, server.ca, server.token) as lazy:
         lazy.watch(core(ns, "configmaps"))
         reader = api.watch(core(ns, "configmaps"), timeoutSeconds=60)
@@ -272,7 +274,7 @@ def test_a_name_in_the_path_is_read_and_not_watched(api: Api, ns: str, widgets: 
 
 
 @pytest.mark.behaviour("sandbox/WA-26")
-def test_history_that_was_compacted_is_gone(api: Api, ns: str, widgets: Crd) -> None:
+def test_compacted_history_is_expired(api: Api, ns: str, widgets: Crd) -> None:
     for name in "abc":
         api.post(widgets.path(ns), widgets.obj(name)).expect(201)
     page = api.get(widgets.path(ns), limit=1).expect(200)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ctrlhost.sandbox.registry.builtin import builtin_kinds
-from ctrlhost.sandbox.schema.shapes import package_of
+from ctrlhost.sandbox.schema.shapes import OPAQUE, SCALARS, package_of
 
 #: Types that no kind uses by itself: bodies of sub-resources, and the schemas of CRDs.
 OTHERS = (
@@ -35,22 +35,8 @@ PACKAGES = {
     "meta": "apimachinery@{v}/pkg/apis/meta/v1",
     "apiextensions": "apiextensions-apiserver@{v}/pkg/apis/apiextensions/v1",
 }
-SCALARS = {"string", "bool", "int32", "int64", "float64"}
-SPECIAL = {
-    "meta.Time": "Time",
-    "meta.MicroTime": "MicroTime",
-    "meta.Duration": "Duration",
-    "meta.FieldsV1": "FieldsV1",
-    "intstr.IntOrString": "IntOrString",
-    "resource.Quantity": "Quantity",
-    "runtime.RawExtension": "RawExtension",
-    "apiextensions.JSON": "JSON",
-    "apiextensions.JSONSchemaPropsOrArray": "JSONSchemaPropsOrArray",
-    "apiextensions.JSONSchemaPropsOrBool": "JSONSchemaPropsOrBool",
-    "apiextensions.JSONSchemaPropsOrStringArray": "JSONSchemaPropsOrStringArray",
-    "types.UID": "string",
-    "types.NodeName": "string",
-}
+#: Named types of other packages that are strings.
+TEXTS = {"types.UID", "types.NodeName"}
 IMPORTS = {"metav1": "meta", "v1": "core", "apiv1": "core", "corev1": "core", "authnv1": "authentication"}
 STRUCT = re.compile(r"^type (\w+) struct ?\{")
 ALIAS = re.compile(r"^type (\w+) (\[\]|map\[[\w.]+\])?([\w.]+)$")
@@ -132,14 +118,12 @@ def resolve(package: str, go: str) -> str:
         return "[]" + resolve(package, go[2:].lstrip("*"))
     if go.startswith("map["):
         return "{}" + resolve(package, go.partition("]")[2])
-    if go in SCALARS:
-        return go
-    if "." in go:
-        module, _, name = go.partition(".")
-        go = f"{IMPORTS.get(module, module)}.{name}"
-    else:
-        go = f"{package}.{go}"
-    return SPECIAL.get(go, go)
+    if go in TEXTS:
+        return "string"
+    module, _, name = go.rpartition(".")
+    if name in SCALARS or name in OPAQUE:
+        return name
+    return f"{IMPORTS.get(module, module) or package}.{name}"
 
 
 def flatten(name: str, aliases: dict[str, str]) -> str:
