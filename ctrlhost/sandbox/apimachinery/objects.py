@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,3 +56,11 @@ def is_true(obj: Mapping[str, Any], name: str) -> bool:
     """Return whether a status condition is True."""
     found = condition(obj, name)
     return found is not None and found.get("status") == "True"
+
+
+def share(value: Any, total: int, *, up: bool) -> int:
+    """Parse a number or a percentage of `total`."""
+    if isinstance(value, str) and value.endswith("%"):
+        exact = int(value[:-1]) * total / 100
+        return math.ceil(exact) if up else math.floor(exact)
+    return int(value)

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 def start(context: ServerContext) -> None:
     """Start the enabled controllers; they reconcile the stored objects first."""
     from ctrlhost.sandbox.controllers.daemonsets import DaemonSetController
+    from ctrlhost.sandbox.controllers.deployments import DeploymentController
     from ctrlhost.sandbox.controllers.gc import GarbageCollector
     from ctrlhost.sandbox.controllers.namespaces import NamespaceController
     from ctrlhost.sandbox.controllers.pods import PodController
-    from ctrlhost.sandbox.controllers.replicas import DeploymentController, ReplicaSetController
+    from ctrlhost.sandbox.controllers.replicasets import ReplicaSetController
     from ctrlhost.sandbox.controllers.services import ServiceController
     from ctrlhost.sandbox.controllers.statefulsets import StatefulSetController
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.sandbox.apimachinery.objects import share
 from ctrlhost.sandbox.controllers import claims, placement, revisions
 from ctrlhost.sandbox.controllers.controller import Controller, Key
-from ctrlhost.sandbox.controllers.replicas import share
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -6,9 +6,9 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.sandbox.apimachinery.objects import share
 from ctrlhost.sandbox.controllers import claims, revisions
 from ctrlhost.sandbox.controllers.controller import Controller, Key
-from ctrlhost.sandbox.controllers.replicas import share
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -1,14 +1,12 @@
-"""ReplicaSets and Deployments."""
+"""The Deployment controller: roll-outs over ReplicaSets."""
 
 from __future__ import annotations
 
 import copy
-import math
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import times
-from ctrlhost.sandbox.apimachinery.objects import is_true
-from ctrlhost.sandbox.controllers import claims
+from ctrlhost.sandbox.apimachinery.objects import share
 from ctrlhost.sandbox.controllers.controller import Controller, Key, controller_of
 from ctrlhost.sandbox.controllers.revisions import template_hash
 from ctrlhost.sandbox.registry import meta
@@ -19,55 +17,6 @@ if TYPE_CHECKING:
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
-
-
-class ReplicaSetController(Controller):
-    """Keys are namespace and name of a ReplicaSet."""
-
-    name = "replicaset"
-
-    def touched(self, table: Table, event: Event) -> list[Key]:
-        """Return a changed set, and the sets affected by a changed pod."""
-        return claims.touched(self, "apps/replicasets", table, event)
-
-    def reconcile(self, key: Key) -> None:
-        """Create or delete pods to match the replicas, and update the status."""
-        replica_set = self.read(self.kind("apps", "ReplicaSet"), *key)
-        if replica_set is None or "deletionTimestamp" in replica_set["metadata"]:
-            return
-        mine = claims.claim(self, replica_set)
-        living = [pod for pod in mine if not claims.is_going(pod) and not claims.has_ended(pod)]
-        wanted = replica_set["spec"].get("replicas", 1)
-        for _ in range(wanted - len(living)):
-            pod = claims.from_template(replica_set, replica_set["spec"]["template"], f"{key[1]}-")
-            living.append(claims.create(self, replica_set, pod))
-        # Delete the youngest that are not ready first.
-        living.sort(key=lambda pod: (not is_true(pod, "Ready"), pod["metadata"]["creationTimestamp"]), reverse=True)
-        surplus = max(len(living) - wanted, 0)
-        for pod in living[:surplus]:
-            claims.delete(self, replica_set, pod)
-        self._report(replica_set, living[surplus:])
-
-    def _report(self, replica_set: Object, pods: list[Object]) -> None:
-        ready = sum(is_true(pod, "Ready") for pod in pods)
-        status = {
-            "replicas": len(pods),
-            "fullyLabeledReplicas": len(pods),
-            "readyReplicas": ready,
-            "availableReplicas": ready,
-            "observedGeneration": replica_set["metadata"]["generation"],
-        }
-        kept = {"replicas", "observedGeneration"}
-        replica_set["status"] = {key: value for key, value in status.items() if value or key in kept}
-        self.update(self.kind("apps", "ReplicaSet"), replica_set, "status")
-
-
-def share(value: Any, total: int, *, up: bool) -> int:
-    """Parse a number or a percentage of `total`."""
-    if isinstance(value, str) and value.endswith("%"):
-        exact = int(value[:-1]) * total / 100
-        return math.ceil(exact) if up else math.floor(exact)
-    return int(value)
 
 
 class DeploymentController(Controller):

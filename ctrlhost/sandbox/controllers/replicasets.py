@@ -1,0 +1,54 @@
+"""The ReplicaSet controller: the number of pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctrlhost.sandbox.apimachinery.objects import is_true
+from ctrlhost.sandbox.controllers import claims
+from ctrlhost.sandbox.controllers.controller import Controller, Key
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.storage.store import Event, Table
+
+
+class ReplicaSetController(Controller):
+    """Keys are namespace and name of a ReplicaSet."""
+
+    name = "replicaset"
+
+    def touched(self, table: Table, event: Event) -> list[Key]:
+        """Return a changed set, and the sets affected by a changed pod."""
+        return claims.touched(self, "apps/replicasets", table, event)
+
+    def reconcile(self, key: Key) -> None:
+        """Create or delete pods to match the replicas, and update the status."""
+        replica_set = self.read(self.kind("apps", "ReplicaSet"), *key)
+        if replica_set is None or "deletionTimestamp" in replica_set["metadata"]:
+            return
+        mine = claims.claim(self, replica_set)
+        living = [pod for pod in mine if not claims.is_going(pod) and not claims.has_ended(pod)]
+        wanted = replica_set["spec"].get("replicas", 1)
+        for _ in range(wanted - len(living)):
+            pod = claims.from_template(replica_set, replica_set["spec"]["template"], f"{key[1]}-")
+            living.append(claims.create(self, replica_set, pod))
+        # Delete the youngest that are not ready first.
+        living.sort(key=lambda pod: (not is_true(pod, "Ready"), pod["metadata"]["creationTimestamp"]), reverse=True)
+        surplus = max(len(living) - wanted, 0)
+        for pod in living[:surplus]:
+            claims.delete(self, replica_set, pod)
+        self._report(replica_set, living[surplus:])
+
+    def _report(self, replica_set: Object, pods: list[Object]) -> None:
+        ready = sum(is_true(pod, "Ready") for pod in pods)
+        status = {
+            "replicas": len(pods),
+            "fullyLabeledReplicas": len(pods),
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "observedGeneration": replica_set["metadata"]["generation"],
+        }
+        kept = {"replicas", "observedGeneration"}
+        replica_set["status"] = {key: value for key, value in status.items() if value or key in kept}
+        self.update(self.kind("apps", "ReplicaSet"), replica_set, "status")
