@@ -253,7 +253,7 @@ class Reconciler:
         if report is None:
             return None
         wanted.verdicts[status.CREDENTIALS_READY] = status.credentials_refused(report) or current.credentials
-        wanted.verdicts[status.MESH_CONVERGED] = verdict = status.mesh_converged(report)
+        wanted.verdicts[status.MESH_CONVERGED] = verdict = status.mesh_converged(report, current.spec.nodes)
         self._warn_of_nodes(current, report)
         if status.write(ctx, network, wanted) is None:
             return None

@@ -57,12 +57,14 @@ def nodes_ready(nodes: Sequence[Node], wanted: int) -> Verdict:
     return Verdict(ready == wanted, reason, f"{ready} of {wanted} nodes are ready")
 
 
-def mesh_converged(report: MeshReport) -> Verdict:
-    """Judge the mesh."""
+def mesh_converged(report: MeshReport, wanted: int) -> Verdict:
+    """Judge the mesh of a network of `wanted` nodes."""
     if report.unauthorized:
         return Verdict(False, "Unauthorized", f"{listed(report.unauthorized)}: wrong credentials")
     if report.unreachable:
         return Verdict(False, "NodeUnreachable", f"{listed(report.unreachable)}: no useful answer")
+    if report.ready < min(wanted, 2):
+        return Verdict(None, "WaitingForPods", f"{report.ready} of {wanted} nodes can be asked for their peers")
     if report.ready < 2:
         return Verdict(True, "SingleNode", f"{report.ready} ready nodes, so there is nothing to connect")
     if report.converged == report.ready:
