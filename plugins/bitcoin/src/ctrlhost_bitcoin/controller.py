@@ -162,7 +162,7 @@ class Reconciler:
         """Read credentials in the way that the settings choose."""
         self._settings, self._memory, self._mesh = settings, memory, mesh
         self._credentials = CredentialReader(
-            watched_secret if settings.secret_access == "watch" else PolledSecrets(clock)
+            watched_secret if settings.secret_access == "watch" else PolledSecrets(clock, settings.resync)
         )
 
     def __call__(self, ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
