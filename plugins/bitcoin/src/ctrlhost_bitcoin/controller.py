@@ -308,6 +308,10 @@ def _reconciled(children: Children, current: _Pass) -> Verdict:
         failure = children.failure
         text = str(failure) if isinstance(failure, Failed) else f"request failed: {type(failure).__name__}"
         return Verdict(False, "ApiError", text)
+    if children.terminating:
+        return Verdict(
+            False, "Terminating", f"being deleted, and created again after that: {', '.join(children.terminating)}"
+        )
     if current.usable is None:
         return Verdict(False, "WaitingForSecret", f"the stateful set waits for secret {current.spec.secret}")
     return status.FINE

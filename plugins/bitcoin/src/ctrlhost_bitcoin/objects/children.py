@@ -35,6 +35,8 @@ class Children:
     #: The live StatefulSet, as far as it is ours.
     stateful_set: Content | None = None
     conflicts: tuple[str, ...] = ()
+    #: Children that are being deleted, which are left alone until they are gone.
+    terminating: tuple[str, ...] = ()
     #: The first failure; the caller raises it after the rest of its work.
     failure: Exception | None = None
 
@@ -76,7 +78,10 @@ class ChildKeeper:
     ) -> Content | None:
         """Return the object as it is now, after a failure the fallback; note in `found` what prevented it."""
         try:
-            return self._ensure(wanted, update)
+            live = self._ensure(wanted, update)
+            if live["metadata"].get("deletionTimestamp"):
+                found.terminating += (f"{live['kind']} {live['metadata']['name']}",)
+            return live
         except NameConflict as conflict:
             found.conflicts += (str(conflict),)
             return None
