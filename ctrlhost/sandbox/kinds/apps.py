@@ -79,7 +79,8 @@ class _Workload(BuiltinStrategy):
                 text = "`selector` does not match template `labels`"
                 found.append(status.invalid_value("spec.template.metadata.labels", labels or None, text))
         found += label_causes(labels, "spec.template.labels")
-        found += pod_spec.causes(template.get("spec") or {}, "spec.template.spec", templated=True)
+        claims = [(one.get("metadata") or {}).get("name", "") for one in obj["spec"].get("volumeClaimTemplates") or ()]
+        found += pod_spec.causes(template.get("spec") or {}, "spec.template.spec", templated=True, claims=claims)
         return found
 
 
