@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from ctrlhost_bitcoin.mesh.mesh import Mesh, MeshReport
     from ctrlhost_bitcoin.settings import BitcoinSettings
 
-POD = ("v1", "Pod")
+POD, EVENT = ("v1", "Pod"), ("v1", "Event")
 _POD_READS = ("status.podIP", "status.phase", "status.conditions", "status.containerStatuses")
+_EVENT_READS = ("involvedObject", "message", "lastTimestamp", "eventTime")
+_ABOUT_INDEX = "about"
 _OWNER_INDEX = "owner"
 _OWNER_PATH = "metadata.ownerReferences[*].uid"
 _SECRET_INDEX = "ctrlhost_bitcoin/by-secret"
@@ -60,6 +62,13 @@ class Wiring:
             label_selector=None if settings.adopt else names.NETWORK_LABEL,
             reads=_POD_READS,
             indexes={_OWNER_INDEX: _OWNER_PATH},
+        )
+        yield ctrlhost.Watches(
+            *EVENT,
+            map=self.of_event,
+            field_selector="reason=FailedCreate,involvedObject.kind=StatefulSet",
+            reads=_EVENT_READS,
+            indexes={_ABOUT_INDEX: "involvedObject.uid"},
         )
         if settings.secret_access == "watch":
             yield ctrlhost.Watches(*SECRET, map=self.of_secret, reads=SECRET_READS)
@@ -99,6 +108,12 @@ class Wiring:
             if found is not None:
                 yield found
 
+    def of_event(self, event: Object) -> Iterable[ctrlhost.Request]:
+        """Return the network of the StatefulSet whose pods cannot be created."""
+        name = names.network_of(event.get_path("involvedObject", "name", default=""))
+        if name is not None and self._networks.lister.get(name, event.namespace) is not None:
+            yield ctrlhost.Request(name, event.namespace)
+
     def of_secret(self, secret: Object) -> Iterable[ctrlhost.Request]:
         """Return the networks of the same namespace that use a Secret."""
         for key in self._index.index_keys(_SECRET_INDEX, f"{secret.namespace}/{secret.name}"):
@@ -132,6 +147,11 @@ def _relevant(pod: Object) -> tuple[Any, ...]:
         pod.labels.get(names.NETWORK_LABEL),
         containers(pod),
     )
+
+
+def _last_seen(event: Object) -> str:
+    """Return when an event was last recorded; each of the two event APIs has its own field."""
+    return str(event.get_path("lastTimestamp", default="") or event.get_path("eventTime", default="") or "")
 
 
 def _by_secret(network: Object) -> Iterable[str]:
@@ -203,7 +223,7 @@ class Reconciler:
             {
                 status.RECONCILED: _reconciled(children, current),
                 status.CREDENTIALS_READY: self._still_refused(current),
-                status.NODES_READY: status.nodes_ready(nodes, spec.nodes),
+                status.NODES_READY: status.nodes_ready(nodes, spec.nodes, self._creation_failure(current, children)),
             },
             nodes,
             replicas,
@@ -238,6 +258,14 @@ class Reconciler:
         owned = current.ctx.lister(*POD).by_index(_OWNER_INDEX, uid)
         pods = {pod.name: pod for pod in owned if pod.namespace == spec.namespace}
         return read_nodes(spec.name, spec.nodes, uid, pods), len(pods)
+
+    def _creation_failure(self, current: _Pass, children: Children) -> str:
+        """Return the newest reason why pods could not be created; empty if there is none."""
+        if children.stateful_set is None:
+            return ""
+        found = current.ctx.lister(*EVENT).by_index(_ABOUT_INDEX, children.stateful_set["metadata"]["uid"])
+        newest = max(found, key=_last_seen, default=None)
+        return "" if newest is None else str(newest.get_path("message", default=""))
 
     def _still_refused(self, current: _Pass) -> Verdict:
         """Judge the credentials before the mesh: daemons that refused them still do while nothing changes."""

@@ -48,11 +48,13 @@ PENDING = Verdict(False, "Converging", "nodes came or went, and are asked for th
 UP = Verdict(True, "Ready", "network is up")
 
 
-def nodes_ready(nodes: Sequence[Node], wanted: int) -> Verdict:
-    """Judge the pods."""
+def nodes_ready(nodes: Sequence[Node], wanted: int, failure: str) -> Verdict:
+    """Judge the pods; `failure` is why the last one could not be created."""
     if not wanted:
         return Verdict(True, "ScaledToZero", "the network has no nodes")
     ready = sum(node.ready for node in nodes)
+    if failure and len(nodes) < wanted:
+        return Verdict(False, "FailedCreate", f"{ready} of {wanted} nodes are ready: {failure}")
     reason = "AllReady" if ready == wanted else "WaitingForPods"
     return Verdict(ready == wanted, reason, f"{ready} of {wanted} nodes are ready")
 

@@ -119,6 +119,8 @@ class ChildKeeper:
         kind, name = live["kind"], live["metadata"]["name"]
         owned = ownership.classify(live, self._network)
         adopting = owned == "unowned" and self._adopt and ownership.fits(_selector(live), self._spec.name)
+        # A mount without its claim would be refused.
+        adopting = adopting and (self._spec.storage is None or kind != "StatefulSet" or updating.has_storage(live))
         if owned != "ours" and not adopting:
             raise NameConflict(f"{kind} {name} exists and belongs to {ownership.owner_text(live)}")
         if live["metadata"].get("deletionTimestamp"):
