@@ -250,6 +250,40 @@ def test_repair_corrects_what_kube_apiserver_leaves_and_the_server_continues_fro
         observer.close()
 
 
+@behaviour("findings/FP11")
+def test_wiped_conditions_are_repaired(control_plane: ControlPlane) -> None:
+    observer = Group(control_plane.client, control_plane.kubeconfig).start()
+    repairer = Group(control_plane.client, control_plane.kubeconfig, mode="repair", groups=[observer.name])
+    wipe = (API, KIND, f"as.{observer.name}", None, {"status": {"conditions": None}})
+
+    def served() -> int:
+        return observer.client.transport.request("GET", f"/apis/{observer.name}/v1/as").status
+
+    def repaired(writes: int) -> None:
+        eventually_equal(repairer.written, float(writes), timeout=5)
+        eventually_equal(served, 200, timeout=5)
+        conditions = {one["type"]: one["status"] for one in observer.status("as")["conditions"]}
+        assert conditions == {"NamesAccepted": "True", "Established": "True"}
+        observer.expect_findings()
+        assert repairer.written() == writes
+
+    try:
+        observer.create("as/a/A/AList[x]")
+        eventually_equal(served, 200)
+        observer.client.patch(*wipe, subresource="status")
+        # The server does not restore the conditions.
+        eventually_equal(served, 404)
+        observer.expect_findings(**{"as": "stale_condition"})
+        assert not observer.status("as").get("conditions")
+        repairer.start()
+        repaired(1)
+        observer.client.patch(*wipe, subresource="status")
+        repaired(2)
+    finally:
+        repairer.host.stop(10)
+        observer.close()
+
+
 @behaviour("naming/F7")
 def test_enforce_does_not_start_beside_kube_apiserver_s_own_controller(kube_apiserver: KubeApiserver) -> None:
     group = Group(kube_apiserver.client, kube_apiserver.kubeconfig, mode="enforce").start()

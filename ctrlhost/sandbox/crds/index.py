@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox.apimachinery.objects import is_true
-
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
 
@@ -48,10 +46,9 @@ class CrdIndex:
 
 
 def is_satisfied(crd: Object) -> bool:
-    """Return whether a CRD has all the names it requests."""
+    """Return whether a CRD has all the names it requests, whatever its conditions say: kube-apiserver skips it then."""
     wanted, accepted = crd["spec"]["names"], (crd.get("status") or {}).get("acceptedNames") or {}
-    same = all((wanted.get(key) or None) == (accepted.get(key) or None) for key in {*wanted, *accepted})
-    return same and is_true(crd, "NamesAccepted")
+    return all((wanted.get(key) or None) == (accepted.get(key) or None) for key in {*wanted, *accepted})
 
 
 def _accepted(crd: Object) -> frozenset[Name]:

@@ -80,7 +80,8 @@ class _Workload(BuiltinStrategy):
                 found.append(status.invalid_value("spec.template.metadata.labels", labels or None, text))
         yield from found
         yield from label_causes(labels, "spec.template.labels")
-        yield from pod_spec.causes(template.get("spec") or {}, "spec.template.spec", templated=True)
+        claims = [(one.get("metadata") or {}).get("name", "") for one in obj["spec"].get("volumeClaimTemplates") or ()]
+        yield from pod_spec.causes(template.get("spec") or {}, "spec.template.spec", templated=True, claims=claims)
 
 
 class _Deployments(_Workload):

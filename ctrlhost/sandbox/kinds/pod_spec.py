@@ -11,7 +11,7 @@ from ctrlhost.sandbox.kinds.fields import PROTOCOLS, port_causes
 from ctrlhost.sandbox.kinds.strategy import below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ctrlhost.sandbox.kinds.strategy import Rule
 
@@ -71,8 +71,10 @@ def default(spec: dict[str, Any]) -> None:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
 
 
-def causes(spec: Mapping[str, Any], path: str, *, templated: bool = False) -> Iterator[Cause]:
-    """Check a pod's spec, or a template's."""
+def causes(
+    spec: Mapping[str, Any], path: str, *, templated: bool = False, claims: Iterable[str] = ()
+) -> Iterator[Cause]:
+    """Check a pod's spec, or a template's; `claims` are volumes that a StatefulSet adds."""
     containers = spec.get("containers") or []
     if not containers:
         yield status.required(f"{path}.containers")
@@ -88,6 +90,7 @@ def causes(spec: Mapping[str, Any], path: str, *, templated: bool = False) -> It
         elif name in volumes:
             yield status.duplicate(f"{path}.volumes[{index}].name", name)
         volumes.add(name)
+    volumes.update(claims)
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             for at, mount in enumerate(container.get("volumeMounts") or ()):

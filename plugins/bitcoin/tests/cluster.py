@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from ctrlhost_bitcoin.objects.names import API_VERSION, KIND
 from ctrlhost_bitcoin.rpc.client import RpcClient
 from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp
 
 import ctrlhost
+from tests.support.control_plane import BINARY
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox import Sandbox
@@ -204,6 +210,18 @@ class Cluster:
             if one["type"] == type_:
                 return one["status"], one["reason"]
         return "", ""
+
+    def kubectl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the real kubectl in the namespace `test`."""
+        installed = shutil.which("kubectl")
+        if installed is None and not BINARY.exists():
+            pytest.skip("no kubectl is on the PATH and none is built")
+        command = [installed] if installed else [str(BINARY), "kubectl"]
+        config = Path(self.server.kubeconfig)
+        environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(config.parent)}
+        return subprocess.run(
+            [*command, "-n", "test", *arguments], capture_output=True, text=True, timeout=60, env=environment
+        )
 
     def events(self, reason: str | None = None) -> list[Any]:
         """Return the events of our reconciler, of one reason or of all."""

@@ -249,6 +249,27 @@ def test_secrets_can_be_fetched_one_by_one(cluster: Any) -> None:
     assert template_digest(cluster) != before
 
 
+@pytest.mark.behaviour("findings/FP8")
+@pytest.mark.parametrize("resync", [2, 10, 30])
+@pytest.mark.parametrize("before", [0.5, 3.5, 25])
+def test_a_rotated_secret_is_tried_with_the_next_resync(cluster: Any, resync: int, before: float) -> None:
+    cluster.start(secret_access="get", resync=f"{resync}s")
+    # The old Secret is fetched so long before a resync, and then rotated.
+    cluster.after(-before % resync)
+    cluster.net(3)
+    cluster.idle()
+    daemons = cluster.pods(3)
+    cluster.idle()
+    assert cluster.condition("MeshConverged") == ("True", "Converged")
+    cluster.client.patch(*SECRET, SECRET_NAME, "test", {"stringData": {"BC_RPC_PASSWORD": "new"}})
+    for daemon in daemons:
+        daemon.password = "new"
+        daemon.forget()
+    cluster.after(resync + 5, step=0.5)
+    assert [len(daemon.added) for daemon in daemons] == [2, 2, 2]
+    assert cluster.condition("CredentialsReady") == ("True", "FromSecret")
+
+
 def test_a_digest_depends_on_the_secret_and_shows_nothing() -> None:
     pair = Credentials("user", "password")
     assert len(digest("uid", pair)) == 16

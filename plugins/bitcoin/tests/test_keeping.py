@@ -293,6 +293,32 @@ def test_deleted_children_are_created_again(cluster: Any) -> None:
     assert len(cluster.status()["nodes"]) == 0
 
 
+@pytest.mark.behaviour("findings/FP9")
+@pytest.mark.parametrize(("kind", "suffix"), [(STS, "sts"), (SVC, "svc")], ids=["StatefulSet", "Service"])
+def test_a_terminating_child_is_not_reported_as_reconciled(cluster: Any, kind: Any, suffix: str) -> None:
+    replica = cluster.start()
+    cluster.net()
+    cluster.idle()
+    child = f"{NAME}-{suffix}"
+    cluster.client.patch(*kind, child, "test", {"metadata": {"finalizers": ["example.com/wait"]}})
+    cluster.client.delete(*kind, child, "test")
+    cluster.edit(nodes=2, rpcPort=18000)
+    cluster.idle()
+    assert cluster.condition("Reconciled") == ("False", "Terminating")
+    assert cluster.condition("Ready") == ("False", "Terminating")
+    (told,) = [one for one in cluster.status()["conditions"] if one["type"] == "Reconciled"]
+    assert told["message"] == f"being deleted, and created again after that: {kind[1]} {child}"
+    replica.forget()
+    cluster.after(60, step=30)
+    assert cluster.condition("Reconciled") == ("False", "Terminating")
+    assert replica.writes() == []
+    cluster.client.patch(*kind, child, "test", {"metadata": {"finalizers": None}})
+    cluster.idle()
+    assert cluster.sts()["spec"]["replicas"] == 2
+    assert cluster.svc()["spec"]["ports"][0]["port"] == 18000
+    assert cluster.condition("Reconciled") == ("True", "Reconciled")
+
+
 @pytest.mark.behaviour("bitcoin/B12")
 @pytest.mark.parametrize(
     "owner",

@@ -323,8 +323,40 @@ def test_a_single_node_has_no_peers(net: Any) -> None:
     net.pod(0, "10.0.0.1")
     net.idle()
     assert one.added == []
+    net.edit(nodes=1)
+    net.idle()
     assert net.condition("MeshConverged") == ("True", "SingleNode")
     assert net.events("MeshConverged") == []
+
+
+@pytest.mark.behaviour("findings/FP7")
+@pytest.mark.parametrize("ready", [0, 1])
+def test_a_mesh_without_pods_has_not_converged(net: Any, ready: int) -> None:
+    net.pods(ready)
+    net.pod(ready, "10.0.0.9", ready=False)
+    net.idle()
+    assert net.condition("MeshConverged") == ("Unknown", "WaitingForPods")
+    assert net.kubectl("get", "btcnet", NAME, "--no-headers").stdout.split()[1:4] == ["3", str(ready), "Unknown"]
+    # With 0 s, kubectl checks once.
+    wait = ("wait", "--for=condition=MeshConverged", f"btcnet/{NAME}", "--timeout=0s")
+    assert net.kubectl(*wait).returncode != 0
+    net.delete_pod(ready)
+    net.pods(3, first=ready)
+    net.idle()
+    assert net.condition("MeshConverged") == ("True", "Converged")
+    assert net.kubectl(*wait).returncode == 0
+
+
+@pytest.mark.behaviour("findings/FP7")
+def test_a_mesh_whose_pods_are_all_lost_is_no_longer_converged(net: Any) -> None:
+    net.edit(nodes=1)
+    net.idle()
+    net.pods(1)
+    net.idle()
+    assert net.condition("MeshConverged") == ("True", "SingleNode")
+    net.set_pod(0, ready=False)
+    net.idle()
+    assert net.condition("MeshConverged") == ("Unknown", "WaitingForPods")
 
 
 def test_slow_daemons_are_waited_for(net: Any) -> None:

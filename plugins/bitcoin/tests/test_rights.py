@@ -139,7 +139,7 @@ def test_the_printed_rights_are_what_the_plugin_uses(server: Sandbox, monkeypatc
     used |= {(group, resource, "list") for group, resource, verb in used if verb == "watch"}
     unused = {one for one in printed - used if one[:2] not in _HOSTS_OWN}
     # Reads come as the usual three; `finalizers` is for owner references that block a deletion.
-    reads = {("", "pods", "get"), ("", "secrets", "get")}
+    reads = {("", "events", "get"), ("", "pods", "get"), ("", "secrets", "get")}
     assert unused == {(GROUP, "bitcoinnetworks/finalizers", "update"), *reads}
     assert not any(verb.startswith("delete") for _, _, verb in printed)
     own.close()

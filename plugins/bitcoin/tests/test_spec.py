@@ -114,6 +114,13 @@ def test_a_name_from_before_the_schema_gets_a_status_and_nothing_else(cluster: A
         {"p2pPort": 65536},
         {"args": "-regtest"},
         {"args": ["x"] * 65},
+        {"securityContext": {"runAsUser": 0}},
+        {"securityContext": {"fsGroup": -1}},
+        {"resources": {"limits": {"cpu": "-1"}}},
+        {"resources": {"requests": {"memory": "1 GB"}}},
+        {"storage": {}},
+        {"storage": {"size": "large"}},
+        {"storage": {"size": "1Gi", "mountPath": "relative"}},
     ],
     ids=lambda spec: next(iter(spec)),
 )

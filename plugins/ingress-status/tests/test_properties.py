@@ -16,6 +16,7 @@ from ctrlhost_ingress_status.controller import Passes
 from ctrlhost_ingress_status.desired import Desired
 from ctrlhost_ingress_status.discovery import Discovery
 from ctrlhost_ingress_status.metrics import StatusMetrics
+from ctrlhost_ingress_status.progress import Progress
 from ctrlhost_ingress_status.settings import IngressStatusSettings, ServiceRef
 from ctrlhost_ingress_status.state import AddressState, Clearing
 from ctrlhost_ingress_status.target import IngressTarget
@@ -75,11 +76,12 @@ class Cluster(RuleBasedStateMachine):
         metrics = StatusMetrics(CollectorRegistry(), "Ingress", self.desired)
         self.target = IngressTarget(plugin.settings.vendor_annotation)
         self.budget = WriteBudget(4, 2)
-        self.writer = writer_module.Writer(
-            plugin, self.target, self.desired, self.budget, metrics, Failures(), Contention()
-        )
         informer: Any = SimpleNamespace(indexer=self.cache)
         self.passes = Passes(informer, self.target, self.desired)
+        progress = Progress(self.passes.remaining, 4, self.clock, log)
+        self.writer = writer_module.Writer(
+            plugin, self.target, self.desired, self.budget, metrics, Failures(), Contention(), progress
+        )
         clearing = Clearing(300.0 if self.on_empty == "clear" else None)
         self.discovery = Discovery(
             plugin, AddressState(1.0, 5.0), clearing, self.desired, metrics, lambda: self.publish()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,6 +84,56 @@ def test_a_limited_pass_leaves_tokens_for_a_new_ingress(many: Any) -> None:
     assert (COUNT - 40) / 100 <= took <= COUNT / 100 * 1.15
     assert len(leader.writes()) == COUNT + 1
     assert len({one.name for one in leader.writes()}) == COUNT + 1
+
+
+@pytest.mark.behaviour("findings/FP12")
+def test_a_long_pass_shows_what_remains_and_how_long_it_takes(cluster: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ctrlhost.plugin.ingress-status")
+    count = 10_000
+    for number in range(count):
+        cluster.ingress(f"i{number}")
+    cluster.service(A)
+    leader = cluster.start(status_qps=20)
+    prefix = "ctrlhost_ingress_status_remaining"
+
+    def shown() -> tuple[int, str]:
+        # The burst but for its reserve goes at once.
+        report = leader.plugin.report()
+        assert leader.metric(f"{prefix}_writes") == report["remaining writes"]
+        assert leader.metric(f"{prefix}_seconds") == report["remaining writes"] / 20
+        return report["remaining writes"], report["estimated time"]
+
+    assert shown() == (count - 30, f"{(count - 30) / 20:.0f} s")
+    assert f"enqueued {count} statuses to write, about 500 s at status-qps 20" in caplog.text
+    cluster.after(59.5, step=0.5)
+    assert "left to write" not in caplog.text
+    cluster.after(2, step=0.5)
+    left, estimated = shown()
+    assert left == count - len(leader.writes()) <= count - 30 - 60 * 20
+    assert estimated == f"{left / 20:.0f} s"
+    (line,) = [one.getMessage() for one in caplog.records if "left to write" in one.getMessage()]
+    found = re.fullmatch(r"(\d+) statuses left to write, about (\d+) s at status-qps 20", line)
+    assert found is not None
+    assert left <= int(found[1]) < count
+    assert int(found[2]) == round(int(found[1]) / 20)
+    page = (Path(__file__).parents[3] / "docs/plugins/ingress-status.md").read_text(encoding="utf-8")
+    assert "Raise `status-qps`" in page
+    assert "`estimated time`" in page
+
+
+def test_without_a_limit_no_time_is_estimated(many: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ctrlhost.plugin.ingress-status")
+    leader = many.start(leads=False)
+    many.service(B)
+    many.idle()
+    many.after(1.1)
+    report = leader.plugin.report()
+    assert (report["remaining writes"], report["estimated time"]) == (COUNT, "no limit")
+    assert leader.metric("ctrlhost_ingress_status_remaining_seconds") == 0
+    leader.elect()
+    many.idle()
+    assert f"enqueued {COUNT} statuses to write" in [one.getMessage() for one in caplog.records]
+    assert leader.plugin.report()["remaining writes"] == 0
 
 
 def test_every_failure_costs_one_more_write_and_loses_none(many: Any) -> None:

@@ -233,10 +233,10 @@ def test_the_time_of_a_condition_is_ignored() -> None:
 def test_only_enforce_writes_a_conflict_and_only_repair_and_enforce_a_stale_condition() -> None:
     stale = crd_with(FULL, FULL, Condition(NAMES_ACCEPTED, "False", "ShortNamesConflict", '"x" is already in use'))
     fresh = crd_with(FULL, NONE, None)
-    unsaid = crd_with(FULL, FULL, None)
-    writes = {mode: [decide(known, lambda *_: False, mode).write for known in (stale, fresh, unsaid)] for mode in Mode}
+    wiped = crd_with(FULL, FULL, None)
+    writes = {mode: [decide(known, lambda *_: False, mode).write for known in (stale, fresh, wiped)] for mode in Mode}
     assert writes == {
         Mode.OBSERVE: [False, False, False],
-        Mode.REPAIR: [True, False, False],
+        Mode.REPAIR: [True, False, True],
         Mode.ENFORCE: [True, True, True],
     }

@@ -55,6 +55,31 @@ def test_observe_reports_an_outdated_condition_without_a_write(
     assert cluster.revision() == before
 
 
+@behaviour("findings/FP11")
+def test_wiped_conditions_are_repaired(start: Callable[..., Cluster], sandbox: Sandbox, manual_clock: Any) -> None:
+    wipe = (API, KIND, "as.g.io", None, {"status": {"conditions": None}})
+    observer = start(sandbox, diff_grace="0s")
+    observer.create("as/a/A/AList[x]")
+    observer.wait_for_server("as")
+    observer.client.patch(*wipe, subresource="status")
+    observer.host.run_until_idle()
+    # The server's own controller skips a CRD that has its names.
+    assert observer.condition("as", "NamesAccepted") == observer.condition("as", "Established") == ""
+    (found,) = observer.naming.ledger.report(manual_clock.now())
+    assert (found.crd, found.kind) == ("as.g.io", Finding.STALE_CONDITION)
+    assert observer.metric("differences", kind="stale_condition") == 1
+
+    # The clock stands still: this takes neither a resync nor a grace.
+    repairer = start(sandbox, mode="repair")
+    observer.wait_for_server("as")
+    assert list(observer.client.list("g.io/v1", "A")) == []
+    assert observer.naming.ledger.report(manual_clock.now()) == []
+    observer.client.patch(*wipe, subresource="status")
+    repairer.host.wait_for(lambda: repairer.syncs("written") == 2)
+    observer.wait_for_server("as")
+    assert list(observer.client.list("g.io/v1", "A")) == []
+
+
 def stale(cluster: Cluster) -> Cluster:
     """Create a CRD that gave up a conflicting short name, as kube-apiserver leaves it."""
     cluster.create("bs/b")

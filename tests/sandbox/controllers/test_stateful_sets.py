@@ -98,6 +98,17 @@ def test_a_failed_pod_is_replaced(api: Api, ns: str) -> None:
 def test_a_pod_has_the_identity_of_its_ordinal(api: Api, ns: str) -> None:
     claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     body = stateful_set(replicas=1, ordinals={"start": 5}, volumeClaimTemplates=[claim])
+    # The template may mount a claim, but no other name.
+    container = body["spec"]["template"]["spec"]["containers"][0]
+    container["volumeMounts"] = [{"name": "other", "mountPath": "/data"}]
+    assert api.post(apps(ns, "statefulsets"), body).expect(422)["details"]["causes"] == [
+        {
+            "reason": "FieldValueNotFound",
+            "message": 'Not found: "other"',
+            "field": "spec.template.spec.containers[0].volumeMounts[0].name",
+        }
+    ]
+    container["volumeMounts"][0]["name"] = "data"
     answer = api.post(apps(ns, "statefulsets"), body)
     made = answer.expect(201)
     assert any("volumeClaimTemplates" in text for text in answer.warnings)

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from ctrlhost_bitcoin.mesh.mesh import Mesh, MeshReport
     from ctrlhost_bitcoin.settings import BitcoinSettings
 
-POD = ("v1", "Pod")
+POD, EVENT = ("v1", "Pod"), ("v1", "Event")
 _POD_READS = ("status.podIP", "status.phase", "status.conditions", "status.containerStatuses")
+_EVENT_READS = ("involvedObject", "message", "lastTimestamp", "eventTime")
+_ABOUT_INDEX = "about"
 _OWNER_INDEX = "owner"
 _OWNER_PATH = "metadata.ownerReferences[*].uid"
 _SECRET_INDEX = "ctrlhost_bitcoin/by-secret"
@@ -60,6 +62,13 @@ class Wiring:
             label_selector=None if settings.adopt else names.NETWORK_LABEL,
             reads=_POD_READS,
             indexes={_OWNER_INDEX: _OWNER_PATH},
+        )
+        yield ctrlhost.Watches(
+            *EVENT,
+            map=self.of_event,
+            field_selector="reason=FailedCreate,involvedObject.kind=StatefulSet",
+            reads=_EVENT_READS,
+            indexes={_ABOUT_INDEX: "involvedObject.uid"},
         )
         if settings.secret_access == "watch":
             yield ctrlhost.Watches(*SECRET, map=self.of_secret, reads=SECRET_READS)
@@ -99,6 +108,12 @@ class Wiring:
             if found is not None:
                 yield found
 
+    def of_event(self, event: Object) -> Iterable[ctrlhost.Request]:
+        """Return the network of the StatefulSet whose pods cannot be created."""
+        name = names.network_of(event.get_path("involvedObject", "name", default=""))
+        if name is not None and self._networks.lister.get(name, event.namespace) is not None:
+            yield ctrlhost.Request(name, event.namespace)
+
     def of_secret(self, secret: Object) -> Iterable[ctrlhost.Request]:
         """Return the networks of the same namespace that use a Secret."""
         for key in self._index.index_keys(_SECRET_INDEX, f"{secret.namespace}/{secret.name}"):
@@ -134,6 +149,11 @@ def _relevant(pod: Object) -> tuple[Any, ...]:
     )
 
 
+def _last_seen(event: Object) -> str:
+    """Return when an event was last recorded; each of the two event APIs has its own field."""
+    return str(event.get_path("lastTimestamp", default="") or event.get_path("eventTime", default="") or "")
+
+
 def _by_secret(network: Object) -> Iterable[str]:
     secret = network.get_path("spec", "secret", default="")
     return (f"{network.namespace}/{secret}",) if secret else ()
@@ -162,7 +182,7 @@ class Reconciler:
         """Read credentials in the way that the settings choose."""
         self._settings, self._memory, self._mesh = settings, memory, mesh
         self._credentials = CredentialReader(
-            watched_secret if settings.secret_access == "watch" else PolledSecrets(clock)
+            watched_secret if settings.secret_access == "watch" else PolledSecrets(clock, settings.resync)
         )
 
     def __call__(self, ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
@@ -203,7 +223,7 @@ class Reconciler:
             {
                 status.RECONCILED: _reconciled(children, current),
                 status.CREDENTIALS_READY: self._still_refused(current),
-                status.NODES_READY: status.nodes_ready(nodes, spec.nodes),
+                status.NODES_READY: status.nodes_ready(nodes, spec.nodes, self._creation_failure(current, children)),
             },
             nodes,
             replicas,
@@ -239,6 +259,14 @@ class Reconciler:
         pods = {pod.name: pod for pod in owned if pod.namespace == spec.namespace}
         return read_nodes(spec.name, spec.nodes, uid, pods), len(pods)
 
+    def _creation_failure(self, current: _Pass, children: Children) -> str:
+        """Return the newest reason why pods could not be created; empty if there is none."""
+        if children.stateful_set is None:
+            return ""
+        found = current.ctx.lister(*EVENT).by_index(_ABOUT_INDEX, children.stateful_set["metadata"]["uid"])
+        newest = max(found, key=_last_seen, default=None)
+        return "" if newest is None else str(newest.get_path("message", default=""))
+
     def _still_refused(self, current: _Pass) -> Verdict:
         """Judge the credentials before the mesh: daemons that refused them still do while nothing changes."""
         before = condition(current.before, status.CREDENTIALS_READY)
@@ -253,7 +281,7 @@ class Reconciler:
         if report is None:
             return None
         wanted.verdicts[status.CREDENTIALS_READY] = status.credentials_refused(report) or current.credentials
-        wanted.verdicts[status.MESH_CONVERGED] = verdict = status.mesh_converged(report)
+        wanted.verdicts[status.MESH_CONVERGED] = verdict = status.mesh_converged(report, current.spec.nodes)
         self._warn_of_nodes(current, report)
         if status.write(ctx, network, wanted) is None:
             return None
@@ -308,6 +336,10 @@ def _reconciled(children: Children, current: _Pass) -> Verdict:
         failure = children.failure
         text = str(failure) if isinstance(failure, Failed) else f"request failed: {type(failure).__name__}"
         return Verdict(False, "ApiError", text)
+    if children.terminating:
+        return Verdict(
+            False, "Terminating", f"being deleted, and created again after that: {', '.join(children.terminating)}"
+        )
     if current.usable is None:
         return Verdict(False, "WaitingForSecret", f"the stateful set waits for secret {current.spec.secret}")
     return status.FINE

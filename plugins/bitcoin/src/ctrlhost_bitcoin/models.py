@@ -12,6 +12,39 @@ from typing import Any, Literal
 import msgspec
 
 
+class BitcoinNetworkSpecSecurityContext(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Runs the pods with the settings that the pod security level restricted requires. Unset leaves those of the
+    StatefulSet alone.
+    """
+
+    runAsUser: int | None = None
+    """User of the daemons; default is the image's, which must be a number other than 0."""
+    runAsGroup: int | None = None
+    """Group of the daemons; default is the image's."""
+    fsGroup: int | None = None
+    """Group of the storage's files; default is runAsUser."""
+
+
+class BitcoinNetworkSpecResources(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Requests and limits of the container. Unset leaves those of the StatefulSet alone."""
+
+    requests: dict[str, int | str] | None = None
+    limits: dict[str, int | str] | None = None
+
+
+class BitcoinNetworkSpecStorage(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Claim of each node for its data, which outlives the pod and the network. Without it the data is lost with
+    the pod. Cannot be changed.
+    """
+
+    size: int | str
+    """Size of a claim."""
+    storageClassName: str | None = None
+    """Storage class; default is the cluster's."""
+    mountPath: str | None = None
+    """Data directory in the container; default is /root/.bitcoin."""
+
+
 class BitcoinNetworkSpec(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Part of BitcoinNetwork."""
 
@@ -28,6 +61,16 @@ class BitcoinNetworkSpec(msgspec.Struct, kw_only=True, omit_defaults=True):
     readiness: Literal["Cli", "Rest"] | None = None
     """Readiness probe: Cli runs bitcoin-cli in the container, Rest calls the REST interface, which needs the
     argument -rest. Default is Cli.
+    """
+    securityContext: BitcoinNetworkSpecSecurityContext | None = None
+    """Runs the pods with the settings that the pod security level restricted requires. Unset leaves those of the
+    StatefulSet alone.
+    """
+    resources: BitcoinNetworkSpecResources | None = None
+    """Requests and limits of the container. Unset leaves those of the StatefulSet alone."""
+    storage: BitcoinNetworkSpecStorage | None = None
+    """Claim of each node for its data, which outlives the pod and the network. Without it the data is lost with
+    the pod. Cannot be changed.
     """
     rpcPort: int | None = None
     """RPC port of the daemons."""

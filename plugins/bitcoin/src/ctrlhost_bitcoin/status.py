@@ -48,21 +48,25 @@ PENDING = Verdict(False, "Converging", "nodes came or went, and are asked for th
 UP = Verdict(True, "Ready", "network is up")
 
 
-def nodes_ready(nodes: Sequence[Node], wanted: int) -> Verdict:
-    """Judge the pods."""
+def nodes_ready(nodes: Sequence[Node], wanted: int, failure: str) -> Verdict:
+    """Judge the pods; `failure` is why the last one could not be created."""
     if not wanted:
         return Verdict(True, "ScaledToZero", "the network has no nodes")
     ready = sum(node.ready for node in nodes)
+    if failure and len(nodes) < wanted:
+        return Verdict(False, "FailedCreate", f"{ready} of {wanted} nodes are ready: {failure}")
     reason = "AllReady" if ready == wanted else "WaitingForPods"
     return Verdict(ready == wanted, reason, f"{ready} of {wanted} nodes are ready")
 
 
-def mesh_converged(report: MeshReport) -> Verdict:
-    """Judge the mesh."""
+def mesh_converged(report: MeshReport, wanted: int) -> Verdict:
+    """Judge the mesh of a network of `wanted` nodes."""
     if report.unauthorized:
         return Verdict(False, "Unauthorized", f"{listed(report.unauthorized)}: wrong credentials")
     if report.unreachable:
         return Verdict(False, "NodeUnreachable", f"{listed(report.unreachable)}: no useful answer")
+    if report.ready < min(wanted, 2):
+        return Verdict(None, "WaitingForPods", f"{report.ready} of {wanted} nodes can be asked for their peers")
     if report.ready < 2:
         return Verdict(True, "SingleNode", f"{report.ready} ready nodes, so there is nothing to connect")
     if report.converged == report.ready:

@@ -13,6 +13,7 @@ from ctrlhost_ingress_status.desired import Desired, Verdict
 from ctrlhost_ingress_status.discovery import Discovery
 from ctrlhost_ingress_status.metrics import StatusMetrics
 from ctrlhost_ingress_status.page import page
+from ctrlhost_ingress_status.progress import Progress
 from ctrlhost_ingress_status.state import AddressState, Clearing
 from ctrlhost_ingress_status.static import duplicates, mapped, static_entries
 from ctrlhost_ingress_status.target import IngressTarget
@@ -49,7 +50,13 @@ class IngressStatus:
         self.desired = Desired(self._rules.ours())
         self.metrics = StatusMetrics(plugin.metrics, target.kind, self.desired)
         self.contention, self.budget = Contention(), WriteBudget(settings.status_qps, settings.status_burst)
-        self.writer = Writer(plugin, target, self.desired, self.budget, self.metrics, Failures(), self.contention)
+        informer = plugin.informer(target.api_version, target.kind, namespaces=namespaces, reads=reads)
+        self.passes = Passes(informer, target, self.desired)
+        self.progress = Progress(self.passes.remaining, settings.status_qps, plugin.clock, plugin.log)
+        self.metrics.count_objects, self.metrics.progress = self.passes.count, self.progress
+        self.writer = Writer(
+            plugin, target, self.desired, self.budget, self.metrics, Failures(), self.contention, self.progress
+        )
         self._writes = plugin.add_controller(
             "ingress-status",
             self.writer.reconcile,
@@ -62,9 +69,6 @@ class IngressStatus:
             ),
             workers=settings.status_workers,
         )
-        informer = plugin.informer(target.api_version, target.kind, namespaces=namespaces, reads=reads)
-        self.passes = Passes(informer, target, self.desired)
-        self.metrics.count_objects = self.passes.count
         clearing = Clearing(settings.clear_grace if settings.on_empty == "clear" else None)
         state = AddressState(settings.address_holdoff, settings.address_holdoff_max)
         self.discovery = Discovery(plugin, state, clearing, self.desired, self.metrics, self._publish)
@@ -97,6 +101,7 @@ class IngressStatus:
             "leading": self.desired.elected,
             "classes": sorted(name or "(none)" for name in self.desired.ours),
             "objects": dict(self.passes.count()),
+            **self.progress.report(),
             "waiting writes": self.budget.waiting(),
             "contested": [f"{key.namespace}/{key.name}" for key in self.contention.contested(now)],
             "conditions": [f"StatusWritesForbidden for {now - forbidden:.0f} s"] if forbidden is not None else [],
@@ -121,8 +126,7 @@ class IngressStatus:
     def _publish(self) -> None:
         """Enqueue every object whose status is wrong."""
         self.budget.clear_bulk()
-        count = self.passes.enqueue(self._writes.enqueue_many)
-        self._plugin.log.info("enqueued %d statuses to write", count)
+        self.progress.began(self.passes.enqueue(self._writes.enqueue_many))
 
     def _read_classes(self, ctx: ctrlhost.Context, _request: ctrlhost.Request) -> None:
         """Read all classes together, since they decide together which Ingresses are ours."""
@@ -150,14 +154,14 @@ class Passes:
 
         The cache is read one group of equal objects at a time, by keys only.
         """
-        known = self._desired.known
-        for class_name, mark, value in self._values():
-            if classes is not None and class_name not in classes:
-                continue
-            if self._desired.verdict(class_name, mark, known) in (Verdict.WRITE, Verdict.CLEAR):
-                for key in self._indexer.index_keys(_INDEX, value):
-                    namespace, _, name = key.rpartition("/")
-                    yield ctrlhost.Request(name, namespace)
+        for keys in self._wrong(classes):
+            for key in keys:
+                namespace, _, name = key.rpartition("/")
+                yield ctrlhost.Request(name, namespace)
+
+    def remaining(self) -> int:
+        """Count the objects that are wrong."""
+        return sum(len(keys) for keys in self._wrong())
 
     def enqueue(self, enqueue: Callable[..., None], classes: frozenset[str] | None = None) -> int:
         """Enqueue all of them at bulk priority, and return their number; `enqueue` takes many at once."""
@@ -177,6 +181,14 @@ class Passes:
                 state = "current" if right else "pending"
             counts[state] += len(self._indexer.index_keys(_INDEX, value))
         return counts
+
+    def _wrong(self, classes: frozenset[str] | None = None) -> Iterator[list[str]]:
+        known = self._desired.known
+        for class_name, mark, value in self._values():
+            if classes is not None and class_name not in classes:
+                continue
+            if self._desired.verdict(class_name, mark, known) in (Verdict.WRITE, Verdict.CLEAR):
+                yield self._indexer.index_keys(_INDEX, value)
 
     def _values(self) -> Iterator[tuple[str, str, str]]:
         for value in self._indexer.list_index_func_values(_INDEX):

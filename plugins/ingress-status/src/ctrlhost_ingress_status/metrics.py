@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from ctrlhost_ingress_status.desired import Desired
+    from ctrlhost_ingress_status.progress import Progress
 
 REASONS = ("gone", "replaced", "conflict", "invalid", "forbidden", "throttled", "server", "connection")
 
@@ -25,6 +26,7 @@ class StatusMetrics:
         """Register all metrics, each series at zero."""
         self._desired = desired
         self.count_objects: Callable[[], Mapping[str, int]] = dict
+        self.progress: Progress | None = None
         prefix = "ctrlhost_status_update"
 
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -91,3 +93,14 @@ class StatusMetrics:
         for state, count in self.count_objects().items():
             objects.add_metric((state,), count)
         yield objects
+        progress = self.progress
+        yield GaugeMetricFamily(
+            "ctrlhost_ingress_status_remaining_writes",
+            "Objects whose status is wrong",
+            value=progress.remaining() if progress else 0,
+        )
+        yield GaugeMetricFamily(
+            "ctrlhost_ingress_status_remaining_seconds",
+            "The least time that the remaining writes take; 0 without a limit",
+            value=progress.seconds() if progress else 0,
+        )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ctrlhost_ingress_status.contention import Contention
     from ctrlhost_ingress_status.desired import Desired
     from ctrlhost_ingress_status.metrics import StatusMetrics
+    from ctrlhost_ingress_status.progress import Progress
     from ctrlhost_ingress_status.state import Known
     from ctrlhost_ingress_status.target import IngressTarget
     from ctrlhost_ingress_status.write_budget import WriteBudget
@@ -144,12 +145,14 @@ class Writer:
         metrics: StatusMetrics,
         failures: Failures,
         contention: Contention,
+        progress: Progress,
     ) -> None:
         """Write what is desired, within the budget."""
         self._log, self._clock, self._events = plugin.log, plugin.clock, plugin.events
         self._by_update = plugin.settings.write_method == "update"
         self._target, self._desired, self._budget = target, desired, budget
         self._metrics, self._failures, self._contention = metrics, failures, contention
+        self._progress = progress
         #: Since when writes are forbidden; None after a successful one.
         self.forbidden_since: float | None = None
 
@@ -211,6 +214,8 @@ class Writer:
         self._metrics.ended(self._clock.now() - attempt.started, needless=needless)
         self.forbidden_since = None
         self._failures.forget(request)
+        if ctx.priority < 0:
+            self._progress.written()
         return None
 
     def _send(self, ctx: ctrlhost.Context, obj: Object, entries: Entries | None, attempt: Attempt) -> bool:

@@ -77,7 +77,8 @@ def decide(crd: Crd, used: Used, mode: Mode) -> Decision:
     """Decide about one CRD.
 
     A CRD that has its names is skipped only if its condition agrees. The API server compares the names alone, so a CRD
-    that gave up a conflicting name keeps NamesAccepted False for ever: `repair` fixes that.
+    that gave up a conflicting name keeps NamesAccepted False for ever, and one without conditions never gets any:
+    `repair` fixes both.
     """
     if crd.satisfied and is_true(crd.names_accepted):
         return Decision(None, differs=False, write=False)
@@ -87,7 +88,7 @@ def decide(crd: Crd, used: Used, mode: Mode) -> Decision:
         case Mode.OBSERVE:
             write = False
         case Mode.REPAIR:
-            write = crd.satisfied and crd.names_accepted is not None
+            write = crd.satisfied
         case Mode.ENFORCE:
             write = differs
     return Decision(calculation, differs, write)

@@ -28,7 +28,7 @@ class Finding(enum.Enum):
     CYCLE = "cycle"
     """It waits for a CRD that waits, perhaps through others, for it."""
     STALE_CONDITION = "stale_condition"
-    """It has all its names, but its condition is not True."""
+    """It has all its names, but its condition is missing or not True."""
     DRIFT = "drift"
     """Its status does not follow from its names and those of its group."""
     DOUBLE_OWNER = "double_owner"
@@ -72,12 +72,12 @@ def classify(crd: Crd, decision: Decision, contested: bool) -> Finding | None:
     """Return the finding for one CRD, as far as that CRD alone shows it."""
     if contested:
         return Finding.DOUBLE_OWNER
-    if crd.names_accepted is None:
-        return Finding.PENDING
     if decision.calculation is None:
         return None
     if crd.satisfied:
         return Finding.STALE_CONDITION
+    if crd.names_accepted is None:
+        return Finding.PENDING
     if decision.differs:
         return Finding.DRIFT
     return Finding.CONFLICT if decision.calculation.refusals else None

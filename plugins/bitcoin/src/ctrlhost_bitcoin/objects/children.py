@@ -35,6 +35,8 @@ class Children:
     #: The live StatefulSet, as far as it is ours.
     stateful_set: Content | None = None
     conflicts: tuple[str, ...] = ()
+    #: Children that are being deleted, which are left alone until they are gone.
+    terminating: tuple[str, ...] = ()
     #: The first failure; the caller raises it after the rest of its work.
     failure: Exception | None = None
 
@@ -76,7 +78,10 @@ class ChildKeeper:
     ) -> Content | None:
         """Return the object as it is now, after a failure the fallback; note in `found` what prevented it."""
         try:
-            return self._ensure(wanted, update)
+            live = self._ensure(wanted, update)
+            if live["metadata"].get("deletionTimestamp"):
+                found.terminating += (f"{live['kind']} {live['metadata']['name']}",)
+            return live
         except NameConflict as conflict:
             found.conflicts += (str(conflict),)
             return None
@@ -114,6 +119,8 @@ class ChildKeeper:
         kind, name = live["kind"], live["metadata"]["name"]
         owned = ownership.classify(live, self._network)
         adopting = owned == "unowned" and self._adopt and ownership.fits(_selector(live), self._spec.name)
+        # A mount without its claim would be refused.
+        adopting = adopting and (self._spec.storage is None or kind != "StatefulSet" or updating.has_storage(live))
         if owned != "ours" and not adopting:
             raise NameConflict(f"{kind} {name} exists and belongs to {ownership.owner_text(live)}")
         if live["metadata"].get("deletionTimestamp"):

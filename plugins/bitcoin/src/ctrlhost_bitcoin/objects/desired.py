@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ctrlhost_bitcoin.objects import names
 
 if TYPE_CHECKING:
-    from ctrlhost_bitcoin.objects.spec import NetworkSpec
+    from ctrlhost_bitcoin.objects.spec import NetworkSpec, Storage
 
 _CLI = ["/usr/local/bin/bitcoin-cli", "-regtest", "-conf=/bitcoin.conf", "getnetworkinfo"]
+#: The volume with the data of a node.
+VOLUME = "data"
 _REST = "/rest/chaininfo.json"
 
 
@@ -33,7 +37,7 @@ def service(spec: NetworkSpec) -> dict[str, Any]:
 
 def stateful_set(spec: NetworkSpec, digest: str) -> dict[str, Any]:
     """Return the StatefulSet that runs the daemons; `digest` is that of their credentials."""
-    return {
+    wanted: dict[str, Any] = {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
         "metadata": _metadata(spec, names.stateful_set_name(spec.name)),
@@ -53,6 +57,25 @@ def stateful_set(spec: NetworkSpec, digest: str) -> dict[str, Any]:
             },
         },
     }
+    if spec.security is not None:
+        identity = {
+            "runAsUser": spec.security.run_as_user,
+            "runAsGroup": spec.security.run_as_group,
+            "fsGroup": spec.security.run_as_user if spec.security.fs_group is None else spec.security.fs_group,
+        }
+        given = {field: value for field, value in identity.items() if value is not None}
+        restricted = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+        wanted["spec"]["template"]["spec"]["securityContext"] = {**given, **restricted}
+    if spec.storage is not None:
+        wanted["spec"]["volumeClaimTemplates"] = [_claim(spec.storage)]
+    return wanted
+
+
+def _claim(storage: Storage) -> dict[str, Any]:
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": str(storage.size)}}}
+    if storage.storage_class_name is not None:
+        claim["storageClassName"] = storage.storage_class_name
+    return {"metadata": {"name": VOLUME}, "spec": claim}
 
 
 def _metadata(spec: NetworkSpec, name: str) -> dict[str, Any]:
@@ -74,6 +97,12 @@ def _container(spec: NetworkSpec) -> dict[str, Any]:
         container["args"] = list(spec.args)
     if spec.secret:
         container["envFrom"] = [{"secretRef": {"name": spec.secret, "optional": True}}]
+    if spec.resources is not None:
+        container["resources"] = msgspec.to_builtins(spec.resources)
+    if spec.security is not None:
+        container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    if spec.storage is not None:
+        container["volumeMounts"] = [{"name": VOLUME, "mountPath": spec.storage.mount_path}]
     return container
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 SECRET = ("v1", "Secret")
 #: The fields of a Secret that are cached besides its metadata.
 READS = (f"data.{USER_KEY}", f"data.{PASSWORD_KEY}")
-_MAX_AGE = 30.0
+#: The most seconds that a fetched Secret is used for; a rotated one is seen at most so much later than a resync.
+_MAX_AGE = 4.0
 
 
 def watched_secret(ctx: Context, namespace: str, name: str) -> Object | None:
@@ -33,19 +34,19 @@ def watched_secret(ctx: Context, namespace: str, name: str) -> Object | None:
 
 
 class PolledSecrets:
-    """Secrets from the server, each fetched every 30 s at most; used by all workers."""
+    """Secrets from the server, kept for a few seconds, and for less than `resync`; used by all workers."""
 
-    def __init__(self, clock: Clock) -> None:
-        """Start with an empty cache."""
-        self._clock = clock
+    def __init__(self, clock: Clock, resync: float) -> None:
+        """Start with an empty cache; `resync` 0 is none."""
+        self._clock, self._max_age = clock, min(_MAX_AGE, resync / 2 or _MAX_AGE)
         self._lock = threading.Lock()
         self._known: dict[tuple[str, str], tuple[float, Object | Rejected | None]] = {}
 
     def __call__(self, ctx: Context, namespace: str, name: str) -> Object | None:
-        """Return a Secret at most 30 s old, None if there is none; `Rejected` where it may not be read."""
+        """Return a Secret, None if there is none; `Rejected` where it may not be read."""
         key, now = (namespace, name), self._clock.now()
         with self._lock:
-            self._known = {one: known for one, known in self._known.items() if now - known[0] < _MAX_AGE}
+            self._known = {one: known for one, known in self._known.items() if now - known[0] < self._max_age}
             known = self._known.get(key)
         if known is None:
             found: Object | Rejected | None

@@ -20,6 +20,11 @@ _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _Secret = Annotated[str, msgspec.Meta(max_length=253, pattern=rf"^(({_LABEL})(\.{_LABEL})*)?\Z")]
 _Image = Annotated[str, msgspec.Meta(pattern=r"^\S+\Z")]
 _Args = Annotated[tuple[str, ...], msgspec.Meta(max_length=64)]
+_Uid = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+_Gid = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+_AMOUNT = r"^[0-9]{1,15}(\.[0-9]{1,3})?(m|k|Ki|[MGTPE]i?)?\Z"
+_Amount = Annotated[str, msgspec.Meta(pattern=_AMOUNT)] | Annotated[int, msgspec.Meta(ge=0)]
+_Amounts = Annotated[dict[str, _Amount], msgspec.Meta(max_length=16)]
 _Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 
 
@@ -30,6 +35,30 @@ class Rejected(Exception):
         """Keep the reason beside the message."""
         super().__init__(message)
         self.reason = reason
+
+
+class SecurityContext(msgspec.Struct, rename="camel", frozen=True):
+    """The identity of the daemons; None leaves it to the image."""
+
+    run_as_user: _Uid | None = None
+    run_as_group: _Gid | None = None
+    fs_group: _Gid | None = None
+
+
+class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Requests and limits of the container."""
+
+    requests: _Amounts | None = None
+    limits: _Amounts | None = None
+
+
+class Storage(msgspec.Struct, rename="camel", frozen=True):
+    """The claim of each node."""
+
+    size: _Amount
+    storage_class_name: Annotated[str, msgspec.Meta(max_length=253)] | None = None
+    #: The default is the data directory of root, whom the default image uses.
+    mount_path: Annotated[str, msgspec.Meta(pattern=r"^/[^:]*\Z", max_length=512)] = "/root/.bitcoin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +76,10 @@ class NetworkSpec:
     readiness: Readiness
     rpc_port: int
     p2p_port: int
+    #: None leaves these to others.
+    security: SecurityContext | None
+    resources: Resources | None
+    storage: Storage | None
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -59,6 +92,9 @@ class _Spec(msgspec.Struct, rename="camel"):
     readiness: Readiness | None = None
     rpc_port: _Port | None = None
     p2p_port: _Port | None = None
+    security_context: SecurityContext | None = None
+    resources: Resources | None = None
+    storage: Storage | None = None
 
 
 # msgspec inspects a type at its first use, which is not safe in two threads at once.
@@ -91,4 +127,7 @@ def read_spec(network: Mapping[str, Any], settings: BitcoinSettings) -> NetworkS
         readiness=spec.readiness or "Cli",
         rpc_port=rpc_port,
         p2p_port=p2p_port,
+        security=spec.security_context,
+        resources=spec.resources,
+        storage=spec.storage,
     )

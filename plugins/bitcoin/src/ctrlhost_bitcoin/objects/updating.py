@@ -7,13 +7,24 @@ are compared; the rest of the live object is sent back unchanged.
 from __future__ import annotations
 
 import copy
+import re
+from decimal import Decimal
 from typing import Any
 
+from ctrlhost_bitcoin.objects.desired import VOLUME
 from ctrlhost_bitcoin.objects.names import CREDENTIALS_ANNOTATION
 
 # Fields of a container that are ours even when unset, so that they go when the spec no longer has them.
 _OURS_IF_ABSENT = ("args", "envFrom")
+# Ours while the spec has a security context.
+_IDENTITY = ("runAsUser", "runAsGroup", "fsGroup", "runAsNonRoot", "seccompProfile")
+_PRIVILEGES = ("allowPrivilegeEscalation", "capabilities")
 _PROBES = ("exec", "httpGet", "tcpSocket", "grpc")
+# The server writes more forms than the CRD accepts.
+_QUANTITY = re.compile(r"([0-9.]+(?:[eE][0-9]+)?)([a-zA-Z]*)")
+_UNITS = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1), "k": Decimal(1000)}
+_UNITS |= {unit: Decimal(1000) ** power for power, unit in enumerate("MGTPE", 2)}
+_UNITS |= {f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", 1)}
 _FIXED = ("serviceName", "podManagementPolicy")
 
 
@@ -54,6 +65,7 @@ def update_stateful_set(
         metadata["annotations"] = {**annotations, CREDENTIALS_ANNOTATION: digest}
         changed.append("credentials")
     pod = template.setdefault("spec", {})
+    _set_all(pod, "securityContext", wished["spec"], _IDENTITY, changed)
     _set(pod, "automountServiceAccountToken", wished["spec"]["automountServiceAccountToken"], changed)
     _update_container(pod.setdefault("containers", []), wished["spec"]["containers"][0], changed)
     return wanted, changed
@@ -62,6 +74,7 @@ def update_stateful_set(
 def fixed_differences(live: dict[str, Any], desired: dict[str, Any]) -> list[str]:
     """Return the fields that differ but cannot be changed once the StatefulSet exists."""
     fields = [field for field in _FIXED if live["spec"].get(field) != desired["spec"][field]]
+    fields += [] if has_storage(live) or not has_storage(desired) else ["storage"]
     return fields + (["selector"] if _match_labels(live) != _match_labels(desired) else [])
 
 
@@ -76,6 +89,12 @@ def digest_of(live: dict[str, Any]) -> str | None:
     annotations = live["spec"].get("template", {}).get("metadata", {}).get("annotations") or {}
     found: str | None = annotations.get(CREDENTIALS_ANNOTATION)
     return found
+
+
+def has_storage(stateful_set: dict[str, Any]) -> bool:
+    """Return whether the pods of a StatefulSet have a claim for our data; its claims cannot be changed."""
+    claims = stateful_set["spec"].get("volumeClaimTemplates") or ()
+    return any(each["metadata"]["name"] == VOLUME for each in claims)
 
 
 def _match_labels(stateful_set: dict[str, Any]) -> Any:
@@ -98,6 +117,16 @@ def _update_container(containers: list[dict[str, Any]], desired: dict[str, Any],
         elif container.get(field):
             del container[field]
             changed.append(field)
+    if "resources" in desired and _amounts(container.get("resources")) != _amounts(desired["resources"]):
+        container["resources"] = copy.deepcopy(desired["resources"])
+        changed.append("resources")
+    for mount in desired.get("volumeMounts") or ():
+        mounts = container.get("volumeMounts") or []
+        if not any(_covers(each, mount) for each in mounts):
+            others = [each for each in mounts if each.get("name") != mount["name"]]
+            container["volumeMounts"] = [*others, copy.deepcopy(mount)]
+            changed.append("volumeMounts")
+    _set_all(container, "securityContext", desired, _PRIVILEGES, changed)
     if not _covers(container.get("ports"), desired["ports"]):
         container["ports"] = copy.deepcopy(desired["ports"])
         changed.append("container ports")
@@ -107,6 +136,38 @@ def _update_container(containers: list[dict[str, Any]], desired: dict[str, Any],
         kept = {name: value for name, value in probe.items() if name not in _PROBES}
         container["readinessProbe"] = {**kept, **copy.deepcopy(desired["readinessProbe"])}
         changed.append("readinessProbe")
+
+
+def _set_all(
+    target: dict[str, Any], field: str, wanted: dict[str, Any], ours: tuple[str, ...], changed: list[str]
+) -> None:
+    """Set our keys of a map that others may have keys in; none if the spec does not have the map."""
+    if field not in wanted:
+        return
+    live = target.get(field) or {}
+    if any(live.get(key) != wanted[field].get(key) for key in ours):
+        others = {key: value for key, value in live.items() if key not in ours}
+        target[field] = {**others, **copy.deepcopy(wanted[field])}
+        if field not in changed:
+            changed.append(field)
+
+
+def _amounts(resources: dict[str, Any] | None) -> dict[tuple[str, str], Decimal]:
+    """Return requests and limits as numbers, since the server writes `1000m` as `1`."""
+    return {
+        (kind, name): amount(text)
+        for kind in ("requests", "limits")
+        for name, text in ((resources or {}).get(kind) or {}).items()
+    }
+
+
+def amount(text: str | int) -> Decimal:
+    """Return the number that a quantity such as `1.5Gi` or `100m` stands for."""
+    found = _QUANTITY.fullmatch(str(text))
+    if found is None:
+        raise ValueError(f"invalid quantity: {text}")
+    number, unit = found.groups()
+    return Decimal(number) * _UNITS[unit]
 
 
 def _set(target: dict[str, Any], field: str, value: Any, changed: list[str]) -> None:
