@@ -105,7 +105,7 @@ def test_invalid_durations_are_rejected(text):
         parse_duration(text)
 
 
-def test_the_crds_are_those_of_upstream():
+def test_the_crds_are_those_of_upstream_and_provider_hosts_have_a_status():
     by_name = {crd["metadata"]["name"]: crd for crd in crds()}
     assert sorted(by_name) == ["manifests.akash.network", "providerhosts.akash.network"]
     for crd, short in ((by_name["manifests.akash.network"], "mani"), (by_name["providerhosts.akash.network"], "ph")):
@@ -116,7 +116,8 @@ def test_the_crds_are_those_of_upstream():
             "v2beta2": (True, True),
             "v2beta1": (False, False),
         }
-        assert all("subresources" not in version for version in crd["spec"]["versions"])
+        with_status = ["subresources" in version for version in crd["spec"]["versions"]]
+        assert with_status == [short == "ph"] * 2
     fresh = crds()
     fresh[0]["metadata"]["name"] = "changed"
     assert crds()[0]["metadata"]["name"] != "changed"

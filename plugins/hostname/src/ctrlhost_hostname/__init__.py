@@ -37,10 +37,11 @@ def ctrlhost_crds() -> Iterable[dict[str, Any]]:
 
 @ctrlhost.hookimpl
 def ctrlhost_permissions(settings: HostnameSettings) -> Iterable[ctrlhost.Permission]:
-    """Request writes to the configured kind of route in all namespaces, since leases come and go."""
+    """Request writes to the configured kind of route in all namespaces, since leases come and go, and of conditions."""
     routes = settings.routes()
     return (
         ctrlhost.Permission(routes.group, [routes.resource], routes.write_verbs),
+        ctrlhost.Permission("akash.network", ["providerhosts/status"], ["patch"], namespace=settings.k8s_manifest_ns),
         ctrlhost.Permission("events.k8s.io", ["events"], ["create", "patch"], namespace=settings.k8s_manifest_ns),
     )
 

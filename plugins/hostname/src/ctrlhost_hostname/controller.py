@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
+from ctrlhost import predicates
 from ctrlhost_hostname import claims, manifest
 from ctrlhost_hostname.claims import Claim, choose_holder, claimed_hostname, read_claim, read_lease
 from ctrlhost_hostname.errors import (
@@ -54,6 +55,8 @@ class HostnameController:
                 claims.KIND,
                 namespaces=self._namespaces,
                 map=lambda host: [ctrlhost.Request(claimed_hostname(host))],
+                # Not a change of the status, which is the plugin's own.
+                predicates=[predicates.or_(predicates.generation_changed, predicates.annotations_changed)],
                 indexes={_BY_HOST: lambda host: [claimed_hostname(host)]},
             ),
             ctrlhost.Watches(
@@ -124,7 +127,7 @@ class HostnameController:
         """Reconcile a hostname; return the outcome for the metric, and the result."""
         hosts = ctx.lister(claims.API_VERSION, claims.KIND).by_index(_BY_HOST, hostname)
         live = ctx.lister(self._routes.api_version, self._routes.kind).by_index(_BY_NAME, hostname)
-        valid = self._valid_claims(hostname, hosts)
+        valid = self._valid_claims(ctx, hostname, hosts)
         if not valid:
             self.state.note_conflict(hostname, ())
             return ("invalid", None) if hosts else ("collected", self._collect(ctx, hostname, live))
@@ -133,19 +136,23 @@ class HostnameController:
         incumbents = {lease for route in live if (lease := removable_owner(route))}
         holder = choose_holder(valid, flagged=self.state.ignore_list.is_flagged, incumbents=incumbents)
         self._report_conflict(ctx, holder, valid, hosts)
+        host = next(host for host in hosts if host.name == holder.name)
         if self.state.ignore_list.is_flagged(holder.lease):
             ctx.log.info("skipping ignored lease", extra={"hostname": hostname, "lease": str(holder.lease)})
+            self.state.stalled.set(ctx, host, "LeaseIgnored", self.state.ignore_list.reason(holder.lease))
             return "ignored", None
-        return self._connect(ctx, holder, live), None
+        return self._connect(ctx, holder, host, live), None
 
-    def _valid_claims(self, hostname: str, hosts: list[ctrlhost.Object]) -> list[Claim]:
+    def _valid_claims(self, ctx: ctrlhost.Context, hostname: str, hosts: list[ctrlhost.Object]) -> list[Claim]:
         """Read the ProviderHosts of a hostname; report and skip the invalid ones."""
         valid = []
         for host in hosts:
             try:
                 valid.append(read_claim(host, self._settings.bech32_prefix))
             except InvalidClaimError as error:
-                self.state.report_invalid(host, error.reason, error)
+                # The condition is a new version, which must not be reported again.
+                reported = self.state.stalled.set(ctx, host, "InvalidProviderHost", str(error))
+                self.state.report_invalid(reported, error.reason, error)
         if hosts:
             self.state.note_any_claim()
         if valid:
@@ -186,17 +193,17 @@ class HostnameController:
     def _report_conflict(
         self, ctx: ctrlhost.Context, holder: Claim, valid: list[Claim], hosts: list[ctrlhost.Object]
     ) -> None:
-        """Report the holder of the hostname, once, to every other claimant."""
+        """Report the holder of the hostname to every other claimant."""
         losers = tuple(sorted(claim.name for claim in valid if claim is not holder))
-        if not self.state.note_conflict(holder.hostname, losers):
-            return
+        changed = self.state.note_conflict(holder.hostname, losers)
         message = f"hostname {holder.hostname} is held by ProviderHost {holder.name} of lease {holder.lease}"
         for host in hosts:
             if host.name in losers:
-                ctx.log.warning("%s", message, extra={"loser": host.name})
-                ctx.events.warning(host, "HostnameConflict", message, action="Connect")
+                if changed:
+                    ctx.log.warning("%s", message, extra={"loser": host.name})
+                self.state.stalled.set(ctx, host, "HostnameConflict", message)
 
-    def _connect(self, ctx: ctrlhost.Context, holder: Claim, live: list[ctrlhost.Object]) -> str:
+    def _connect(self, ctx: ctrlhost.Context, holder: Claim, host: ctrlhost.Object, live: list[ctrlhost.Object]) -> str:
         """Write the holder's route and return the outcome; record a counted failure and raise its retry."""
         version: str | None = None
         before = self.state.hostnames.get(holder.hostname)
@@ -216,14 +223,19 @@ class HostnameController:
                 fields = {"hostname": holder.hostname, "lease": str(holder.lease)}
                 ctx.log.warning("lease failed: %s", error, extra=fields)
                 if flagged:
+                    self.state.stalled.set(ctx, host, "LeaseIgnored", self.state.ignore_list.reason(holder.lease))
                     return "ignored"
             if isinstance(error, ManifestDecodeError) and (cached := self._cached_manifest(ctx, holder.lease)):
                 self.state.report_invalid(cached, "decode", error)
             retry = for_retry(error, self._settings.seconds("retry_delay"))
+            if isinstance(retry, ctrlhost.TerminalError):
+                reason = "InvalidManifest" if isinstance(error, ManifestDecodeError) else "RouteRejected"
+                self.state.stalled.set(ctx, host, reason, str(error))
             if retry is error:
                 raise
             raise retry from error
         self._record_connected(directive, before, written=written)
+        self.state.stalled.clear(ctx, host)
         return "connected"
 
     def _cached_manifest(self, ctx: ctrlhost.Context, lease: LeaseID) -> ctrlhost.Object | None:

@@ -24,6 +24,7 @@ _DURATIONS = (
     "max_retry_delay",
     "gc_grace",
 )
+_SIZE = re.compile(r"[1-9][0-9]*[kKmM]?")
 _NOT_NEGATIVE = ("event_failure_limit", "ignore_list_entry_limit")
 
 
@@ -80,6 +81,8 @@ class HostnameSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"
             raise ValueError("workers must be at least 1")
         if not 0 <= self.rest_port <= 65535:
             raise ValueError("rest-port must be from 0 to 65535")
+        if self.proxy_buffer_size and not _SIZE.fullmatch(self.proxy_buffer_size):
+            raise ValueError(f"proxy-buffer-size must be a size such as 16k, or empty, got {self.proxy_buffer_size!r}")
         if not self.k8s_manifest_ns:
             raise ValueError("k8s-manifest-ns must not be empty")
         self.routes()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,9 @@ from ctrlhost_hostname.errors import InvalidClaimError, InvalidConnectionError
 from ctrlhost_hostname.ignore_list import IgnoreList
 from ctrlhost_hostname.lease import LabelError
 from ctrlhost_hostname.metrics import HostnameMetrics
+from ctrlhost_hostname.once import OncePerVersion
 from ctrlhost_hostname.pages import IGNORE_LIST, MANAGED_HOSTNAMES, PreparedPages, go_time, to_json
+from ctrlhost_hostname.stalled import StalledHosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     import ctrlhost
     from ctrlhost_hostname.lease import LeaseID
     from ctrlhost_hostname.settings import HostnameSettings
-
-_MAX_REPORTS = 16384
 
 
 @dataclass(frozen=True)
@@ -92,27 +91,6 @@ class ManagedHostnames:
         return to_json(entries)
 
 
-class OncePerVersion:
-    """Limits reports about an object to one per version."""
-
-    def __init__(self) -> None:
-        """Start without reports."""
-        self._lock = threading.Lock()
-        self._seen: OrderedDict[tuple[str, str, str], str] = OrderedDict()
-
-    def first(self, live: ctrlhost.Object) -> bool:
-        """Return whether this is the first report about this version of the object."""
-        key = (live.kind, live.namespace, live.name)
-        with self._lock:
-            if self._seen.get(key) == live.resource_version:
-                return False
-            self._seen[key] = live.resource_version
-            self._seen.move_to_end(key)
-            if len(self._seen) > _MAX_REPORTS:
-                self._seen.popitem(last=False)
-            return True
-
-
 class OperatorState:
     """The plugin's state in one host, for use from any thread."""
 
@@ -142,6 +120,7 @@ class OperatorState:
         )
         self.invalid = OncePerVersion()
         self.kept = OncePerVersion()
+        self.stalled = StalledHosts(plugin.clock)
         self._lock = threading.Lock()
         self._claimed: set[str] = set()
         self._any_claim = False
