@@ -45,7 +45,6 @@ class HostnameController:
         self._hosts.indexer.add_indexers({_BY_LEASE: self._lease_namespace})
         self._lock = threading.Lock()
         self._rebuilt = False
-        self._resyncing = False
 
     def sources(self) -> tuple[ctrlhost.Watches | ctrlhost.Every, ...]:
         """Return the sources. The key is a hostname, in whichever namespace its route is."""
@@ -105,16 +104,11 @@ class HostnameController:
         for hostname in dict.fromkeys((route.name, *self._routes.hosts(route))):
             yield ctrlhost.Request(hostname)
 
-    def _requests_of_resync(self) -> Iterator[ctrlhost.Request]:
-        # The first call comes when the workers start. The lists have enqueued everything by then, and enqueueing it
-        # again would count every failure twice.
-        if not self._resyncing:
-            self._resyncing = True
-            return
-        for host in self._hosts.lister.list():
-            yield ctrlhost.Request(claimed_hostname(host))
+    def _requests_of_resync(self) -> set[ctrlhost.Request]:
+        requests = {ctrlhost.Request(claimed_hostname(host)) for host in self._hosts.lister.list()}
         for route in self._live.lister.list():
-            yield from self._requests_of_route(route)
+            requests.update(self._requests_of_route(route))
+        return requests
 
     def _lease_namespace(self, host: ctrlhost.Object) -> list[str]:
         """Index a ProviderHost by the name of its lease's Manifest; without a valid lease it is not indexed."""
