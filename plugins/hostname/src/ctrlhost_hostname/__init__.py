@@ -61,14 +61,20 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
             settings.seconds("retry_delay"), settings.seconds("max_retry_delay")
         ),
     )
-    pages = status_pages(state.pages)
+    pages = status_pages(state.pages, lambda: None if plugin.leading else plugin.leader)
     plugin.add_page("/", pages)
     plugin.add_listener(f"{settings.rest_address}:{settings.rest_port}", pages)
     plugin.add_task("prune", state.every("prune_interval", state.ignore_list.prune))
-    plugin.add_task("refresh", state.every("web_refresh_interval", state.pages.refresh))
+    plugin.add_task("refresh", state.every("web_refresh_interval", state.pages.refresh), needs_leader=True)
 
 
 @ctrlhost.hookimpl
-def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
+def ctrlhost_elected(plugin: ctrlhost.PluginContext) -> None:
     """Rebuild the map from the existing routes before the first write."""
-    plugin.state.rebuild_once()
+    plugin.state.begin_term()
+
+
+@ctrlhost.hookimpl
+def ctrlhost_deposed(plugin: ctrlhost.PluginContext) -> None:
+    """Drop the map and the pages: another replica changes the routes now."""
+    plugin.state.end_term()

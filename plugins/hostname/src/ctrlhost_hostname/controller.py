@@ -75,10 +75,22 @@ class HostnameController:
             ctrlhost.Every(self._settings.seconds("resync_interval"), self._requests_of_resync),
         )
 
-    def rebuild_once(self) -> None:
-        """Rebuild the map once both caches have synced.
+    def begin_term(self) -> None:
+        """Rebuild the map as the new leader; what it has from an earlier term may be outdated."""
+        with self._lock:
+            self._rebuilt = False
+        self.state.pages.clear()
+        self._rebuild_once()
 
-        The host's synced hook does not wait for kinds whose CRD is missing, so every reconcile calls this too.
+    def end_term(self) -> None:
+        """Drop the map and the pages, which would become outdated."""
+        self.state.hostnames.rebuild({})
+        self.state.pages.clear()
+
+    def _rebuild_once(self) -> None:
+        """Rebuild the map once in a term, when both caches have synced.
+
+        The host's hook does not wait for kinds whose CRD is missing, so every reconcile calls this too.
         """
         with self._lock:
             if not self._rebuilt and self._hosts.has_synced and self._live.has_synced:
@@ -88,7 +100,7 @@ class HostnameController:
 
     def reconcile(self, ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
         """Reconcile `request.name`, a hostname."""
-        self.rebuild_once()
+        self._rebuild_once()
         outcome = "error"
         try:
             outcome, result = self._reconcile(ctx, request.name)
