@@ -32,7 +32,7 @@ def test_the_page_names_every_setting_and_no_other():
 
 def test_the_page_names_every_metric_and_no_other():
     registry = CollectorRegistry()
-    HostnameMetrics(registry, managed=lambda: 0, ignored=lambda: 0, flagged=lambda: 0)
+    HostnameMetrics(registry, managed=lambda: 0, ignored=lambda: 0, flagged=lambda: 0, held=lambda: 0)
     names = {name.removesuffix("_total") for family in registry.collect() for name in [family.name]}
     named = {name.removesuffix("_total") for name in re.findall(r"^\| `([^`]*)`", section("Metrics"), re.MULTILINE)}
     assert named == names

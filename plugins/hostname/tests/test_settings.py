@@ -35,6 +35,7 @@ def test_the_defaults_are_upstreams():
         "max-retry-delay": "5m",
         "gc-orphans": True,
         "gc-grace": "60s",
+        "removal-brake-percent": 20,
         "ignore-list-forgive": "manifest-change",
         "bech32-prefix": "akash",
     }
@@ -66,6 +67,7 @@ def test_the_defaults_are_upstreams():
         ({"prune_interval": "0s"}, "prune-interval: invalid duration '0s': must be greater than zero"),
         ({"gc_grace": "-1m"}, "gc-grace: invalid duration '-1m'"),
         ({"workers": 0}, "workers must be at least 1"),
+        ({"removal_brake_percent": 101}, "removal-brake-percent must be from 0 to 100"),
         ({"rest_port": 65536}, "rest-port must be from 0 to 65535"),
         ({"k8s_manifest_ns": ""}, "k8s-manifest-ns must not be empty"),
         ({"event_failure_limit": -1}, "event-failure-limit must not be negative"),

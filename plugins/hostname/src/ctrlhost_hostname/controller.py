@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import ctrlhost
 from ctrlhost import predicates
 from ctrlhost_hostname import claims, manifest
+from ctrlhost_hostname.brake import CONFIRM, WINDOW
 from ctrlhost_hostname.claims import Claim, choose_holder, claimed_hostname, read_claim, read_lease
 from ctrlhost_hostname.errors import (
     InvalidClaimError,
@@ -133,6 +134,9 @@ class HostnameController:
         """Reconcile a hostname; return the outcome for the metric, and the result."""
         hosts = ctx.lister(claims.API_VERSION, claims.KIND).by_index(_BY_HOST, hostname)
         live = ctx.lister(self._routes.api_version, self._routes.kind).by_index(_BY_NAME, hostname)
+        self._observe_hosts(ctx, hostname)
+        if hosts:
+            self.state.brake.drop(hostname)
         valid = self._valid_claims(ctx, hostname, hosts)
         if not valid:
             self.state.note_conflict(hostname, ())
@@ -181,12 +185,26 @@ class HostnameController:
             wait = self.state.grace_left(hostname) if self.state.may_collect_unseen() else grace
             if wait > 0:
                 return ctrlhost.Result(requeue_after=wait)
+        if any(CONFIRM not in route.annotations for route in live) and self.state.brake.holds(hostname):
+            return ctrlhost.Result(requeue_after=WINDOW)
         removed = [self._remove(ctx, hostname, route, exact=not was_claimed) for route in live]
+        self.state.brake.drop(hostname)
         if all(removed):
             self.state.hostnames.drop(hostname)
         if not live:
             self.state.forget(hostname)
         return None
+
+    def _observe_hosts(self, ctx: ctrlhost.Context, hostname: str) -> None:
+        """Show the brake the number of ProviderHosts, and report if it engages."""
+        vanished = self.state.brake.observe(self._hosts.indexer.__len__)
+        if vanished is None:
+            return
+        message = f"{vanished}: no routes are removed until they return or the routes have the annotation {CONFIRM}"
+        ctx.log.error("%s", message, extra={"hostname": hostname})
+        metadata = {"name": hostname, "namespace": self._settings.k8s_manifest_ns}
+        host = {"apiVersion": claims.API_VERSION, "kind": claims.KIND, "metadata": metadata}
+        ctx.events.warning(host, "MassRemoval", message, action="Remove")
 
     def _forgive(self, ctx: ctrlhost.Context, lease: LeaseID) -> None:
         """Remove a lease from the ignore list if its Manifest appeared or changed since the last failure."""
@@ -270,7 +288,7 @@ class HostnameController:
             elif self._remove(ctx, directive.hostname, route):
                 self.state.hostnames.drop(directive.hostname)
         desired = self._routes.build(directive)
-        if target is not None and not self._routes.differs(target, desired):
+        if target is not None and not self._outdated(target, desired):
             return False
         try:
             self._write(ctx, desired, target)
@@ -281,11 +299,15 @@ class HostnameController:
                     self._routes.api_version, self._routes.kind, directive.hostname, directive.lease.namespace
                 )
             target = None if found is None else ctrlhost.Object(found)
-            if target is not None and not self._routes.differs(target, desired):
+            if target is not None and not self._outdated(target, desired):
                 return False
             ctx.log.debug("retrying write with the server's object: %s", error, extra={"hostname": directive.hostname})
             self._write(ctx, desired, target)
         return True
+
+    def _outdated(self, target: ctrlhost.Object, desired: dict[str, Any]) -> bool:
+        """Return whether a route must be written; a confirmation of its removal is not for a later removal."""
+        return CONFIRM in target.annotations or self._routes.differs(target, desired)
 
     def _remove(self, ctx: ctrlhost.Context, hostname: str, route: ctrlhost.Object, *, exact: bool = False) -> bool:
         """Remove a route and return True, unless this controller did not write it.

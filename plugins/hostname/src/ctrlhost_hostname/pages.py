@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MANAGED_HOSTNAMES = "/managed-hostnames"
 IGNORE_LIST = "/ignore-list"
+REMOVAL_BRAKE = "/removal-brake"
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 ZERO_TIME = "0001-01-01 00:00:00 +0000 UTC"
 

@@ -64,6 +64,7 @@ class HostnameSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"
     max_retry_delay: str = "5m"
     gc_orphans: bool = True
     gc_grace: str = "60s"
+    removal_brake_percent: int = 20
     ignore_list_forgive: Literal["manifest-change", "never"] = "manifest-change"
     bech32_prefix: str = "akash"
 
@@ -77,6 +78,8 @@ class HostnameSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"
         for field in _NOT_NEGATIVE:
             if getattr(self, field) < 0:
                 raise ValueError(f"{field.replace('_', '-')} must not be negative")
+        if not 0 <= self.removal_brake_percent <= 100:
+            raise ValueError("removal-brake-percent must be from 0 to 100")
         if self.workers < 1:
             raise ValueError("workers must be at least 1")
         if not 0 <= self.rest_port <= 65535:

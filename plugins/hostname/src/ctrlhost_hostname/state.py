@@ -6,13 +6,15 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost_hostname.brake import RemovalBrake
 from ctrlhost_hostname.claims import read_claim
 from ctrlhost_hostname.errors import InvalidClaimError, InvalidConnectionError
 from ctrlhost_hostname.ignore_list import IgnoreList
 from ctrlhost_hostname.lease import LabelError
 from ctrlhost_hostname.metrics import HostnameMetrics
 from ctrlhost_hostname.once import OncePerVersion
-from ctrlhost_hostname.pages import IGNORE_LIST, MANAGED_HOSTNAMES, PreparedPages, go_time, to_json
+from ctrlhost_hostname.pages import IGNORE_LIST, MANAGED_HOSTNAMES, REMOVAL_BRAKE, PreparedPages, go_time, to_json
+from ctrlhost_hostname.routes import removable_owner
 from ctrlhost_hostname.stalled import StalledHosts
 
 if TYPE_CHECKING:
@@ -104,7 +106,9 @@ class OperatorState:
         self.pages = PreparedPages(plugin.clock)
         managed_page = self.pages.add(MANAGED_HOSTNAMES, lambda: self.hostnames.to_json())  # noqa: PLW0108 - set below
         ignore_page = self.pages.add(IGNORE_LIST, lambda: self.ignore_list.to_json())  # noqa: PLW0108 - set below
+        brake_page = self.pages.add(REMOVAL_BRAKE, lambda: self.brake.to_json())  # noqa: PLW0108 - set below
         self.hostnames = ManagedHostnames(managed_page.flag)
+        self.brake = RemovalBrake(plugin.clock, settings.removal_brake_percent, brake_page.flag)
         self.ignore_list = IgnoreList(
             plugin.clock,
             failure_limit=settings.event_failure_limit,
@@ -117,6 +121,7 @@ class OperatorState:
             managed=lambda: len(self.hostnames),
             ignored=lambda: len(self.ignore_list),
             flagged=self.ignore_list.flagged_count,
+            held=self.brake.held,
         )
         self.invalid = OncePerVersion()
         self.kept = OncePerVersion()
@@ -140,7 +145,10 @@ class OperatorState:
             except InvalidClaimError:
                 continue
         entries: dict[str, ManagedHostname] = {}
+        removable = 0
         for route in routes:
+            if self.settings.gc_orphans and removable_owner(route) and self.routes.is_plain(route, route.name):
+                removable += 1
             try:
                 found = self.routes.connection(route)
             except (LabelError, InvalidConnectionError) as error:
@@ -150,6 +158,7 @@ class OperatorState:
             fields = {"lease": str(found.lease), "service": found.service_name, "port": found.service_port}
             self.log.info("found connected hostname", extra={"hostname": found.hostname, **fields})
         self.hostnames.rebuild(entries)
+        self.brake.restart(removable)
 
     def every(self, interval: str, work: Callable[[], object]) -> Callable[[threading.Event], None]:
         """Return a task that calls `work` after each interval, named as the setting; like upstream, it waits first."""
