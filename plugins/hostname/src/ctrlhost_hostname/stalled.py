@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import ctrlhost
 from ctrlhost import conditions
 from ctrlhost_hostname.claims import API_VERSION, KIND
 from ctrlhost_hostname.once import OncePerVersion
-
-if TYPE_CHECKING:
-    from ctrlhost.clock import Clock
 
 CONDITION = "Stalled"
 _MAX_MESSAGE = 1024
@@ -22,7 +17,7 @@ class StalledHosts:
     With a CRD that has no status, only the Events remain.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: ctrlhost.Clock) -> None:
         """Start without reports."""
         self._clock = clock
         self._told = OncePerVersion()
