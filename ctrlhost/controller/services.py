@@ -42,6 +42,8 @@ class PluginServices:
     namespaces: tuple[str, ...] = ()
     #: Whether leadership may change while the host runs.
     elects: bool = False
+    #: The identity of the leading replica; empty if it is unknown.
+    leader: Callable[[], str] = str
 
 
 class PluginScope:

@@ -118,6 +118,10 @@ class Leadership:
         """Return whether this replica leads for a plugin right now."""
         return self._electors[self._lease_of[plugin]].leading
 
+    def leader(self, plugin: str) -> str:
+        """Return the identity of the replica that leads for a plugin; empty if it is unknown."""
+        return self._electors[self._lease_of[plugin]].leader
+
     def start(self, factory: InformerFactory) -> None:
         """Start the electors, and watch the leases, so that a new holder is noticed at once."""
         for name, elector in self._electors.items():

@@ -189,11 +189,16 @@ class Host:
         return not self._stopped
 
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
-        """Return the services of one plugin; with leader election, `leading` differs by plugin."""
+        """Return the services of one plugin; with leader election, the leader differs by plugin."""
         leadership, name = self.leadership, runtime.name
         if leadership is None:
             return services
-        return replace(services, leading=lambda: not self._stopped and leadership.leading(name), elects=True)
+        return replace(
+            services,
+            leading=lambda: not self._stopped and leadership.leading(name),
+            elects=True,
+            leader=lambda: leadership.leader(name),
+        )
 
     def _on_election(self, plugins: Collection[str]) -> None:
         for plugin in self.plugins:

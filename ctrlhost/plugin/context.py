@@ -64,6 +64,11 @@ class PluginContext:
         """Whether this replica leads now; always true without leader election."""
         return self.services.leading()
 
+    @property
+    def leader(self) -> str:
+        """The identity of the leading replica, as in the Lease; empty if it is unknown or without leader election."""
+        return self.services.leader()
+
     def _forbid_writes(self) -> None:
         """Raise NotLeading for a write of a task that requires leadership without it; other code may write."""
         if leader_only.get() and not self.leading:

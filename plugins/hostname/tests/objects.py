@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ctrlhost_hostname.ingress import IngressRoutes
 from ctrlhost_hostname.lease import _CHARSET, LeaseID, _expand, _polymod
 from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS
@@ -179,59 +181,6 @@ class Objects:
 
     @staticmethod
     def http_route_crd() -> dict[str, Any]:
-        """The part of the Gateway API's CRD that the tests need: the defaults of the server."""
-        backend = {
-            "type": "object",
-            "properties": {
-                "group": {"type": "string", "default": ""},
-                "kind": {"type": "string", "default": "Service"},
-                "name": {"type": "string"},
-                "port": {"type": "integer"},
-                "weight": {"type": "integer", "default": 1},
-            },
-        }
-        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        rule = {
-            "type": "object",
-            "properties": {
-                "matches": {"type": "array", "items": anything},
-                "backendRefs": {"type": "array", "items": backend},
-                "timeouts": anything,
-            },
-        }
-        spec = {
-            "type": "object",
-            "properties": {
-                "parentRefs": {"type": "array", "items": anything},
-                "hostnames": {"type": "array", "items": {"type": "string"}},
-                "rules": {"type": "array", "items": rule},
-            },
-        }
-        version = {
-            "name": "v1",
-            "served": True,
-            "storage": True,
-            "subresources": {"status": {}},
-            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": anything}}},
-        }
-        return {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {
-                "name": "httproutes.gateway.networking.k8s.io",
-                "annotations": {
-                    "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api/pull/3328"
-                },
-            },
-            "spec": {
-                "group": "gateway.networking.k8s.io",
-                "scope": "Namespaced",
-                "names": {
-                    "plural": "httproutes",
-                    "singular": "httproute",
-                    "kind": "HTTPRoute",
-                    "listKind": "HTTPRouteList",
-                },
-                "versions": [version],
-            },
-        }
+        """The Gateway API's published CRD of HTTPRoutes."""
+        crd: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("httproutes.yaml").read_text(encoding="utf-8"))
+        return crd

@@ -62,12 +62,20 @@ def test_a_start_counts_a_failure_once(cluster, objects):
     assert failures(cluster, objects.first) == 1
 
 
-def test_a_resync_reconciles_every_hostname(cluster, objects):
+@pytest.mark.behaviour("findings/FP1")
+def test_the_first_resync_comes_after_one_interval_and_reconciles_every_hostname_once(cluster, objects):
     cluster.lease(objects.first)
-    cluster.declare(SHOP, objects.first)
+    names = [f"h{number}.example" for number in range(20)]
+    for name in names:
+        cluster.declare(name, objects.first)
     cluster.start(resync_interval="30m")
     before = cluster.metric("ctrlhost_hostname_reconcile_total", result="connected")
-    cluster.tick(1800, lambda: cluster.metric("ctrlhost_hostname_reconcile_total", result="connected") > before)
+    cluster.after(1799)
+    assert cluster.metric("ctrlhost_hostname_reconcile_total", result="connected") == before
+    cluster.after(1)
+    assert cluster.metric("ctrlhost_hostname_reconcile_total", result="connected") == before + len(names)
+    cluster.after(1799)
+    assert cluster.metric("ctrlhost_hostname_reconcile_total", result="connected") == before + len(names)
 
 
 def test_a_counted_failure_is_retried_after_the_retry_delay_until_the_lease_is_flagged(cluster, objects):

@@ -112,14 +112,11 @@ def test_without_cases_the_annotation_is_absent():
 @pytest.mark.parametrize(
     ("cases", "text"),
     [
-        (("599",), "599"),
-        (("5xx",), "5xx"),
-        (("600",), "600"),
-        (("418", "", "0500"), "http_418 http_0500"),
+        (("429", "", "http_500"), "http_429 http_500"),
         (("",), None),
     ],
 )
-def test_only_registered_status_codes_get_a_prefix(cases, text):
+def test_status_codes_get_a_prefix_and_empty_cases_are_skipped(cases, text):
     assert annotations(max_body_size=1, next_cases=cases).get("proxy-next-upstream") == text
 
 

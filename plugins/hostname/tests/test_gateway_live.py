@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS
+from ctrlhost_hostname.routes import Directive
 
 import ctrlhost
 
@@ -49,6 +51,55 @@ def test_a_hostname_gets_its_http_route_and_loses_it_with_the_lease(gateway, obj
     gateway.idle()
     assert gateway.route(SHOP, objects.first, HTTP_ROUTE) is None
     assert gateway.managed() == {}
+
+
+def undeclared(value, schema, path=""):
+    """Return the paths of the fields of `value` that a structural schema would prune."""
+    if isinstance(value, list):
+        return [found for item in value for found in undeclared(item, schema["items"], f"{path}[]")]
+    if not isinstance(value, dict):
+        return []
+    known = schema.get("properties", {})
+    return [
+        found
+        for key, item in value.items()
+        for found in (undeclared(item, known[key], f"{path}.{key}") if key in known else [f"{path}.{key}"])
+    ]
+
+
+@pytest.mark.behaviour("findings/FP6")
+def test_the_published_schema_has_every_field_that_is_written(gateway, objects):
+    schema = objects.http_route_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    gateway.lease(objects.first)
+    gateway.declare(SHOP, objects.first)
+    gateway.start(ingress_mode="gateway-api")
+    built = gateway.state.routes.build(Directive(SHOP, objects.first, "web", 80, DEFAULT_HTTP_OPTIONS))
+    assert undeclared(built["spec"], schema) == []
+    assert undeclared({"parentRefs": [{"namespac": "x"}]}, schema) == [".parentRefs[].namespac"]
+    (parent,) = gateway.route(SHOP, objects.first, HTTP_ROUTE)["spec"]["parentRefs"]
+    assert parent == built["spec"]["parentRefs"][0]
+
+
+@pytest.mark.behaviour("findings/FP6")
+def test_two_hundred_routes_are_written_once_each(gateway, objects):
+    gateway.lease(objects.first)
+    names = [f"h{number}.example" for number in range(200)]
+    for name in names:
+        gateway.declare(name, objects.first)
+    gateway.start(ingress_mode="gateway-api", resync_interval="30m")
+    assert gateway.routes(HTTP_ROUTE) == {(objects.first.namespace, name) for name in names}
+    gateway.after(1800)
+
+    def calls(action):
+        results = ("success", "fail")
+        return sum(gateway.metric("provider_kube_calls", action=action, result=result) for result in results)
+
+    assert calls("gateway-httproutes-create") == 200
+    assert calls("gateway-httproutes-update") == 0
+    assert calls("gateway-httproutes-delete") == 0
+    assert {route["metadata"]["generation"] for route in gateway.client.list(*HTTP_ROUTE, objects.first.namespace)} == {
+        1
+    }
 
 
 def test_defaults_of_the_server_cause_no_write(gateway, objects):

@@ -106,13 +106,13 @@ def test_small_options_round_up_and_the_external_port_is_used(objects):
         "send_timeout": 3,
         "next_tries": 4,
         "next_timeout": 5,
-        "next_cases": ["none"],
+        "next_cases": ["off"],
     }
     expose = {"port": 80, "external_port": 22713, "global": True, "http_options": options}
     built = from_manifest(objects, "h.example", objects.first, [objects.service(expose)], "web", 22713)
     assert built.service_port == 22713
-    assert built.options == HTTPOptions(1, 2, 3, 4, 5, ("none",))
-    assert sorted(ingress_annotations(built.options).values()) == ["1", "1", "1", "1", "4", "none"]
+    assert built.options == HTTPOptions(1, 2, 3, 4, 5, ("off",))
+    assert sorted(ingress_annotations(built.options).values()) == ["1", "1", "1", "1", "4", "off"]
 
 
 @pytest.mark.parametrize(
@@ -151,15 +151,13 @@ def test_a_body_size_alone_gives_literal_zeros_and_an_empty_list_of_cases():
 @pytest.mark.parametrize(
     ("cases", "text"),
     [
-        (("599",), "http_599"),
-        (("5xx",), "http_5xx"),
-        (("600",), "600"),
+        (("429", "", "http_500"), "http_429 http_500"),
         (("",), ""),
         (("error", "", "404"), "error http_404"),
         (("off",), "off"),
     ],
 )
-def test_a_case_that_begins_with_one_to_five_gets_a_prefix(cases, text):
+def test_status_codes_get_a_prefix_and_empty_cases_are_skipped(cases, text):
     annotations = ingress_annotations(HTTPOptions(max_body_size=1, next_cases=cases))
     assert annotations["nginx.ingress.kubernetes.io/proxy-next-upstream"] == text
 

@@ -39,7 +39,7 @@ def test_without_a_body_size_the_other_options_are_ignored():
 @pytest.mark.behaviour("hostname/2")
 def test_with_a_body_size_every_option_is_used_literally():
     options = HTTPOptions(
-        max_body_size=1, read_timeout=2, send_timeout=3, next_tries=4, next_timeout=5, next_cases=("none",)
+        max_body_size=1, read_timeout=2, send_timeout=3, next_tries=4, next_timeout=5, next_cases=("off",)
     )
     assert options.or_defaults() is options
 

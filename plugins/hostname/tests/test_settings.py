@@ -35,6 +35,7 @@ def test_the_defaults_are_upstreams():
         "max-retry-delay": "5m",
         "gc-orphans": True,
         "gc-grace": "60s",
+        "removal-brake-percent": 20,
         "ignore-list-forgive": "manifest-change",
         "bech32-prefix": "akash",
     }
@@ -66,6 +67,7 @@ def test_the_defaults_are_upstreams():
         ({"prune_interval": "0s"}, "prune-interval: invalid duration '0s': must be greater than zero"),
         ({"gc_grace": "-1m"}, "gc-grace: invalid duration '-1m'"),
         ({"workers": 0}, "workers must be at least 1"),
+        ({"removal_brake_percent": 101}, "removal-brake-percent must be from 0 to 100"),
         ({"rest_port": 65536}, "rest-port must be from 0 to 65535"),
         ({"k8s_manifest_ns": ""}, "k8s-manifest-ns must not be empty"),
         ({"event_failure_limit": -1}, "event-failure-limit must not be negative"),
@@ -105,7 +107,7 @@ def test_invalid_durations_are_rejected(text):
         parse_duration(text)
 
 
-def test_the_crds_are_those_of_upstream():
+def test_the_crds_are_those_of_upstream_and_provider_hosts_have_a_status():
     by_name = {crd["metadata"]["name"]: crd for crd in crds()}
     assert sorted(by_name) == ["manifests.akash.network", "providerhosts.akash.network"]
     for crd, short in ((by_name["manifests.akash.network"], "mani"), (by_name["providerhosts.akash.network"], "ph")):
@@ -116,7 +118,8 @@ def test_the_crds_are_those_of_upstream():
             "v2beta2": (True, True),
             "v2beta1": (False, False),
         }
-        assert all("subresources" not in version for version in crd["spec"]["versions"])
+        with_status = ["subresources" in version for version in crd["spec"]["versions"]]
+        assert with_status == [short == "ph"] * 2
     fresh = crds()
     fresh[0]["metadata"]["name"] = "changed"
     assert crds()[0]["metadata"]["name"] != "changed"

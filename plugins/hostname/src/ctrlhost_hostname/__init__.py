@@ -37,10 +37,11 @@ def ctrlhost_crds() -> Iterable[dict[str, Any]]:
 
 @ctrlhost.hookimpl
 def ctrlhost_permissions(settings: HostnameSettings) -> Iterable[ctrlhost.Permission]:
-    """Request writes to the configured kind of route in all namespaces, since leases come and go."""
+    """Request writes to the configured kind of route in all namespaces, since leases come and go, and of conditions."""
     routes = settings.routes()
     return (
         ctrlhost.Permission(routes.group, [routes.resource], routes.write_verbs),
+        ctrlhost.Permission("akash.network", ["providerhosts/status"], ["patch"], namespace=settings.k8s_manifest_ns),
         ctrlhost.Permission("events.k8s.io", ["events"], ["create", "patch"], namespace=settings.k8s_manifest_ns),
     )
 
@@ -60,14 +61,20 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
             settings.seconds("retry_delay"), settings.seconds("max_retry_delay")
         ),
     )
-    pages = status_pages(state.pages)
+    pages = status_pages(state.pages, lambda: None if plugin.leading else plugin.leader)
     plugin.add_page("/", pages)
     plugin.add_listener(f"{settings.rest_address}:{settings.rest_port}", pages)
     plugin.add_task("prune", state.every("prune_interval", state.ignore_list.prune))
-    plugin.add_task("refresh", state.every("web_refresh_interval", state.pages.refresh))
+    plugin.add_task("refresh", state.every("web_refresh_interval", state.pages.refresh), needs_leader=True)
 
 
 @ctrlhost.hookimpl
-def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
+def ctrlhost_elected(plugin: ctrlhost.PluginContext) -> None:
     """Rebuild the map from the existing routes before the first write."""
-    plugin.state.rebuild_once()
+    plugin.state.begin_term()
+
+
+@ctrlhost.hookimpl
+def ctrlhost_deposed(plugin: ctrlhost.PluginContext) -> None:
+    """Drop the map and the pages: another replica changes the routes now."""
+    plugin.state.end_term()

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
+from ctrlhost import predicates
 from ctrlhost_hostname import claims, manifest
+from ctrlhost_hostname.brake import CONFIRM, WINDOW
 from ctrlhost_hostname.claims import Claim, choose_holder, claimed_hostname, read_claim, read_lease
 from ctrlhost_hostname.errors import (
     InvalidClaimError,
@@ -44,7 +46,6 @@ class HostnameController:
         self._hosts.indexer.add_indexers({_BY_LEASE: self._lease_namespace})
         self._lock = threading.Lock()
         self._rebuilt = False
-        self._resyncing = False
 
     def sources(self) -> tuple[ctrlhost.Watches | ctrlhost.Every, ...]:
         """Return the sources. The key is a hostname, in whichever namespace its route is."""
@@ -54,6 +55,8 @@ class HostnameController:
                 claims.KIND,
                 namespaces=self._namespaces,
                 map=lambda host: [ctrlhost.Request(claimed_hostname(host))],
+                # Not a change of the status, which is the plugin's own.
+                predicates=[predicates.or_(predicates.generation_changed, predicates.annotations_changed)],
                 indexes={_BY_HOST: lambda host: [claimed_hostname(host)]},
             ),
             ctrlhost.Watches(
@@ -73,10 +76,22 @@ class HostnameController:
             ctrlhost.Every(self._settings.seconds("resync_interval"), self._requests_of_resync),
         )
 
-    def rebuild_once(self) -> None:
-        """Rebuild the map once both caches have synced.
+    def begin_term(self) -> None:
+        """Rebuild the map as the new leader; what it has from an earlier term may be outdated."""
+        with self._lock:
+            self._rebuilt = False
+        self.state.pages.clear()
+        self._rebuild_once()
 
-        The host's synced hook does not wait for kinds whose CRD is missing, so every reconcile calls this too.
+    def end_term(self) -> None:
+        """Drop the map and the pages, which would become outdated."""
+        self.state.hostnames.rebuild({})
+        self.state.pages.clear()
+
+    def _rebuild_once(self) -> None:
+        """Rebuild the map once in a term, when both caches have synced.
+
+        The host's hook does not wait for kinds whose CRD is missing, so every reconcile calls this too.
         """
         with self._lock:
             if not self._rebuilt and self._hosts.has_synced and self._live.has_synced:
@@ -86,7 +101,7 @@ class HostnameController:
 
     def reconcile(self, ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
         """Reconcile `request.name`, a hostname."""
-        self.rebuild_once()
+        self._rebuild_once()
         outcome = "error"
         try:
             outcome, result = self._reconcile(ctx, request.name)
@@ -102,16 +117,11 @@ class HostnameController:
         for hostname in dict.fromkeys((route.name, *self._routes.hosts(route))):
             yield ctrlhost.Request(hostname)
 
-    def _requests_of_resync(self) -> Iterator[ctrlhost.Request]:
-        # The first call comes when the workers start. The lists have enqueued everything by then, and enqueueing it
-        # again would count every failure twice.
-        if not self._resyncing:
-            self._resyncing = True
-            return
-        for host in self._hosts.lister.list():
-            yield ctrlhost.Request(claimed_hostname(host))
+    def _requests_of_resync(self) -> set[ctrlhost.Request]:
+        requests = {ctrlhost.Request(claimed_hostname(host)) for host in self._hosts.lister.list()}
         for route in self._live.lister.list():
-            yield from self._requests_of_route(route)
+            requests.update(self._requests_of_route(route))
+        return requests
 
     def _lease_namespace(self, host: ctrlhost.Object) -> list[str]:
         """Index a ProviderHost by the name of its lease's Manifest; without a valid lease it is not indexed."""
@@ -124,7 +134,10 @@ class HostnameController:
         """Reconcile a hostname; return the outcome for the metric, and the result."""
         hosts = ctx.lister(claims.API_VERSION, claims.KIND).by_index(_BY_HOST, hostname)
         live = ctx.lister(self._routes.api_version, self._routes.kind).by_index(_BY_NAME, hostname)
-        valid = self._valid_claims(hostname, hosts)
+        self._observe_hosts(ctx, hostname)
+        if hosts:
+            self.state.brake.drop(hostname)
+        valid = self._valid_claims(ctx, hostname, hosts)
         if not valid:
             self.state.note_conflict(hostname, ())
             return ("invalid", None) if hosts else ("collected", self._collect(ctx, hostname, live))
@@ -133,19 +146,23 @@ class HostnameController:
         incumbents = {lease for route in live if (lease := removable_owner(route))}
         holder = choose_holder(valid, flagged=self.state.ignore_list.is_flagged, incumbents=incumbents)
         self._report_conflict(ctx, holder, valid, hosts)
+        host = next(host for host in hosts if host.name == holder.name)
         if self.state.ignore_list.is_flagged(holder.lease):
             ctx.log.info("skipping ignored lease", extra={"hostname": hostname, "lease": str(holder.lease)})
+            self.state.stalled.set(ctx, host, "LeaseIgnored", self.state.ignore_list.reason(holder.lease))
             return "ignored", None
-        return self._connect(ctx, holder, live), None
+        return self._connect(ctx, holder, host, live), None
 
-    def _valid_claims(self, hostname: str, hosts: list[ctrlhost.Object]) -> list[Claim]:
+    def _valid_claims(self, ctx: ctrlhost.Context, hostname: str, hosts: list[ctrlhost.Object]) -> list[Claim]:
         """Read the ProviderHosts of a hostname; report and skip the invalid ones."""
         valid = []
         for host in hosts:
             try:
                 valid.append(read_claim(host, self._settings.bech32_prefix))
             except InvalidClaimError as error:
-                self.state.report_invalid(host, error.reason, error)
+                # The condition is a new version, which must not be reported again.
+                reported = self.state.stalled.set(ctx, host, "InvalidProviderHost", str(error))
+                self.state.report_invalid(reported, error.reason, error)
         if hosts:
             self.state.note_any_claim()
         if valid:
@@ -168,12 +185,26 @@ class HostnameController:
             wait = self.state.grace_left(hostname) if self.state.may_collect_unseen() else grace
             if wait > 0:
                 return ctrlhost.Result(requeue_after=wait)
+        if any(CONFIRM not in route.annotations for route in live) and self.state.brake.holds(hostname):
+            return ctrlhost.Result(requeue_after=WINDOW)
         removed = [self._remove(ctx, hostname, route, exact=not was_claimed) for route in live]
+        self.state.brake.drop(hostname)
         if all(removed):
             self.state.hostnames.drop(hostname)
         if not live:
             self.state.forget(hostname)
         return None
+
+    def _observe_hosts(self, ctx: ctrlhost.Context, hostname: str) -> None:
+        """Show the brake the number of ProviderHosts, and report if it engages."""
+        vanished = self.state.brake.observe(self._hosts.indexer.__len__)
+        if vanished is None:
+            return
+        message = f"{vanished}: no routes are removed until they return or the routes have the annotation {CONFIRM}"
+        ctx.log.error("%s", message, extra={"hostname": hostname})
+        metadata = {"name": hostname, "namespace": self._settings.k8s_manifest_ns}
+        host = {"apiVersion": claims.API_VERSION, "kind": claims.KIND, "metadata": metadata}
+        ctx.events.warning(host, "MassRemoval", message, action="Remove")
 
     def _forgive(self, ctx: ctrlhost.Context, lease: LeaseID) -> None:
         """Remove a lease from the ignore list if its Manifest appeared or changed since the last failure."""
@@ -186,17 +217,17 @@ class HostnameController:
     def _report_conflict(
         self, ctx: ctrlhost.Context, holder: Claim, valid: list[Claim], hosts: list[ctrlhost.Object]
     ) -> None:
-        """Report the holder of the hostname, once, to every other claimant."""
+        """Report the holder of the hostname to every other claimant."""
         losers = tuple(sorted(claim.name for claim in valid if claim is not holder))
-        if not self.state.note_conflict(holder.hostname, losers):
-            return
+        changed = self.state.note_conflict(holder.hostname, losers)
         message = f"hostname {holder.hostname} is held by ProviderHost {holder.name} of lease {holder.lease}"
         for host in hosts:
             if host.name in losers:
-                ctx.log.warning("%s", message, extra={"loser": host.name})
-                ctx.events.warning(host, "HostnameConflict", message, action="Connect")
+                if changed:
+                    ctx.log.warning("%s", message, extra={"loser": host.name})
+                self.state.stalled.set(ctx, host, "HostnameConflict", message)
 
-    def _connect(self, ctx: ctrlhost.Context, holder: Claim, live: list[ctrlhost.Object]) -> str:
+    def _connect(self, ctx: ctrlhost.Context, holder: Claim, host: ctrlhost.Object, live: list[ctrlhost.Object]) -> str:
         """Write the holder's route and return the outcome; record a counted failure and raise its retry."""
         version: str | None = None
         before = self.state.hostnames.get(holder.hostname)
@@ -216,14 +247,19 @@ class HostnameController:
                 fields = {"hostname": holder.hostname, "lease": str(holder.lease)}
                 ctx.log.warning("lease failed: %s", error, extra=fields)
                 if flagged:
+                    self.state.stalled.set(ctx, host, "LeaseIgnored", self.state.ignore_list.reason(holder.lease))
                     return "ignored"
             if isinstance(error, ManifestDecodeError) and (cached := self._cached_manifest(ctx, holder.lease)):
                 self.state.report_invalid(cached, "decode", error)
             retry = for_retry(error, self._settings.seconds("retry_delay"))
+            if isinstance(retry, ctrlhost.TerminalError):
+                reason = "InvalidManifest" if isinstance(error, ManifestDecodeError) else "RouteRejected"
+                self.state.stalled.set(ctx, host, reason, str(error))
             if retry is error:
                 raise
             raise retry from error
         self._record_connected(directive, before, written=written)
+        self.state.stalled.clear(ctx, host)
         return "connected"
 
     def _cached_manifest(self, ctx: ctrlhost.Context, lease: LeaseID) -> ctrlhost.Object | None:
@@ -252,7 +288,7 @@ class HostnameController:
             elif self._remove(ctx, directive.hostname, route):
                 self.state.hostnames.drop(directive.hostname)
         desired = self._routes.build(directive)
-        if target is not None and not self._routes.differs(target, desired):
+        if target is not None and not self._outdated(target, desired):
             return False
         try:
             self._write(ctx, desired, target)
@@ -263,11 +299,15 @@ class HostnameController:
                     self._routes.api_version, self._routes.kind, directive.hostname, directive.lease.namespace
                 )
             target = None if found is None else ctrlhost.Object(found)
-            if target is not None and not self._routes.differs(target, desired):
+            if target is not None and not self._outdated(target, desired):
                 return False
             ctx.log.debug("retrying write with the server's object: %s", error, extra={"hostname": directive.hostname})
             self._write(ctx, desired, target)
         return True
+
+    def _outdated(self, target: ctrlhost.Object, desired: dict[str, Any]) -> bool:
+        """Return whether a route must be written; a confirmation of its removal is not for a later removal."""
+        return CONFIRM in target.annotations or self._routes.differs(target, desired)
 
     def _remove(self, ctx: ctrlhost.Context, hostname: str, route: ctrlhost.Object, *, exact: bool = False) -> bool:
         """Remove a route and return True, unless this controller did not write it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import http
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 _GROUP = "gateway.networking.k8s.io"
 _BACKEND_DEFAULTS = {"group": "", "kind": "Service", "weight": 1}
 _PARENT_DEFAULTS = {"group": _GROUP, "kind": "Gateway"}
-# The registered codes; Python 3.13 has the same ones under other names.
-_STATUS_CODES = frozenset(status.value for status in http.HTTPStatus)
 
 
 class NginxProvider:
@@ -47,23 +44,17 @@ class NginxProvider:
 
     def annotations(self, options: HTTPOptions) -> dict[str, str]:
         """Return the annotations in the order of their keys; unlimited and empty values are absent."""
-        cases = " ".join(_nginx_case(case) for case in options.next_cases if case)
         next_timeout = f"{seconds(options.next_timeout)}s" if options.next_timeout else ""
         values = {
             "client-max-body-size": str(options.max_body_size),
             "proxy-buffer-size": self._proxy_buffer_size,
-            "proxy-next-upstream": cases,
+            "proxy-next-upstream": options.next_upstream,
             "proxy-next-upstream-timeout": next_timeout,
             "proxy-next-upstream-tries": str(options.next_tries),
             "proxy-read-timeout": str(seconds(options.read_timeout)),
             "proxy-send-timeout": str(seconds(options.send_timeout)),
         }
         return {f"{self._prefix}{key}": value for key, value in values.items() if value}
-
-
-def _nginx_case(case: str) -> str:
-    """Prefix a case that is a registered status code."""
-    return f"http_{case}" if case.isascii() and case.isdigit() and int(case) in _STATUS_CODES else case
 
 
 PROVIDERS = {"nginx": NginxProvider}

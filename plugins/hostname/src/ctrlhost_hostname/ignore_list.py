@@ -88,6 +88,12 @@ class IgnoreList:
             entry = self._entries.get(lease)
             return entry is not None and entry.failure_count >= self._failure_limit
 
+    def reason(self, lease: LeaseID) -> str:
+        """Return why a flagged lease is ignored."""
+        with self._lock:
+            entry = self._entries.get(lease, _Entry())
+            return f"lease ignored after {entry.failure_count} failures: {entry.last_error}"
+
     def forgive(self, lease: LeaseID, manifest: str | None) -> bool:
         """Drop the lease's entry if its Manifest exists and changed since the last failure."""
         with self._lock:

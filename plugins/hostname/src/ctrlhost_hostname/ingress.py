@@ -96,10 +96,9 @@ class IngressRoutes:
 
 def ingress_annotations(options: HTTPOptions) -> dict[str, str]:
     """Return the six annotations that ingress-nginx reads; `proxy-next-upstream` is present even when it is empty."""
-    cases = " ".join(f"http_{case}" if case[0] in "12345" else case for case in options.next_cases if case)
     return {
         f"{_PREFIX}proxy-body-size": str(options.max_body_size),
-        f"{_PREFIX}proxy-next-upstream": cases,
+        f"{_PREFIX}proxy-next-upstream": options.next_upstream,
         f"{_PREFIX}proxy-next-upstream-timeout": str(seconds(options.next_timeout)),
         f"{_PREFIX}proxy-next-upstream-tries": str(options.next_tries),
         f"{_PREFIX}proxy-read-timeout": str(seconds(options.read_timeout)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -21,6 +21,32 @@ READS = (
     "spec.group.services[*].expose",
 )
 
+#: The words of nginx's `proxy_next_upstream`, and upstream's short forms of its status codes. nginx reads the value as
+#: part of its configuration, so nothing else may reach it. The CRD lists the same words.
+NextCase = Literal[
+    "",
+    "error",
+    "timeout",
+    "invalid_header",
+    "non_idempotent",
+    "off",
+    "403",
+    "404",
+    "429",
+    "500",
+    "502",
+    "503",
+    "504",
+    "http_403",
+    "http_404",
+    "http_429",
+    "http_500",
+    "http_502",
+    "http_503",
+    "http_504",
+]
+_NGINX_WORDS = {case: f"http_{case}" if case.isdigit() else case for case in get_args(NextCase)}
+
 UInt16 = Annotated[int, msgspec.Meta(ge=0, le=UINT16_MAX)]
 UInt32 = Annotated[int, msgspec.Meta(ge=0, le=UINT32_MAX)]
 
@@ -33,11 +59,16 @@ class HTTPOptions(msgspec.Struct, frozen=True):
     send_timeout: UInt32 = 0
     next_tries: UInt32 = 0
     next_timeout: UInt32 = 0
-    next_cases: tuple[str, ...] = ()
+    next_cases: tuple[NextCase, ...] = ()
 
     def or_defaults(self) -> HTTPOptions:
         """Return the effective options: without a body size, the defaults replace all of them."""
         return self if self.max_body_size else DEFAULT_HTTP_OPTIONS
+
+    @property
+    def next_upstream(self) -> str:
+        """The cases in nginx's words; an empty case is skipped, an unknown one is a KeyError."""
+        return " ".join(_NGINX_WORDS[case] for case in self.next_cases if case)
 
 
 DEFAULT_HTTP_OPTIONS = HTTPOptions(

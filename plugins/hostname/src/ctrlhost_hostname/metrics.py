@@ -57,6 +57,7 @@ class HostnameMetrics:
         managed: Callable[[], float],
         ignored: Callable[[], float],
         flagged: Callable[[], float],
+        held: Callable[[], float],
     ) -> None:
         """Register the metrics; the callables are called on every scrape."""
         self.kube_calls = KubeCalls()
@@ -87,5 +88,6 @@ class HostnameMetrics:
             ("managed", "Connected hostnames.", managed),
             ("ignored_leases", "Leases with at least one counted failure.", ignored),
             ("flagged_leases", "Leases that are ignored.", flagged),
+            ("held_removals", "Unclaimed hostnames whose routes the mass-removal brake keeps.", held),
         ):
             Gauge(f"ctrlhost_hostname_{name}", text, registry=registry).set_function(value)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MANAGED_HOSTNAMES = "/managed-hostnames"
 IGNORE_LIST = "/ignore-list"
+REMOVAL_BRAKE = "/removal-brake"
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 ZERO_TIME = "0001-01-01 00:00:00 +0000 UTC"
 
@@ -79,6 +80,12 @@ class PreparedPage:
         with self._lock:
             return self._prepared
 
+    def clear(self) -> None:
+        """Drop the content; the next refresh prepares it again if there was any."""
+        with self._lock:
+            self._dirty = self._dirty or bool(self._prepared.data)
+            self._prepared = Prepared(b"", self._clock.time())
+
     def refresh(self) -> None:
         """Prepare a dirty page, cut at 8 MiB; if preparing fails, the page stays dirty."""
         with self._lock:
@@ -116,6 +123,11 @@ class PreparedPages:
         """Return the page at a path, or None."""
         return self._pages.get(path)
 
+    def clear(self) -> None:
+        """Drop the content of all pages."""
+        for page in self._pages.values():
+            page.clear()
+
     def refresh(self) -> None:
         """Prepare every dirty page; raises the first failure after all pages were tried."""
         failure: Exception | None = None
@@ -128,8 +140,11 @@ class PreparedPages:
             raise failure
 
 
-def status_pages(pages: PreparedPages) -> ASGIApp:
+def status_pages(pages: PreparedPages, leader: Callable[[], str | None] = lambda: None) -> ASGIApp:
     """Return the pages as an ASGI application, which may be mounted under any path.
+
+    `leader` returns None while this replica leads, else the identity of the leader, possibly empty. The prepared pages
+    answer 503 then, since only the leader knows what they show.
 
     Paths, status codes and headers are upstream's, which the provider relies on. There is no router, because it would
     answer HEAD, which upstream rejects with 405.
@@ -140,7 +155,7 @@ def status_pages(pages: PreparedPages) -> ASGIApp:
         if scope["type"] != "http":
             return
         path = scope["path"].removeprefix(scope.get("root_path", "").rstrip("/"))
-        await _respond(path, scope["method"], pages, version)(scope, receive, send)
+        await _respond(path, scope["method"], pages, version, leader)(scope, receive, send)
 
     return application
 
@@ -160,7 +175,9 @@ def version_document() -> bytes:
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
-def _respond(path: str, method: str, pages: PreparedPages, version: bytes) -> Response:
+def _respond(
+    path: str, method: str, pages: PreparedPages, version: bytes, leader: Callable[[], str | None]
+) -> Response:
     if path == "/health":
         return _text(b"OK")
     page = pages.get(path)
@@ -172,6 +189,10 @@ def _respond(path: str, method: str, pages: PreparedPages, version: bytes) -> Re
         return _text(version)
     headers = {"Cache-Control": "no-cache, max-age=0"}
     data, prepared_at = page.get()
+    # Asked after the data were read, so that they are those of a leader.
+    if (identity := leader()) is not None:
+        text = f"standing by; the leader is {identity or 'not known'}\n"
+        return _text(text.encode("utf-8", "replace"), status=503, headers=headers)
     if not data:
         return Response(status_code=204, headers=headers)
     return _text(data, headers={**headers, "Last-Modified": formatdate(prepared_at, usegmt=True)})

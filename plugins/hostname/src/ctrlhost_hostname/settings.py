@@ -24,6 +24,7 @@ _DURATIONS = (
     "max_retry_delay",
     "gc_grace",
 )
+_SIZE = re.compile(r"[1-9][0-9]*[kKmM]?")
 _NOT_NEGATIVE = ("event_failure_limit", "ignore_list_entry_limit")
 
 
@@ -63,6 +64,7 @@ class HostnameSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"
     max_retry_delay: str = "5m"
     gc_orphans: bool = True
     gc_grace: str = "60s"
+    removal_brake_percent: int = 20
     ignore_list_forgive: Literal["manifest-change", "never"] = "manifest-change"
     bech32_prefix: str = "akash"
 
@@ -76,10 +78,14 @@ class HostnameSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"
         for field in _NOT_NEGATIVE:
             if getattr(self, field) < 0:
                 raise ValueError(f"{field.replace('_', '-')} must not be negative")
+        if not 0 <= self.removal_brake_percent <= 100:
+            raise ValueError("removal-brake-percent must be from 0 to 100")
         if self.workers < 1:
             raise ValueError("workers must be at least 1")
         if not 0 <= self.rest_port <= 65535:
             raise ValueError("rest-port must be from 0 to 65535")
+        if self.proxy_buffer_size and not _SIZE.fullmatch(self.proxy_buffer_size):
+            raise ValueError(f"proxy-buffer-size must be a size such as 16k, or empty, got {self.proxy_buffer_size!r}")
         if not self.k8s_manifest_ns:
             raise ValueError("k8s-manifest-ns must not be empty")
         self.routes()

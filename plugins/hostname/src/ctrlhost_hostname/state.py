@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost_hostname.brake import RemovalBrake
 from ctrlhost_hostname.claims import read_claim
 from ctrlhost_hostname.errors import InvalidClaimError, InvalidConnectionError
 from ctrlhost_hostname.ignore_list import IgnoreList
 from ctrlhost_hostname.lease import LabelError
 from ctrlhost_hostname.metrics import HostnameMetrics
-from ctrlhost_hostname.pages import IGNORE_LIST, MANAGED_HOSTNAMES, PreparedPages, go_time, to_json
+from ctrlhost_hostname.once import OncePerVersion
+from ctrlhost_hostname.pages import IGNORE_LIST, MANAGED_HOSTNAMES, REMOVAL_BRAKE, PreparedPages, go_time, to_json
+from ctrlhost_hostname.routes import removable_owner
+from ctrlhost_hostname.stalled import StalledHosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,8 +23,6 @@ if TYPE_CHECKING:
     import ctrlhost
     from ctrlhost_hostname.lease import LeaseID
     from ctrlhost_hostname.settings import HostnameSettings
-
-_MAX_REPORTS = 16384
 
 
 @dataclass(frozen=True)
@@ -92,27 +93,6 @@ class ManagedHostnames:
         return to_json(entries)
 
 
-class OncePerVersion:
-    """Limits reports about an object to one per version."""
-
-    def __init__(self) -> None:
-        """Start without reports."""
-        self._lock = threading.Lock()
-        self._seen: OrderedDict[tuple[str, str, str], str] = OrderedDict()
-
-    def first(self, live: ctrlhost.Object) -> bool:
-        """Return whether this is the first report about this version of the object."""
-        key = (live.kind, live.namespace, live.name)
-        with self._lock:
-            if self._seen.get(key) == live.resource_version:
-                return False
-            self._seen[key] = live.resource_version
-            self._seen.move_to_end(key)
-            if len(self._seen) > _MAX_REPORTS:
-                self._seen.popitem(last=False)
-            return True
-
-
 class OperatorState:
     """The plugin's state in one host, for use from any thread."""
 
@@ -126,7 +106,9 @@ class OperatorState:
         self.pages = PreparedPages(plugin.clock)
         managed_page = self.pages.add(MANAGED_HOSTNAMES, lambda: self.hostnames.to_json())  # noqa: PLW0108 - set below
         ignore_page = self.pages.add(IGNORE_LIST, lambda: self.ignore_list.to_json())  # noqa: PLW0108 - set below
+        brake_page = self.pages.add(REMOVAL_BRAKE, lambda: self.brake.to_json())  # noqa: PLW0108 - set below
         self.hostnames = ManagedHostnames(managed_page.flag)
+        self.brake = RemovalBrake(plugin.clock, settings.removal_brake_percent, brake_page.flag)
         self.ignore_list = IgnoreList(
             plugin.clock,
             failure_limit=settings.event_failure_limit,
@@ -139,9 +121,11 @@ class OperatorState:
             managed=lambda: len(self.hostnames),
             ignored=lambda: len(self.ignore_list),
             flagged=self.ignore_list.flagged_count,
+            held=self.brake.held,
         )
         self.invalid = OncePerVersion()
         self.kept = OncePerVersion()
+        self.stalled = StalledHosts(plugin.clock)
         self._lock = threading.Lock()
         self._claimed: set[str] = set()
         self._any_claim = False
@@ -161,7 +145,10 @@ class OperatorState:
             except InvalidClaimError:
                 continue
         entries: dict[str, ManagedHostname] = {}
+        removable = 0
         for route in routes:
+            if self.settings.gc_orphans and removable_owner(route) and self.routes.is_plain(route, route.name):
+                removable += 1
             try:
                 found = self.routes.connection(route)
             except (LabelError, InvalidConnectionError) as error:
@@ -171,6 +158,7 @@ class OperatorState:
             fields = {"lease": str(found.lease), "service": found.service_name, "port": found.service_port}
             self.log.info("found connected hostname", extra={"hostname": found.hostname, **fields})
         self.hostnames.rebuild(entries)
+        self.brake.restart(removable)
 
     def every(self, interval: str, work: Callable[[], object]) -> Callable[[threading.Event], None]:
         """Return a task that calls `work` after each interval, named as the setting; like upstream, it waits first."""

@@ -1,0 +1,234 @@
+"""What kubectl shows about a ProviderHost that gets no route, and which values never reach nginx."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import msgspec
+import pytest
+from ctrlhost_hostname.crds import crds
+from ctrlhost_hostname.errors import ManifestDecodeError
+from ctrlhost_hostname.manifest import HTTPOptions, NextCase, decode_services
+from ctrlhost_hostname.settings import HostnameSettings
+
+import ctrlhost
+from ctrlhost import conditions
+from plugins.hostname.tests.cluster import INGRESS
+from plugins.hostname.tests.objects import encode_address
+
+CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+SHOP = "shop.example.com"
+HTTP_ROUTE = ("gateway.networking.k8s.io/v1", "HTTPRoute")
+REFUSED = ["600", "5xx", "error;\n}\nlocation /pwn {}\n#", "off; proxy_pass http://evil"]
+
+
+def options(**values):
+    return {"max_body_size": 1, "next_cases": ["error"], **values}
+
+
+def enum_of_the_crd(crd):
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    service = spec["properties"]["group"]["properties"]["services"]["items"]
+    expose = service["properties"]["expose"]["items"]["properties"]
+    return expose["http_options"]["properties"]["next_cases"]["items"]
+
+
+def manifest_crd():
+    (crd,) = [crd for crd in crds() if crd["metadata"]["name"] == "manifests.akash.network"]
+    return crd
+
+
+def stalled(cluster, name=SHOP):
+    """Return status, reason and message of the condition of a ProviderHost; None without one."""
+    host = cluster.client.get("akash.network/v2beta2", "ProviderHost", name, "lease")
+    found = conditions.get(host, "Stalled")
+    return None if found is None else (found["status"], found["reason"], found["message"])
+
+
+def warnings(cluster, name=SHOP):
+    """Return the reason and the note of every event about a ProviderHost."""
+    return [
+        (event["reason"], event["note"])
+        for event in cluster.host.events("lease")
+        if (event["regarding"]["kind"], event["regarding"]["name"]) == ("ProviderHost", name)
+    ]
+
+
+@pytest.mark.behaviour("findings/FP2")
+@pytest.mark.parametrize("mode", ["ingress", "gateway-api"])
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_case_that_nginx_does_not_know_is_refused_and_reported(cluster, objects, mode, case):
+    kind = INGRESS
+    if mode == "gateway-api":
+        cluster.install(objects.http_route_crd())
+        kind = HTTP_ROUTE
+    # As with an older CRD, or with a Manifest from before it was replaced.
+    crd = cluster.client.get(*CRD, "manifests.akash.network")
+    del enum_of_the_crd(crd)["enum"]
+    cluster.client.replace(crd)
+    cluster.lease(objects.first, objects.web_services(options(next_cases=["error", case])))
+    cluster.start(ingress_mode=mode)
+    before = cluster.revision(kind)
+    cluster.declare(SHOP, objects.first)
+    cluster.idle()
+    assert cluster.routes(kind) == set()
+    assert cluster.revision(kind) == before
+    status, reason, message = stalled(cluster)
+    assert (status, reason) == ("True", "InvalidManifest")
+    assert "next_cases" in message
+    assert "\n" not in message
+    assert warnings(cluster) == [(reason, message)]
+    assert cluster.metric("ctrlhost_hostname_reconcile_total", result="error") == 1
+    cluster.change_manifest(objects.first, objects.web_services(options()))
+    cluster.idle()
+    assert cluster.routes(kind) == {(objects.first.namespace, SHOP)}
+    assert stalled(cluster)[:2] == ("False", "Connected")
+
+
+@pytest.mark.behaviour("findings/FP2")
+@pytest.mark.parametrize("case", REFUSED)
+def test_the_crd_refuses_such_a_case(cluster, objects, case):
+    cluster.namespace(objects.first.namespace)
+    with pytest.raises(ctrlhost.Invalid, match="next_cases"):
+        cluster.create(objects.manifest(objects.first, objects.web_services(options(next_cases=[case]))))
+
+
+@pytest.mark.behaviour("findings/FP2")
+def test_the_crd_and_the_code_allow_the_same_words(objects):
+    assert enum_of_the_crd(manifest_crd())["enum"] == list(get_args(NextCase))
+    services = decode_services({"group": {"services": objects.web_services(options(next_cases=get_args(NextCase)))}})
+    assert services[1].expose[1].http_options.next_upstream == (
+        "error timeout invalid_header non_idempotent off"
+        + 2 * " http_403 http_404 http_429 http_500 http_502 http_503 http_504"
+    )
+
+
+@pytest.mark.behaviour("findings/FP2")
+def test_an_unknown_word_is_never_rendered():
+    with pytest.raises(KeyError):
+        assert HTTPOptions(max_body_size=1, next_cases=("5xx",)).next_upstream  # type: ignore[arg-type]
+
+
+@pytest.mark.behaviour("findings/FP2")
+@pytest.mark.parametrize("name", sorted({*HTTPOptions.__struct_fields__} - {"next_cases"}))
+@pytest.mark.parametrize("value", ["1; evil", "1", -1, 2**32, 1.5, True])
+def test_every_other_option_is_a_32_bit_number(objects, name, value):
+    with pytest.raises(ManifestDecodeError, match=name):
+        decode_services({"group": {"services": objects.web_services(options(**{name: value}))}})
+
+
+@pytest.mark.behaviour("findings/FP2")
+@pytest.mark.parametrize("size", ["16k; evil", "k", "0", "-1k", "1.5m", "16kb", "16k\n", " 16k", "16g"])
+def test_a_buffer_size_that_nginx_does_not_know_is_rejected_at_start(size):
+    with pytest.raises(msgspec.ValidationError, match="proxy-buffer-size"):
+        msgspec.convert({"proxy-buffer-size": size}, HostnameSettings)
+
+
+@pytest.mark.parametrize("size", ["", "4096", "16k", "16K", "1m", "1M"])
+def test_a_buffer_size_has_nginxs_syntax(size):
+    assert msgspec.convert({"proxy-buffer-size": size}, HostnameSettings).proxy_buffer_size == size
+
+
+@pytest.mark.behaviour("findings/FP5")
+def test_the_condition_of_an_ignored_host_has_the_last_failure(cluster, objects):
+    cluster.namespace(objects.first.namespace)
+    cluster.start()
+    cluster.declare(SHOP, objects.first)
+    cluster.idle()
+    assert stalled(cluster) is None
+    cluster.after(3)
+    cluster.after(3)
+    assert cluster.metric("ctrlhost_hostname_flagged_leases") == 1
+    missing = f"observation stopped: resource not found: manifest for {objects.first}"
+    told = ("LeaseIgnored", f"lease ignored after 3 failures: {missing}")
+    assert stalled(cluster) == ("True", *told)
+    assert warnings(cluster) == [told]
+    # A host that is declared when its lease is flagged already.
+    cluster.declare("blog.example.com", objects.first)
+    cluster.idle()
+    assert stalled(cluster, "blog.example.com") == ("True", *told)
+    assert warnings(cluster, "blog.example.com") == [told]
+    cluster.create(objects.manifest(objects.first))
+    cluster.idle()
+    assert cluster.routes() == {(objects.first.namespace, SHOP), (objects.first.namespace, "blog.example.com")}
+    assert stalled(cluster)[:2] == stalled(cluster, "blog.example.com")[:2] == ("False", "Connected")
+
+
+@pytest.mark.behaviour("findings/FP5")
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"hostname": "*.example.com"}, "is not a lower-case DNS-1123 subdomain"),
+        ({"owner": "nobody"}, "spec.owner: decoding bech32 failed"),
+        ({"dseq": -1}, "spec.dseq must be an integer"),
+    ],
+)
+def test_the_condition_of_an_invalid_host_says_why(cluster, objects, spec, text):
+    cluster.lease(objects.first)
+    cluster.start(resync_interval="30m")
+    declared = objects.provider_host(SHOP, objects.first)
+    declared["spec"].update(spec)
+    cluster.create(declared)
+    cluster.idle()
+    status, reason, message = stalled(cluster)
+    assert (status, reason) == ("True", "InvalidProviderHost")
+    assert text in message
+    assert warnings(cluster) == [(reason, message)]
+    before = cluster.revision(("akash.network/v2beta2", "ProviderHost"))
+    cluster.after(1800)
+    cluster.stop()
+    cluster.start()
+    assert cluster.revision(("akash.network/v2beta2", "ProviderHost")) == before
+    assert warnings(cluster) == [(reason, message)]
+    cluster.change_host(SHOP, hostname=SHOP, owner=objects.first.owner, dseq=objects.first.dseq)
+    cluster.idle()
+    assert stalled(cluster)[:2] == ("False", "Connected")
+
+
+@pytest.mark.behaviour("findings/FP5")
+def test_the_condition_of_a_conflict_ends_with_it(cluster, objects):
+    for lease in (objects.first, objects.second):
+        cluster.lease(lease)
+    cluster.start()
+    cluster.declare(SHOP, objects.first)
+    cluster.declare(SHOP, objects.second, name="another")
+    cluster.idle()
+    told = ("HostnameConflict", f"hostname {SHOP} is held by ProviderHost {SHOP} of lease {objects.first}")
+    assert stalled(cluster, "another") == ("True", *told)
+    assert warnings(cluster, "another") == [told]
+    assert stalled(cluster) is None
+    cluster.release(SHOP)
+    cluster.idle()
+    assert stalled(cluster, "another")[:2] == ("False", "Connected")
+
+
+@pytest.mark.behaviour("findings/FP5")
+def test_the_condition_of_a_rejected_route_has_the_servers_words(cluster, objects):
+    lease = objects.lease(7001, owner=encode_address("akash", bytes(32)))
+    cluster.lease(lease)
+    cluster.start()
+    declared = objects.provider_host(SHOP, lease)
+    del declared["metadata"]["labels"]
+    cluster.create(declared)
+    cluster.idle()
+    status, reason, message = stalled(cluster)
+    assert (status, reason) == ("True", "RouteRejected")
+    assert "metadata.labels: Invalid value" in message
+    assert warnings(cluster) == [(reason, message)]
+
+
+@pytest.mark.behaviour("findings/FP5")
+def test_with_a_crd_without_status_an_event_says_why_once(cluster, objects):
+    # The start installs the plugin's own CRDs.
+    cluster.start(resync_interval="30m")
+    crd = cluster.client.get(*CRD, "providerhosts.akash.network")
+    for version in crd["spec"]["versions"]:
+        del version["subresources"]
+    cluster.client.replace(crd)
+    cluster.declare(SHOP, objects.first, owner="nobody")
+    cluster.idle()
+    ((reason, message),) = warnings(cluster)
+    assert reason == "InvalidProviderHost"
+    cluster.after(1800)
+    assert warnings(cluster) == [(reason, message)]
+    assert stalled(cluster) is None
