@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ctrlhost_hostname.ingress import IngressRoutes
 from ctrlhost_hostname.lease import _CHARSET, LeaseID, _expand, _polymod
 from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS
 from ctrlhost_hostname.routes import Directive
+
+from tests.support.go_modules import gateway_api_crds
 
 
 def encode_address(prefix: str, data: bytes) -> str:
@@ -182,5 +182,4 @@ class Objects:
     @staticmethod
     def http_route_crd() -> dict[str, Any]:
         """The Gateway API's published CRD of HTTPRoutes."""
-        crd: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("httproutes.yaml").read_text(encoding="utf-8"))
-        return crd
+        return next(crd for crd in gateway_api_crds() if crd["spec"]["names"]["kind"] == "HTTPRoute")
