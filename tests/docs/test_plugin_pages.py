@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 DOCS = Path(__file__).parents[2] / "docs"
-PLUGINS = ("bitcoin", "ingress-status", "naming")
+PLUGINS = ("bitcoin", "hostname", "ingress-status", "naming")
 #: A metric in an expression: neither a function, a label nor a text.
-METRIC = re.compile(r"\b(?:ctrlhost|controller_runtime|workqueue|rest_client|leader_election)_\w+")
+METRIC = re.compile(r"\b(?:ctrlhost|provider|controller_runtime|workqueue|rest_client|leader_election)_\w+")
 SUFFIX = re.compile(r"_(?:bucket|count|sum)$")
 
 
@@ -27,6 +27,7 @@ def rules(page: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.behaviour("findings/FP13")
 @pytest.mark.parametrize("page", PLUGINS)
 def test_a_page_states_limits_failures_alerts_and_differences(page: str) -> None:
     found = sections(page)
