@@ -241,11 +241,11 @@ impl Pair {
                 }
             }
             Step::Forget(key) => {
-                queue
-                    .limiter()
-                    .forget(&key)
-                    .expect("the limiter is one of ours");
+                queue.forget(&key).expect("the limiter is one of ours");
                 twin.failures.remove(&key);
+                for delayed in twin.delayed.iter_mut().filter(|one| one.key == key) {
+                    delayed.back_off = false;
+                }
             }
             Step::Get => {
                 let taken = queue
@@ -339,6 +339,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
     // behaviour: workqueue/P29
+    // behaviour: findings/FQ1
+    // behaviour: findings/FQ2
     #[test]
     fn the_queue_behaves_like_its_naive_twin(steps in steps()) {
         let mut pair = Pair::new();

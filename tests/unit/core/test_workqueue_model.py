@@ -100,6 +100,8 @@ class QueueMachine(RuleBasedStateMachine):
     def forget(self, key: Any) -> None:
         self.queue.forget(key)
         self.failures.pop(key, None)
+        if key in self.delayed:
+            self.delayed[key] = (*self.delayed[key][:3], False)
 
     @rule(most=st.integers(1, 4))
     def get_batch(self, most: int) -> None:

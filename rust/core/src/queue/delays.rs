@@ -13,7 +13,8 @@ pub(super) struct Delay {
     pub(super) slot: Slot,
     pub(super) group: u32,
     pub(super) priority: Option<i32>,
-    /// The limiter made the wait, so a further failure meanwhile must not raise it (kubernetes/kubernetes#132805).
+    /// The limiter made the wait, so a further failure meanwhile must not raise it (kubernetes/kubernetes#132805),
+    /// unless the key was forgotten.
     pub(super) back_off: bool,
 }
 
@@ -59,6 +60,13 @@ impl Delays {
         if other.due < delay.due {
             delay.due = other.due;
             self.sift_up(slab, place);
+        }
+    }
+
+    /// Note that the one at `place`, if any, is no back-off any longer; it stays due.
+    pub(super) fn end_back_off(&mut self, place: u32) {
+        if let Some(delay) = self.heap.get_mut(place as usize) {
+            delay.back_off = false;
         }
     }
 

@@ -38,7 +38,7 @@ pub struct DelayedKey<R> {
     pub due_in: Duration,
     /// The priority with which it is queued.
     pub priority: Option<i32>,
-    /// Whether the limiter made the wait.
+    /// Whether the limiter made the wait, and has not forgotten the key since.
     pub back_off: bool,
 }
 
