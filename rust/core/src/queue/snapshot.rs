@@ -82,7 +82,7 @@ impl<R> Snapshot<R> {
                 snapshot.delayed.push(DelayedKey {
                     key: show(key),
                     due_in: delay.due.since(now),
-                    priority: delay.priority,
+                    priority: delay.shown_priority(),
                     back_off: delay.back_off,
                 });
             }
