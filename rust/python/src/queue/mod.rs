@@ -133,9 +133,9 @@ impl WorkQueue {
         key: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = priority)] priority: Option<i32>,
     ) -> PyResult<()> {
-        let group = self.shared.fair_by.group(key)?;
         let mut buffer = KeyBuffer::new();
         let probe = Probe::new(key, &mut buffer)?;
+        let group = self.shared.fair_by.group(key)?;
         let mut second = KeyBuffer::new();
         let same = Probe::new(key, &mut second)?;
         let begin = |queue: &mut Locked<'_, Key>| queue.begin_rate_limited(same).is_ok();
