@@ -93,7 +93,7 @@ class DelayedKey(NamedTuple):
     """Seconds to wait."""
     priority: int | None
     back_off: bool
-    """Whether the rate limiter set the delay."""
+    """Whether the rate limiter set the delay, and the key was not forgotten since."""
     failures: int
 
 

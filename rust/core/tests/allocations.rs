@@ -88,10 +88,7 @@ fn a_failure_and_its_delay_allocate_nothing_once_the_tables_have_grown() {
             queue
                 .add_rate_limited(&key, None)
                 .expect("the limiter never fails");
-            queue
-                .limiter()
-                .forget(&key)
-                .expect("the limiter never fails");
+            queue.forget(&key).expect("the limiter never fails");
         }
     };
     fail();

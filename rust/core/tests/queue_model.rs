@@ -60,7 +60,8 @@ struct Delayed {
     key: u64,
     due: u64,
     number: u64,
-    priority: Option<i32>,
+    /// Those of all adds, the unnamed ones first.
+    priorities: Vec<Option<i32>>,
     back_off: bool,
 }
 
@@ -95,7 +96,9 @@ impl Twin {
             .is_some_and(|first| first.due <= self.now)
         {
             let delayed = self.delayed.remove(0);
-            self.need(delayed.key, delayed.priority, delayed.due);
+            for priority in delayed.priorities {
+                self.need(delayed.key, priority, delayed.due);
+            }
         }
     }
 
@@ -138,18 +141,14 @@ impl Twin {
         if let Some(delayed) = self.delayed.iter_mut().find(|delayed| delayed.key == key) {
             delayed.due = delayed.due.min(due);
             delayed.back_off |= back_off;
-            let higher = delayed.priority.unwrap_or(0).max(priority.unwrap_or(0));
-            delayed.priority = if delayed.priority.is_some() && priority.is_some() {
-                delayed.priority.max(priority)
-            } else {
-                (higher > 0).then_some(higher)
-            };
+            delayed.priorities.push(priority);
+            delayed.priorities.sort_unstable();
         } else {
             self.delayed.push(Delayed {
                 key,
                 due,
                 number,
-                priority,
+                priorities: vec![priority],
                 back_off,
             });
         }
@@ -241,11 +240,11 @@ impl Pair {
                 }
             }
             Step::Forget(key) => {
-                queue
-                    .limiter()
-                    .forget(&key)
-                    .expect("the limiter is one of ours");
+                queue.forget(&key).expect("the limiter is one of ours");
                 twin.failures.remove(&key);
+                for delayed in twin.delayed.iter_mut().filter(|one| one.key == key) {
+                    delayed.back_off = false;
+                }
             }
             Step::Get => {
                 let taken = queue
@@ -293,7 +292,10 @@ impl Pair {
             }),
             twin.delayed.iter().map(|one| {
                 let due = u128::from(one.due - twin.now);
-                (one.key, due, one.priority, one.back_off)
+                let highest = one.priorities.iter().copied().max().flatten();
+                let unnamed = one.priorities.contains(&None);
+                let shown = highest.filter(|&highest| !unnamed || highest > 0);
+                (one.key, due, shown, one.back_off)
             }),
         );
         let known: std::collections::HashSet<u64> = (twin.line.iter().map(|line| line.key))
@@ -339,6 +341,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
     // behaviour: workqueue/P29
+    // behaviour: findings/FQ1
+    // behaviour: findings/FQ2
+    // behaviour: findings/FQ4
     #[test]
     fn the_queue_behaves_like_its_naive_twin(steps in steps()) {
         let mut pair = Pair::new();

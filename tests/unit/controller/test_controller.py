@@ -113,6 +113,20 @@ def test_requeue_after_forgets_the_back_off_and_runs_again_after_the_delay(
     eventually(lambda: bench.results() == {"error": 1, "requeue_after": 2} and idle(controller))
 
 
+@pytest.mark.behaviour("findings/FQ2")
+def test_a_failure_beside_a_pending_requeue_is_retried_after_its_back_off(
+    bench: Bench, manual_clock: ManualClock
+) -> None:
+    controller = bench.controller(Script(ValueError(), Result(requeue_after=600), ValueError(), None))
+    for results in ({"error": 1}, {"error": 1, "requeue_after": 1}, {"error": 2, "requeue_after": 1}):
+        # An event, during the back-off of the first run and then during the delay that the second one asked for.
+        controller.queue.add(WEB)
+        eventually(lambda results=results: bench.results() == results and idle(controller))
+    assert controller.queue.num_requeues(WEB) == 1
+    manual_clock.advance(0.005)
+    eventually(lambda: bench.results() == {"error": 2, "requeue_after": 1, "success": 1} and idle(controller))
+
+
 @pytest.mark.behaviour("workqueue/K14")
 def test_retry_after_runs_again_after_its_delay_without_growing_the_back_off(
     bench: Bench, manual_clock: ManualClock

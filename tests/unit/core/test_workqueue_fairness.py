@@ -177,3 +177,19 @@ def test_a_key_waits_for_one_key_per_group_and_earlier_key(keys: list[tuple[int,
         for before, key in enumerate(mine):
             others_first = sum(1 for other in order[: order.index(key)] if other[0] != group)
             assert others_first <= (before + 1) * (len(groups) - 1)
+
+
+@pytest.mark.behaviour("findings/FQ5")
+@pytest.mark.parametrize("key", [None, True, 1.5, ["a"], ("a", None)])
+def test_an_invalid_key_is_refused_before_fair_by_is_called(key: Any) -> None:
+    called: list[Any] = []
+    work_queue = WorkQueue(fair_by=lambda key: called.append(key) or "")
+    for add in (
+        work_queue.add,
+        lambda key: work_queue.add_many(["valid", key]),
+        lambda key: work_queue.add_after(key, 1),
+        work_queue.add_rate_limited,
+    ):
+        with pytest.raises(TypeError, match="key"):
+            add(key)
+    assert called == []

@@ -20,6 +20,12 @@ priorities = st.none() | st.integers(-2, 2)
 delays = st.sampled_from([-1, 0, 0.25, 0.5, 1, 4])
 
 
+def shown(priorities: set[int | None]) -> int | None:
+    """Return the highest priority, or None for that of the key."""
+    named = [priority for priority in priorities if priority is not None]
+    return max(named) if len(named) == len(priorities) or max(named, default=0) > 0 else None
+
+
 class QueueMachine(RuleBasedStateMachine):
     """Queue and model are in the same state after each step."""
 
@@ -31,7 +37,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.waiting: dict[Any, tuple[int, int]] = {}
         """Key -> priority and position."""
         self.held: dict[Any, int | None] = {}
-        self.delayed: dict[Any, tuple[float, int, int | None, bool]] = {}
+        self.delayed: dict[Any, tuple[float, int, set[int | None], bool]] = {}
+        """Key -> deadline, number, the priorities of all adds, and whether it is a back-off."""
         self.failures: dict[Any, int] = {}
         self.objects: dict[Any, Any] = {}
         """The object added first, for each known key."""
@@ -60,14 +67,10 @@ class QueueMachine(RuleBasedStateMachine):
         self.objects.setdefault(key, key)
         due = self.clock.now() + seconds
         if key not in self.delayed:
-            self.delayed[key] = (due, self.count, priority, back_off)
+            self.delayed[key] = (due, self.count, {priority}, back_off)
             return
         old_due, number, old, was_back_off = self.delayed[key]
-        if old is not None and priority is not None:
-            higher: int | None = max(old, priority)
-        else:
-            higher = max(old or 0, priority or 0) or None
-        self.delayed[key] = (min(old_due, due), number, higher, was_back_off or back_off)
+        self.delayed[key] = (min(old_due, due), number, old | {priority}, was_back_off or back_off)
 
     @rule(key=keys, priority=priorities)
     def add(self, key: Any, priority: int | None) -> None:
@@ -100,6 +103,8 @@ class QueueMachine(RuleBasedStateMachine):
     def forget(self, key: Any) -> None:
         self.queue.forget(key)
         self.failures.pop(key, None)
+        if key in self.delayed:
+            self.delayed[key] = (*self.delayed[key][:3], False)
 
     @rule(most=st.integers(1, 4))
     def get_batch(self, most: int) -> None:
@@ -139,7 +144,9 @@ class QueueMachine(RuleBasedStateMachine):
         self.clock.advance(seconds)
         due = [key for key, delayed in self.delayed.items() if delayed[0] <= self.clock.now()]
         for key in sorted(due, key=lambda key: self.delayed[key][:2]):
-            self.enqueue(key, self.delayed.pop(key)[2])
+            # An unnamed priority first: it leaves a key's own as it is, and gives 0 to a key without one.
+            for priority in sorted(self.delayed.pop(key)[2], key=lambda one: (one is not None, one)):
+                self.enqueue(key, priority)
 
     @precondition(lambda self: self.count > 20)
     @rule()
@@ -160,7 +167,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert {held.key: held.again for held in snapshot.processing} == self.held
         now = self.clock.now()
         assert {delayed.key: (delayed.due_in, delayed.priority, delayed.back_off) for delayed in snapshot.delayed} == {
-            key: (due - now, priority, back_off) for key, (due, _, priority, back_off) in self.delayed.items()
+            key: (due - now, shown(priorities), back_off) for key, (due, _, priorities, back_off) in self.delayed.items()
         }
         assert {key: self.queue.num_requeues(key) for key in self.failures} == self.failures
 

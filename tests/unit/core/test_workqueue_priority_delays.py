@@ -181,3 +181,33 @@ def test_a_second_shut_down_is_harmless() -> None:
     work_queue.done("foo")
     assert work_queue.shut_down_with_drain() is True
     work_queue.shut_down()
+
+
+@behaviour("findings/FQ4")
+@pytest.mark.parametrize(
+    ("priorities", "queued", "expected"),
+    [
+        pytest.param((-100, None), None, 0, id="0 beats -100"),
+        pytest.param((None, -100), None, 0, id="0 beats -100, named second"),
+        pytest.param((7, None), None, 7, id="a named one beats 0"),
+        pytest.param((-5, None), -100, -5, id="a queued key is raised to the named one"),
+        pytest.param((None, -5), -100, -5, id="and if that is the second"),
+        pytest.param((None, None), -100, -100, id="a queued key keeps its own"),
+        pytest.param((-5, None), 10, 10, id="a higher one, too"),
+    ],
+)
+def test_an_unnamed_priority_counts_as_the_present_one(
+    clock: ManualClock,
+    work_queue: WorkQueue,
+    priorities: tuple[int | None, int | None],
+    queued: int | None,
+    expected: int,
+) -> None:
+    for priority in priorities:
+        work_queue.add_after("foo", 1, priority=priority)
+    if queued is not None:
+        work_queue.add("foo", priority=queued)
+    clock.advance(1)
+    assert work_queue.get_with_priority(timeout=0) == ("foo", expected)
+    work_queue.done("foo")
+    assert work_queue.snapshot() == ([], [], [])

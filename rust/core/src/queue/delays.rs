@@ -12,9 +12,27 @@ pub(super) struct Delay {
     pub(super) number: u64,
     pub(super) slot: Slot,
     pub(super) group: u32,
+    /// The highest priority that was named.
     pub(super) priority: Option<i32>,
-    /// The limiter made the wait, so a further failure meanwhile must not raise it (kubernetes/kubernetes#132805).
+    /// One of the adds named no priority: that counts as the key's own, which is 0 unless it needs work already.
+    pub(super) unnamed: bool,
+    /// The limiter made the wait, so a further failure meanwhile must not raise it (kubernetes/kubernetes#132805),
+    /// unless the key was forgotten.
     pub(super) back_off: bool,
+}
+
+impl Delay {
+    /// Return the priority for a key that does not need work yet.
+    pub(super) fn priority_if_new(&self) -> i32 {
+        let own = self.unnamed.then_some(0);
+        self.priority.max(own).unwrap_or(0)
+    }
+
+    /// Return the priority to show: None if it is that of the key.
+    pub(super) fn shown_priority(&self) -> Option<i32> {
+        self.priority
+            .filter(|&priority| !self.unnamed || priority > 0)
+    }
 }
 
 /// All delayed adds, at most one for each key.
@@ -54,11 +72,19 @@ impl Delays {
     pub(super) fn merge<K: QueueKey>(&mut self, slab: &mut Slab<K>, place: u32, other: &Delay) {
         let place = place as usize;
         let delay = &mut self.heap[place];
-        delay.priority = higher(delay.priority, other.priority);
+        delay.priority = delay.priority.max(other.priority);
+        delay.unnamed |= other.unnamed;
         delay.back_off |= other.back_off;
         if other.due < delay.due {
             delay.due = other.due;
             self.sift_up(slab, place);
+        }
+    }
+
+    /// Note that the one at `place`, if any, is no back-off any longer; it stays due.
+    pub(super) fn end_back_off(&mut self, place: u32) {
+        if let Some(delay) = self.heap.get_mut(place as usize) {
+            delay.back_off = false;
         }
     }
 
@@ -125,13 +151,4 @@ impl Delays {
 
 fn before(one: &Delay, other: &Delay) -> bool {
     (one.due, one.number) < (other.due, other.number)
-}
-
-/// Return the higher priority. None means "that of the key, 0 for a new key", and so beats what is below 0.
-fn higher(one: Option<i32>, other: Option<i32>) -> Option<i32> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.max(other)),
-        (Some(some), None) | (None, Some(some)) => Some(some).filter(|&some| some > 0),
-        (None, None) => None,
-    }
 }

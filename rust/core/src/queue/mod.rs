@@ -23,7 +23,7 @@ pub use snapshot::{DelayedKey, HeldKey, QueuedKey, Snapshot};
 pub use waits::{Drained, Woken};
 
 use crate::clock::{Clock, TimeListener};
-use crate::key::{IntoKey, QueueKey};
+use crate::key::{IntoKey, KeyRef, QueueKey};
 use crate::metrics::Scrape;
 use crate::ratelimit::{LimiterError, RateLimiter};
 use crate::sync::{Condvar, Mutex};
@@ -127,6 +127,16 @@ impl<K: QueueKey> WorkQueue<K> {
         let unused = self.lock().finish_rate_limited(key, delayed, priority, "");
         drop(unused);
         delay.map(|_| ())
+    }
+
+    /// Forget the failures of a key, and end its back-off; a delayed add that is pending stays.
+    ///
+    /// # Errors
+    /// The error of the limiter; the back-off continues then.
+    pub fn forget(&self, key: &impl KeyRef<K>) -> Result<(), LimiterError> {
+        self.limiter.forget(key)?;
+        self.lock().end_back_off(key);
+        Ok(())
     }
 
     /// Return the metrics as of now.

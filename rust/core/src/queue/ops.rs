@@ -93,8 +93,8 @@ impl<K: QueueKey> Locked<'_, K> {
     /// Begin a rate-limited add: the caller then asks the limiter without the lock, and finishes.
     ///
     /// # Errors
-    /// The key, if there is nothing to do: after shutdown, or if the key still waits for an earlier back-off, which
-    /// must neither grow nor take another token.
+    /// The key, if there is nothing to do: after shutdown, or if the key still waits for an earlier back-off that
+    /// [`Self::end_back_off`] has not ended: it must neither grow nor take another token.
     pub fn begin_rate_limited<A: IntoKey<K>>(&mut self, key: A) -> Result<Option<A>, A> {
         self.tick();
         if self.state.shutting_down {
@@ -142,6 +142,25 @@ impl<K: QueueKey> Locked<'_, K> {
         };
         self.state.add_at(slot, &delay, now);
         self.state.remove_unused(slot)
+    }
+
+    /// Return whether no key is delayed, so that there is no back-off to end.
+    pub fn none_delayed(&self) -> bool {
+        self.state.delays.is_empty()
+    }
+
+    /// End the back-off of a key that its limiter has forgotten: the next failure asks the limiter again.
+    ///
+    /// The delayed add itself stays.
+    pub fn end_back_off(&mut self, key: &(impl KeyRef<K> + ?Sized)) {
+        if self.none_delayed() {
+            return;
+        }
+        self.tick();
+        let state = &mut *self.state;
+        if let Some(slot) = state.slab.find(key) {
+            state.delays.end_back_off(state.slab.get(slot).delayed);
+        }
     }
 
     /// Hand out the next key: the result of `show`, called under the lock, and the priority.

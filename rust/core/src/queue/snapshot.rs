@@ -38,7 +38,7 @@ pub struct DelayedKey<R> {
     pub due_in: Duration,
     /// The priority with which it is queued.
     pub priority: Option<i32>,
-    /// Whether the limiter made the wait.
+    /// Whether the limiter made the wait, and has not forgotten the key since.
     pub back_off: bool,
 }
 
@@ -82,7 +82,7 @@ impl<R> Snapshot<R> {
                 snapshot.delayed.push(DelayedKey {
                     key: show(key),
                     due_in: delay.due.since(now),
-                    priority: delay.priority,
+                    priority: delay.shown_priority(),
                     back_off: delay.back_off,
                 });
             }

@@ -127,6 +127,7 @@ impl<K: QueueKey> State<K> {
             number: 0,
             group: 0,
             priority,
+            unnamed: priority.is_none(),
             back_off,
         };
         let earliest = self.delays.next_due();
@@ -150,12 +151,7 @@ impl<K: QueueKey> State<K> {
                 self.slab.get(delay.slot).stage,
                 Stage::Idle | Stage::Processing
             ) {
-                self.need_work(
-                    delay.slot,
-                    delay.priority.unwrap_or(0),
-                    delay.group,
-                    delay.due,
-                );
+                self.need_work(delay.slot, delay.priority_if_new(), delay.group, delay.due);
                 continue;
             }
             if let Some(groups) = &mut self.groups {

@@ -124,7 +124,7 @@ impl WorkQueue {
 
     /// Add a failed key after the delay that the rate limiter returns.
     ///
-    /// A key whose earlier back-off is pending is left alone: the limiter is not called. Exceptions of a limiter
+    /// A key whose earlier back-off is pending is left alone, unless `forget` ended it: the limiter is not called. Exceptions of a limiter
     /// written in Python reach the caller, and nothing is queued.
     #[pyo3(signature = (key, *, priority=None))]
     fn add_rate_limited(
@@ -133,9 +133,9 @@ impl WorkQueue {
         key: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = priority)] priority: Option<i32>,
     ) -> PyResult<()> {
-        let group = self.shared.fair_by.group(key)?;
         let mut buffer = KeyBuffer::new();
         let probe = Probe::new(key, &mut buffer)?;
+        let group = self.shared.fair_by.group(key)?;
         let mut second = KeyBuffer::new();
         let same = Probe::new(key, &mut second)?;
         let begin = |queue: &mut Locked<'_, Key>| queue.begin_rate_limited(same).is_ok();
@@ -222,16 +222,19 @@ impl WorkQueue {
         })
     }
 
-    /// Reset the rate limiter for a key that succeeded or was given up. A pending back-off stays.
-    fn forget(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.shared.check()?;
+    /// Reset the rate limiter for a key that succeeded or was given up; its next failure starts afresh.
+    ///
+    /// A delayed add that is pending stays.
+    fn forget(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let none_delayed = self.shared.locked(py, |queue| queue.none_delayed())?;
         let limiter = self.shared.queue.limiter();
-        if limiter.forgets_nothing() && is_simple(key, 0) {
+        if none_delayed && limiter.forgets_nothing() && is_simple(key, 0) {
             return Ok(());
         }
-        limiter
-            .forget(&Probe::new(key, &mut KeyBuffer::new())?)
-            .map_err(into_py_err)
+        let mut buffer = KeyBuffer::new();
+        let probe = Probe::new(key, &mut buffer)?;
+        limiter.forget(&probe).map_err(into_py_err)?;
+        self.shared.locked(py, |queue| queue.end_back_off(&probe))
     }
 
     /// Return how often a key was added rate-limited since it was last forgotten.

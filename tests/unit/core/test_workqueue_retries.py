@@ -1,0 +1,79 @@
+"""Retries beside other adds of the key: after `forget`, and beside a requeue."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctrlhost.testing import ManualClock
+from ctrlhost.workqueue import BucketRateLimiter, ItemExponentialFailureRateLimiter, RateLimiter, WorkQueue
+
+behaviour = pytest.mark.behaviour
+
+
+def long_back_off(clock: ManualClock) -> WorkQueue:
+    """Return a queue in which `foo` waits for a back-off of 655.36 s."""
+    limiter = ItemExponentialFailureRateLimiter(0.005, 1000)
+    for _ in range(17):
+        limiter.when("foo")
+    work_queue = WorkQueue(clock=clock, rate_limiter=limiter)
+    work_queue.add_rate_limited("foo")
+    (delayed,) = work_queue.snapshot().delayed
+    assert (delayed.due_in, delayed.back_off) == (655.36, True)
+    return work_queue
+
+
+def run_now(work_queue: WorkQueue) -> None:
+    """An event lets `foo` run at once."""
+    work_queue.add("foo")
+    assert work_queue.get_nowait() == "foo"
+
+
+@behaviour("findings/FQ1")
+def test_a_retry_after_forget_starts_afresh(clock: ManualClock) -> None:
+    work_queue = long_back_off(clock)
+    run_now(work_queue)
+    work_queue.forget("foo")
+    work_queue.done("foo")
+    run_now(work_queue)
+    work_queue.add_rate_limited("foo")
+    work_queue.done("foo")
+    assert work_queue.num_requeues("foo") == 1
+    clock.advance(0.004)
+    assert len(work_queue) == 0
+    clock.advance(0.001)
+    assert work_queue.get_nowait() == "foo"
+    work_queue.done("foo")
+    clock.advance(1000)
+    assert work_queue.snapshot() == ([], [], [])
+
+
+@behaviour("findings/FQ1")
+@pytest.mark.parametrize(
+    "limiter", [BucketRateLimiter(1, 1), ItemExponentialFailureRateLimiter(1, 1)], ids=["bucket", "shared"]
+)
+def test_forget_ends_a_back_off_of_which_the_limiter_knows_nothing(clock: ManualClock, limiter: RateLimiter) -> None:
+    work_queue = WorkQueue(clock=clock, rate_limiter=limiter)
+    limiter.when("other")
+    work_queue.add_rate_limited("foo")
+    for key in ("foo", "other"):
+        WorkQueue(rate_limiter=limiter).forget(key)
+    assert [delayed.back_off for delayed in work_queue.snapshot().delayed] == [True]
+    work_queue.forget("foo")
+    assert [delayed.back_off for delayed in work_queue.snapshot().delayed] == [False]
+
+
+@behaviour("findings/FQ2")
+def test_a_pending_requeue_does_not_block_the_back_off_of_a_failure(clock: ManualClock) -> None:
+    # The first failures, and what they wait for, are over when the key is requeued: a success forgets them.
+    work_queue = long_back_off(clock)
+    run_now(work_queue)
+    work_queue.add_after("foo", 600)
+    work_queue.forget("foo")
+    work_queue.done("foo")
+    run_now(work_queue)
+    work_queue.add_rate_limited("foo")
+    work_queue.done("foo")
+    assert work_queue.num_requeues("foo") == 1
+    assert [(one.due_in, one.back_off) for one in work_queue.snapshot().delayed] == [(0.005, True)]
+    clock.advance(0.005)
+    assert work_queue.get_nowait() == "foo"
