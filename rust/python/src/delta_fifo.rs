@@ -10,9 +10,11 @@ use ctrlhost_core::store::Store;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::errors;
 use crate::interpreter;
+use crate::kept::{Keeps, Kept};
 use crate::object::input::{Intake, from_any};
 use crate::object::tombstone::{DeletedFinalStateUnknown, Delta};
 use crate::queue::timeout;
@@ -21,7 +23,7 @@ use crate::store::Indexer;
 
 enum Known {
     Store(Arc<Store>),
-    Python(Py<PyAny>),
+    Python(Arc<Kept>),
 }
 
 /// One comparison with the known objects; keeps the error that Python raised.
@@ -44,7 +46,7 @@ impl KnownObjects for Comparison<'_> {
             Known::Store(store) => store.list_keys(),
             Known::Python(known) => Python::attach(|py| {
                 let list = || -> PyResult<Vec<Key>> {
-                    let keys = known.bind(py).call_method0("list_keys")?;
+                    let keys = known.get(py)?.call_method0("list_keys")?;
                     keys.try_iter()?
                         .map(|key| Ok(key?.cast::<PyString>()?.to_cow()?.as_ref().into()))
                         .collect()
@@ -59,7 +61,7 @@ impl KnownObjects for Comparison<'_> {
             Known::Store(store) => store.get(key),
             Known::Python(known) => Python::attach(|py| {
                 let get = || -> PyResult<Option<Arc<object::Object>>> {
-                    let found = known.bind(py).call_method1("get_by_key", (key,))?;
+                    let found = known.get(py)?.call_method1("get_by_key", (key,))?;
                     (!found.is_none()).then(|| from_any(&found)).transpose()
                 };
                 // After a failed look-up only the tombstone's object is missing.
@@ -79,6 +81,7 @@ pub(crate) struct DeltaFIFO {
     fifo: delta_fifo::DeltaFifo,
     known: Option<Known>,
     intake: Intake,
+    keeps: Keeps,
     /// The thread that runs `process`.
     popping: Mutex<Option<ThreadId>>,
 }
@@ -105,19 +108,24 @@ impl DeltaFIFO {
     #[new]
     #[pyo3(signature = (known_objects=None, *, key_func=None, transform=None, emit_replaced=true))]
     fn new(
-        known_objects: Option<Bound<'_, PyAny>>,
-        key_func: Option<Py<PyAny>>,
-        transform: Option<Py<PyAny>>,
+        known_objects: Option<&Bound<'_, PyAny>>,
+        key_func: Option<&Bound<'_, PyAny>>,
+        transform: Option<&Bound<'_, PyAny>>,
         emit_replaced: bool,
     ) -> Self {
-        let known = known_objects.map(|known| match known.cast::<Indexer>() {
-            Ok(indexer) => Known::Store(indexer.get().store().clone()),
-            Err(_) => Known::Python(known.unbind()),
+        let keeps = Keeps::default();
+        let known = known_objects.map(|known| {
+            let kept = keeps.add(known);
+            match known.cast::<Indexer>() {
+                Ok(indexer) => Known::Store(indexer.get().store().clone()),
+                Err(_) => Known::Python(kept),
+            }
         });
         Self {
             fifo: delta_fifo::DeltaFifo::new(emit_replaced),
             known,
-            intake: Intake::new(key_func, transform),
+            intake: Intake::new(key_func, transform, &keeps),
+            keeps,
             popping: Mutex::new(None),
         }
     }
@@ -242,5 +250,13 @@ impl DeltaFIFO {
 
     fn __len__(&self) -> usize {
         self.fifo.len()
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.keeps.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.keeps.clear();
     }
 }

@@ -12,6 +12,7 @@
 mod clock;
 mod errors;
 mod interpreter;
+mod kept;
 mod reentrancy;
 
 mod body;

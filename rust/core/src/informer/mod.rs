@@ -296,11 +296,12 @@ impl SharedInformer {
         self.registry.lock().len()
     }
 
-    /// Stop for good: no further handlers can be added, listeners are closed.
+    /// Stop for good: all handlers are dropped, listeners are closed, and no further handlers can be added.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.fifo.close();
-        self.registry.lock().close();
+        let dropped = self.registry.lock().close();
+        drop(dropped);
     }
 
     /// Return whether a list was ever begun.

@@ -8,8 +8,10 @@ use ctrlhost_core::informer::{self, HandlerId};
 use ctrlhost_core::object;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::errors;
+use crate::kept::Keeps;
 use crate::object::Object;
 use crate::object::tombstone::object_or_tombstone;
 use crate::queue::timeout;
@@ -21,6 +23,8 @@ pub(crate) struct Listener {
     pub(crate) buffer: SharedListener,
     pub(crate) handle: u64,
     pub(crate) engine: Arc<informer::SharedInformer>,
+    /// The informer, whose engine has functions that only the informer shows to the collector.
+    pub(crate) keeps: Keeps,
 }
 
 fn notification<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyTuple>> {
@@ -94,5 +98,13 @@ impl Listener {
     #[getter]
     fn handle(&self) -> u64 {
         self.handle
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.keeps.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.keeps.clear();
     }
 }

@@ -3,20 +3,23 @@
 mod arguments;
 pub(crate) mod progress;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use ctrlhost_core::clock::seconds;
 use ctrlhost_core::decode::{DecodeError, MAX_OBJECT_BYTES};
 use ctrlhost_core::handlers::{self, SharedListener};
 use ctrlhost_core::informer::{self, Config, FollowError, Handler, Transform};
+use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyTimeoutError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::body::{Body, body_error};
 use crate::clock::not_negative;
 use crate::errors;
 use crate::handlers::listener::Listener;
+use crate::kept::{Keeps, Kept};
 use crate::object::transform::PyTransform;
 use crate::reentrancy::{self, Entered};
 use crate::store::{Indexer, by_namespace};
@@ -27,8 +30,12 @@ use progress::{ListMeta, WatchProgress};
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct SharedInformer {
     engine: Arc<informer::SharedInformer>,
-    clock: Option<Py<PyAny>>,
-    indexer: Py<Indexer>,
+    clock: Option<Arc<Kept>>,
+    indexer: Arc<Kept>,
+    /// The clock, the indexer and the transform.
+    keeps: Keeps,
+    /// What the handlers keep, until the engine drops them.
+    handlers: Mutex<Vec<Weak<Keeps>>>,
 }
 
 impl SharedInformer {
@@ -52,7 +59,7 @@ impl SharedInformer {
 
     fn now(&self, py: Python<'_>) -> PyResult<f64> {
         match &self.clock {
-            Some(clock) => clock.bind(py).call_method0("now")?.extract(),
+            Some(clock) => clock.get(py)?.call_method0("now")?.extract(),
             None => py.import("time")?.call_method0("monotonic")?.extract(),
         }
     }
@@ -74,7 +81,7 @@ impl SharedInformer {
     fn followed(&self, py: Python<'_>, followed: informer::Followed) -> PyResult<WatchProgress> {
         let failed = followed.error.map(|error| self.failed(py, &error));
         Ok(WatchProgress {
-            failed: failed.map(|error| error.into_value(py).into_any()),
+            failed: failed.map(|error| Kept::new(error.into_value(py).into_any())),
             ..WatchProgress::wrap(py, followed.progress)?
         })
     }
@@ -109,27 +116,31 @@ impl SharedInformer {
         kind: String,
         list_kind: Option<String>,
         reads: Option<&Bound<'_, PyAny>>,
-        transform: Option<Py<PyAny>>,
-        clock: Option<Py<PyAny>>,
+        transform: Option<&Bound<'_, PyAny>>,
+        clock: Option<&Bound<'_, PyAny>>,
         max_object_bytes: usize,
         resync: Option<f64>,
     ) -> PyResult<Self> {
+        let keeps = Keeps::default();
+        let transform = transform.map(|func| PyTransform::shared(keeps.add(func)));
         let config = Config {
             resource,
             api_version,
             kind,
             list_kind,
             projection: projection(reads)?,
-            transform: transform.map(|func| PyTransform::shared(func) as Arc<dyn Transform>),
+            transform: transform.map(|transform| transform as Arc<dyn Transform>),
             max_object_bytes: max_object_bytes.min(u32::MAX as usize),
             resync: not_negative("resync", resync.unwrap_or(0.0))?,
         };
         let store = by_namespace()?;
-        let indexer = Py::new(py, Indexer::wrap(store.clone()))?;
+        let indexer = Bound::new(py, Indexer::wrap(store.clone()))?;
         Ok(Self {
             engine: Arc::new(informer::SharedInformer::new(config, store)),
-            clock,
-            indexer,
+            clock: clock.map(|clock| keeps.add(clock)),
+            indexer: keeps.add(&indexer),
+            keeps,
+            handlers: Mutex::default(),
         })
     }
 
@@ -234,23 +245,32 @@ impl SharedInformer {
         low_priority: Option<i32>,
         resync: Option<f64>,
     ) -> PyResult<u64> {
-        let handler = queue_handler(queue, mapping, predicates, priority, low_priority)?;
+        let keeps = Arc::new(Keeps::default());
+        let handler = queue_handler(queue, mapping, predicates, priority, low_priority, &keeps)?;
+        let mut handlers = self.handlers.lock();
+        handlers.retain(|keeps| keeps.strong_count() > 0);
+        handlers.push(Arc::downgrade(&keeps));
+        drop(handlers);
         self.add_handler(py, Handler::Queue(handler), resync)
     }
 
     #[pyo3(signature = (resync=None, *, every_change=false))]
     fn add_listener(
-        &self,
-        py: Python<'_>,
+        slf: &Bound<'_, Self>,
         resync: Option<f64>,
         every_change: bool,
     ) -> PyResult<Listener> {
         let listener = SharedListener::new(handlers::Listener::new(!every_change));
-        let handle = self.add_handler(py, Handler::Listener(listener.clone()), resync)?;
+        let handle =
+            slf.get()
+                .add_handler(slf.py(), Handler::Listener(listener.clone()), resync)?;
+        let keeps = Keeps::default();
+        keeps.add(slf);
         Ok(Listener {
             buffer: listener,
             handle,
-            engine: self.engine.clone(),
+            engine: slf.get().engine.clone(),
+            keeps,
         })
     }
 
@@ -295,8 +315,8 @@ impl SharedInformer {
     }
 
     #[getter]
-    fn indexer(&self, py: Python<'_>) -> Py<Indexer> {
-        self.indexer.clone_ref(py)
+    fn indexer<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.indexer.get(py)
     }
 
     #[getter]
@@ -322,5 +342,20 @@ impl SharedInformer {
         }
         dict.set_item("last_skip", stats.last_skip)?;
         Ok(dict)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.keeps.traverse(&visit)?;
+        let handlers = self.handlers.lock();
+        let mut keeps = handlers.iter().filter_map(Weak::upgrade);
+        keeps.try_for_each(|keeps| keeps.traverse(&visit))
+    }
+
+    fn __clear__(&self) {
+        self.keeps.clear();
+        let handlers = std::mem::take(&mut *self.handlers.lock());
+        for keeps in handlers.iter().filter_map(Weak::upgrade) {
+            keeps.clear();
+        }
     }
 }

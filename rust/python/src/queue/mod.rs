@@ -284,11 +284,13 @@ impl WorkQueue {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // Informers' handlers may own the queue, too, and the collector cannot see them.
-        if Arc::strong_count(&self.shared) == 1 {
-            self.shared.fair_by.traverse(&visit)?;
-        }
-        visit.call(&self.name)
+        visit.call(&self.name)?;
+        self.shared.traverse(&visit)
+    }
+
+    // Keys are immutable: the cycles that they are in are cut at a dictionary.
+    fn __clear__(&self) {
+        self.shared.keeps.clear();
     }
 }
 

@@ -7,12 +7,14 @@ use ctrlhost_core::handlers::{RequestRef, RequestSink};
 use ctrlhost_core::queue::{Locked, Options, WorkQueue};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 
 use super::groups::FairBy;
 use super::metrics;
 use crate::clock::{core_clock, not_negative};
 use crate::interpreter;
-use crate::key::Key;
+use crate::kept::Keeps;
+use crate::key::{self, Key};
 use crate::ratelimit::core_limiter;
 
 /// How often a lock is tried before the GIL is released. The lock is held for some tens of nanoseconds.
@@ -21,6 +23,8 @@ const TRIES: usize = 40;
 pub(crate) struct Shared {
     pub(crate) queue: Arc<WorkQueue<Key>>,
     pub(crate) fair_by: FairBy,
+    /// The limiter and the callable of `fair_by`.
+    pub(super) keeps: Keeps,
     /// How often the process had forked when the queue was created.
     generation: usize,
 }
@@ -34,11 +38,14 @@ impl Shared {
         fair_by: Option<&Bound<'_, PyAny>>,
         aging: Option<f64>,
     ) -> PyResult<Self> {
-        let fair_by = FairBy::new(fair_by)?;
+        let keeps = Keeps::default();
+        let fair_by = FairBy::new(fair_by, &keeps)?;
         let aging = aging
             .map(|aging| not_negative("aging", aging).map(seconds))
             .transpose()?;
-        let limiter = rate_limiter.map(core_limiter).transpose()?;
+        let limiter = rate_limiter
+            .map(|limiter| core_limiter(limiter, &keeps))
+            .transpose()?;
         let limiter =
             limiter.unwrap_or_else(|| Arc::new(ItemExponentialFailureRateLimiter::default()));
         let clock = clock.map_or_else(|| Ok(Arc::new(SystemClock) as _), core_clock)?;
@@ -54,6 +61,7 @@ impl Shared {
         Ok(Self {
             queue,
             fair_by,
+            keeps,
             generation: interpreter::generation(),
         })
     }
@@ -80,6 +88,20 @@ impl Shared {
         let locked = self.queue.try_lock();
         let mut locked = locked.unwrap_or_else(|| self.contended(py));
         Ok(operation(&mut locked))
+    }
+
+    /// Show the collector what the queue keeps, including keys that may refer back to it.
+    ///
+    /// This waits for the lock instead of trying: a key that is visited in one pass of the collector and not in the
+    /// next would be taken for garbage. Nobody who has the lock waits for the interpreter.
+    pub(super) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.keeps.traverse(visit)?;
+        // After a fork the lock may never be free.
+        if !key::any_subclass() || self.check().is_err() {
+            return Ok(());
+        }
+        let queue = self.queue.lock();
+        queue.keys().try_for_each(|key| key.traverse(visit))
     }
 
     #[cold]

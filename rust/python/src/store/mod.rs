@@ -11,8 +11,10 @@ use ctrlhost_core::store::{Store, Write};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::errors::store_error;
+use crate::kept::Keeps;
 use crate::object::Object;
 use crate::object::input::{Intake, from_any};
 use crate::object::tombstone::DeletedFinalStateUnknown;
@@ -38,14 +40,25 @@ pub(crate) struct Indexer {
     store: Arc<Store>,
     intake: Intake,
     index_errors: Arc<AtomicU64>,
+    keeps: Keeps,
 }
 
 impl Indexer {
     pub(crate) fn wrap(store: Arc<Store>) -> Self {
+        Self::reading(store, None, None)
+    }
+
+    fn reading(
+        store: Arc<Store>,
+        key_func: Option<&Bound<'_, PyAny>>,
+        transform: Option<&Bound<'_, PyAny>>,
+    ) -> Self {
+        let keeps = Keeps::default();
         Self {
             store,
-            intake: Intake::new(None, None),
+            intake: Intake::new(key_func, transform, &keeps),
             index_errors: Arc::default(),
+            keeps,
         }
     }
 
@@ -70,15 +83,11 @@ impl Indexer {
     fn new(
         py: Python<'_>,
         indexers: Option<&Bound<'_, PyMapping>>,
-        key_func: Option<Py<PyAny>>,
-        transform: Option<Py<PyAny>>,
+        key_func: Option<&Bound<'_, PyAny>>,
+        transform: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let store = indexers.map_or_else(by_namespace, |_| Ok(Arc::default()))?;
-        let intake = Intake::new(key_func, transform);
-        let indexer = Self {
-            intake,
-            ..Self::wrap(store)
-        };
+        let indexer = Self::reading(store, key_func, transform);
         if let Some(indexers) = indexers {
             indexer.add_indexers(py, indexers)?;
         }
@@ -226,7 +235,7 @@ impl Indexer {
         let mut new: Vec<(Box<str>, Arc<dyn IndexFunc>)> = Vec::new();
         for item in indexers.items()?.iter() {
             let (name, func): (String, Bound<'_, PyAny>) = item.extract()?;
-            let built = index_function(&name, func, &native, &self.index_errors)?;
+            let built = index_function(&name, &func, &native, &self.index_errors, &self.keeps)?;
             new.push((name.into(), built));
         }
         self.store.add_indexes(&new).map_err(store_error)
@@ -276,5 +285,13 @@ impl Indexer {
             return Ok(false);
         };
         Ok(self.store.get(&key.to_cow()?).is_some())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.keeps.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.keeps.clear();
     }
 }
