@@ -73,6 +73,14 @@ impl Object {
         &self.types.kind
     }
 
+    /// Return kind and key for messages; the key alone if the kind is unknown.
+    pub fn describe(&self) -> String {
+        match &*self.types.kind {
+            "" => self.key.to_string(),
+            kind => format!("{kind} {}", self.key),
+        }
+    }
+
     /// Return `metadata.name`.
     pub fn name(&self) -> &str {
         match self.namespace_len {

@@ -109,7 +109,7 @@ fn wrapped(object: Option<&Arc<object::Object>>) -> Option<Object> {
 
 fn name_of(old: Option<&Arc<object::Object>>, new: Option<&Arc<object::Object>>) -> String {
     new.or(old)
-        .map(|object| format!("{} {}", object.kind(), object.key()))
+        .map(|object| object.describe())
         .unwrap_or_default()
 }
 

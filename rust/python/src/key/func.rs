@@ -24,8 +24,7 @@ pub(crate) fn key_of(
         Ok(Key::from(key.cast::<PyString>()?.to_cow()?.as_ref()))
     };
     call().map_err(|cause| {
-        let (kind, key) = (object.kind(), object.key());
-        let what = format!("the key function failed for {kind} {key}");
+        let what = format!("the key function failed for {}", object.describe());
         let error = errors::raise(py, "KeyFuncError", &what, "");
         error.set_cause(py, Some(cause));
         error

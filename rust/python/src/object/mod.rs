@@ -195,9 +195,8 @@ impl Object {
     fn to_dict<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         if self.0.partial() {
             let what = format!(
-                "only a part of {} {} is cached: writing it back would erase the rest",
-                self.0.kind(),
-                self.0.key()
+                "only a part of {} is cached: writing it back would erase the rest",
+                self.0.describe()
             );
             let hint = "declare what you read with reads=, or get the whole object from the server with client.get()";
             return Err(errors::raise(py, "PartialObject", &what, hint));
@@ -222,12 +221,9 @@ impl Object {
 
     fn __repr__(&self) -> String {
         let part = if self.0.partial() { ", partial" } else { "" };
-        format!(
-            "<Object {} {} {}{part}>",
-            self.0.api_version(),
-            self.0.kind(),
-            self.0.key()
-        )
+        let version = self.0.api_version();
+        let space = if version.is_empty() { "" } else { " " };
+        format!("<Object {version}{space}{}{part}>", self.0.describe())
     }
 
     fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -37,9 +37,8 @@ impl Transform for PyTransform {
             let call = || from_any(&self.func.get(py)?.call1((Object(object.clone()),))?);
             let log = |error: &PyErr| {
                 if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {
-                    let (kind, key) = (object.kind(), object.key());
-                    let what =
-                        format!("the transform failed for {kind} {key}; caching the original");
+                    let name = object.describe();
+                    let what = format!("the transform failed for {name}; caching the original");
                     errors::log_failure(py, &what, error);
                 }
             };
