@@ -13,7 +13,7 @@ use pyo3::types::{PyList, PyString};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::errors;
-use crate::interpreter;
+use crate::interpreter::{self, Local};
 use crate::kept::{Keeps, Kept};
 use crate::object::input::{Intake, from_any};
 use crate::object::tombstone::{DeletedFinalStateUnknown, Delta};
@@ -78,7 +78,7 @@ impl KnownObjects for Comparison<'_> {
 /// A queue of the changes of each key since it was last handed out.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct DeltaFIFO {
-    fifo: delta_fifo::DeltaFifo,
+    fifo: Local<delta_fifo::DeltaFifo>,
     known: Option<Known>,
     intake: Intake,
     keeps: Keeps,
@@ -91,13 +91,17 @@ impl DeltaFIFO {
     fn compare(
         &self,
         py: Python<'_>,
-        run: impl FnOnce(Option<&dyn KnownObjects>) + Send,
+        run: impl FnOnce(&delta_fifo::DeltaFifo, Option<&dyn KnownObjects>) + Send,
     ) -> PyResult<()> {
+        let fifo = self.fifo.get()?;
         let comparison = self.known.as_ref().map(|known| Comparison {
             known,
             failure: Mutex::new(None),
         });
-        py.detach(|| run(comparison.as_ref().map(|one| one as &dyn KnownObjects)));
+        py.detach(|| {
+            let known = comparison.as_ref().map(|one| one as &dyn KnownObjects);
+            run(fifo, known);
+        });
         let failure = comparison.and_then(|comparison| comparison.failure.into_inner());
         failure.map_or(Ok(()), Err)
     }
@@ -112,35 +116,35 @@ impl DeltaFIFO {
         key_func: Option<&Bound<'_, PyAny>>,
         transform: Option<&Bound<'_, PyAny>>,
         emit_replaced: bool,
-    ) -> Self {
+    ) -> PyResult<Self> {
         let keeps = Keeps::default();
         let known = known_objects.map(|known| {
             let kept = keeps.add(known);
             match known.cast::<Indexer>() {
-                Ok(indexer) => Known::Store(indexer.get().store().clone()),
-                Err(_) => Known::Python(kept),
+                Ok(indexer) => indexer.get().store().cloned().map(Known::Store),
+                Err(_) => Ok(Known::Python(kept)),
             }
         });
-        Self {
-            fifo: delta_fifo::DeltaFifo::new(emit_replaced),
-            known,
+        Ok(Self {
+            fifo: Local::new(delta_fifo::DeltaFifo::new(emit_replaced)),
+            known: known.transpose()?,
             intake: Intake::new(key_func, transform, &keeps),
             keeps,
             popping: Mutex::new(None),
-        }
+        })
     }
 
     /// Queue the addition of an object. KeyFuncError if the key function fails.
     fn add(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = self.intake.read(obj)?;
-        self.fifo.add(key, object);
+        self.fifo.get()?.add(key, object);
         Ok(())
     }
 
     /// Queue the update of an object. KeyFuncError if the key function fails.
     fn update(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = self.intake.read(obj)?;
-        self.fifo.update(key, object);
+        self.fifo.get()?.update(key, object);
         Ok(())
     }
 
@@ -156,7 +160,7 @@ impl DeltaFIFO {
             let (key, object) = self.intake.read(obj)?;
             (key, DeltaObject::Live(object))
         };
-        self.compare(obj.py(), |known| self.fifo.delete(key, object, known))
+        self.compare(obj.py(), |fifo, known| fifo.delete(key, object, known))
     }
 
     /// Replace the whole content with `objs`: other queued or known objects get a tombstone.
@@ -171,14 +175,14 @@ impl DeltaFIFO {
             .try_iter()?
             .map(|raw| self.intake.read(&raw?))
             .collect::<PyResult<Vec<_>>>()?;
-        self.compare(py, |known| self.fifo.replace(objects, known, false))
+        self.compare(py, |fifo, known| fifo.replace(objects, known, false))
     }
 
     /// Queue a Sync for each known object without queued deltas.
     fn resync(&self, py: Python<'_>) -> PyResult<()> {
-        self.compare(py, |known| {
+        self.compare(py, |fifo, known| {
             if let Some(known) = known {
-                self.fifo.resync(known);
+                fifo.resync(known);
             }
         })
     }
@@ -194,11 +198,12 @@ impl DeltaFIFO {
         process: &Bound<'py, PyAny>,
         #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
     ) -> PyResult<Bound<'py, PyList>> {
+        let fifo = self.fifo.get()?;
         let me = std::thread::current().id();
         if *self.popping.lock() == Some(me) {
             return Err(errors::reentered("pop"));
         }
-        let taken = wait_in_slices(py, timeout, |end| match self.fifo.take(1, Some(end)) {
+        let taken = wait_in_slices(py, timeout, |end| match fifo.take(1, Some(end)) {
             Taken::TimedOut => None,
             taken => Some(taken),
         })?;
@@ -217,24 +222,25 @@ impl DeltaFIFO {
             Ok(deltas)
         });
         *self.popping.lock() = None;
-        self.fifo.finish();
+        fifo.finish();
         outcome.unwrap_or_else(|| Ok(PyList::empty(py)))
     }
 
     /// Return whether all of the first list was processed.
-    fn has_synced(&self) -> bool {
-        self.fifo.has_synced()
+    fn has_synced(&self) -> PyResult<bool> {
+        Ok(self.fifo.get()?.has_synced())
     }
 
     /// Stop accepting changes and wake all waiters; queued deltas are still handed out.
-    fn close(&self) {
-        self.fifo.close();
+    fn close(&self) -> PyResult<()> {
+        self.fifo.get()?.close();
+        Ok(())
     }
 
     /// Whether the FIFO is closed.
     #[getter]
-    fn closed(&self) -> bool {
-        self.fifo.is_closed()
+    fn closed(&self) -> PyResult<bool> {
+        Ok(self.fifo.get()?.is_closed())
     }
 
     /// How often the transform failed.
@@ -245,11 +251,11 @@ impl DeltaFIFO {
 
     /// Return the queued keys, in order.
     fn list_keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.fifo.keys().iter().map(|key| &**key))
+        PyList::new(py, self.fifo.get()?.keys().iter().map(|key| &**key))
     }
 
-    fn __len__(&self) -> usize {
-        self.fifo.len()
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.fifo.get()?.len())
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

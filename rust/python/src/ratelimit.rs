@@ -12,6 +12,7 @@ use pyo3::types::PyTuple;
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::clock::{core_clock, not_negative};
+use crate::interpreter::Local;
 use crate::kept::{Keeps, Kept};
 use crate::key::buffer::KeyBuffer;
 use crate::key::{Key, Probe};
@@ -22,7 +23,7 @@ pub(crate) type SharedLimiter = Arc<dyn RateLimiter<Key>>;
 /// The base of all limiters.
 #[pyclass(frozen, subclass, name = "_RateLimiter", module = "ctrlhost.workqueue")]
 pub(crate) struct Limiter {
-    limiter: SharedLimiter,
+    limiter: Local<SharedLimiter>,
     keeps: Keeps,
 }
 
@@ -30,7 +31,10 @@ pub(crate) struct Limiter {
 impl Limiter {
     /// Return how many seconds `key` has to wait this time.
     fn when(&self, key: &Bound<'_, PyAny>) -> PyResult<f64> {
-        let wait = self.limiter.when(&Probe::new(key, &mut KeyBuffer::new())?);
+        let wait = self
+            .limiter
+            .get()?
+            .when(&Probe::new(key, &mut KeyBuffer::new())?);
         let wait = wait.map_err(into_py_err)?;
         Ok(if wait == Duration::MAX {
             f64::INFINITY
@@ -42,6 +46,7 @@ impl Limiter {
     /// Reset `key`, which succeeded or was given up.
     fn forget(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
         self.limiter
+            .get()?
             .forget(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
     }
@@ -49,6 +54,7 @@ impl Limiter {
     /// Return how often `when` was called for `key` since it was last forgotten.
     fn num_requeues(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.limiter
+            .get()?
             .num_requeues(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
     }
@@ -68,7 +74,7 @@ impl Limiter {
     }
 
     fn keeping(limiter: impl RateLimiter<Key> + 'static, keeps: Keeps) -> PyClassInitializer<Self> {
-        let limiter = Arc::new(limiter);
+        let limiter = Local::new(Arc::new(limiter) as _);
         PyClassInitializer::from(Self { limiter, keeps })
     }
 }
@@ -224,7 +230,7 @@ impl RateLimiter<Key> for PythonLimiter {
 pub(crate) fn core_limiter(given: &Bound<'_, PyAny>, keeps: &Keeps) -> PyResult<SharedLimiter> {
     if let Ok(limiter) = given.cast::<Limiter>() {
         keeps.add(given);
-        return Ok(Arc::clone(&limiter.get().limiter));
+        return limiter.get().limiter.get().cloned();
     }
     for method in ["when", "forget", "num_requeues"] {
         if !given

@@ -94,6 +94,11 @@ def queue_with(use: Callable[[WorkQueue, Key], object]) -> Callable[[Owner], Wor
     return make
 
 
+def in_progress(work_queue: WorkQueue, key: Key) -> None:
+    work_queue.add(key)
+    work_queue.get()
+
+
 def clock_of(owner: Owner) -> WorkQueue:
     clock = Clock()
     clock.owner = owner
@@ -131,7 +136,7 @@ def progress_of(owner: Owner, frames: bytes) -> _core.WatchProgress:
     if progress.error is not None:
         progress.error["owner"] = owner
     if progress.failed is not None:
-        progress.failed.owner = owner
+        vars(progress.failed)["owner"] = owner
     return progress
 
 
@@ -146,7 +151,7 @@ MAKERS: dict[str, Callable[[Owner], Any]] = {
     "queue: key in a tuple": queue_with(lambda work_queue, key: work_queue.add((key, 1))),
     "queue: delayed key": queue_with(lambda work_queue, key: work_queue.add_after(key, 60)),
     "queue: rate-limited key": queue_with(WorkQueue.add_rate_limited),
-    "queue: key in progress": queue_with(lambda work_queue, key: (work_queue.add(key), work_queue.get())),
+    "queue: key in progress": queue_with(in_progress),
     "limiter": MaxOfRateLimiter,
     "limiter with a maximum": lambda owner: WithMaxWaitRateLimiter(owner, 1.0),
     "indexer: key": lambda owner: Indexer(key_func=owner.key),
@@ -198,9 +203,10 @@ def test_cycles_that_only_the_core_can_cut_are_freed() -> None:
     store = Indexer(key_func=owner.key)
     store.add_indexers({"itself": store.get})
     made = informer(transform=owner.transform)
-    made.enqueue_to(WorkQueue(), made.remove_handler)
+    own_method: Any = made.remove_handler
+    made.enqueue_to(WorkQueue(), own_method)
     reference = weakref.ref(owner)
-    del owner, store, made
+    del owner, store, made, own_method
     gc.collect()
     assert reference() is None
 

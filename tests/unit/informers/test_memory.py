@@ -70,7 +70,7 @@ def test_stopped_informers_leave_no_memory_behind() -> None:
     code = textwrap.dedent("""
         import ctypes, gc, pathlib
         from tests.support.stub_api_server import Frames, Json, StubApiServer, pod, pod_list, serve
-        from tests.unit.informers.test_garbage import Controller
+        from tests.unit.informers.test_memory import Controller
 
         def resident():
             gc.collect()

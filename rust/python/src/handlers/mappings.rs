@@ -219,7 +219,7 @@ pub(crate) fn read_mapping(raw: &Bound<'_, PyAny>, keeps: &Keeps) -> PyResult<Ma
         let indexer = by.get().indexer.get(raw.py())?;
         keeps.add(&indexer);
         return Ok(Mapping::Index {
-            store: indexer.cast::<Indexer>()?.get().store().clone(),
+            store: indexer.cast::<Indexer>()?.get().store()?.clone(),
             index: by.get().index.as_str().into(),
         });
     }

@@ -227,12 +227,15 @@ impl RequestSink for KeepingSink {
 }
 
 /// Return the queue behind a Python object; our own takes requests without entering Python.
-pub(crate) fn sink(queue: &Bound<'_, PyAny>, keeps: &Arc<Keeps>) -> Arc<dyn RequestSink> {
+pub(crate) fn sink(queue: &Bound<'_, PyAny>, keeps: &Arc<Keeps>) -> PyResult<Arc<dyn RequestSink>> {
     let kept = keeps.add(queue);
     let sink: Arc<dyn RequestSink> = match queue.cast::<WorkQueue>() {
-        Ok(queue) => Arc::clone(&queue.get().shared) as _,
+        Ok(queue) => {
+            queue.get().shared.queue()?;
+            Arc::clone(&queue.get().shared) as _
+        }
         Err(_) => Arc::new(PySink(kept)),
     };
     let keeps = Arc::clone(keeps);
-    Arc::new(KeepingSink { sink, keeps })
+    Ok(Arc::new(KeepingSink { sink, keeps }))
 }

@@ -62,7 +62,7 @@ pub(crate) fn queue_handler(
         read_mapping(mapping, keeps)
     })?;
     Ok(QueueHandler {
-        sink: sink(queue, keeps),
+        sink: sink(queue, keeps)?,
         mapping,
         predicates,
         priority,

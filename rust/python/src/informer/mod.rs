@@ -19,6 +19,7 @@ use crate::body::{Body, body_error};
 use crate::clock::not_negative;
 use crate::errors;
 use crate::handlers::listener::Listener;
+use crate::interpreter::Local;
 use crate::kept::{Keeps, Kept};
 use crate::object::transform::PyTransform;
 use crate::reentrancy::{self, Entered};
@@ -29,7 +30,7 @@ use progress::{ListMeta, WatchProgress};
 /// The engine of one informer.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct SharedInformer {
-    engine: Arc<informer::SharedInformer>,
+    engine: Local<Arc<informer::SharedInformer>>,
     clock: Option<Arc<Kept>>,
     indexer: Arc<Kept>,
     /// The clock, the indexer and the transform.
@@ -47,10 +48,10 @@ impl SharedInformer {
         what: &str,
         job: impl FnOnce(&informer::SharedInformer) -> R + Send,
     ) -> PyResult<R> {
-        if reentrancy::is_inside(&self.engine) {
+        let engine = &**self.engine.get()?;
+        if reentrancy::is_inside(engine) {
             return Err(errors::reentered(what));
         }
-        let engine = &*self.engine;
         Ok(py.detach(|| {
             let _entered = Entered::enter(engine);
             job(engine)
@@ -65,7 +66,10 @@ impl SharedInformer {
     }
 
     fn malformed(&self, py: Python<'_>, error: &DecodeError) -> PyErr {
-        errors::decode_error(py, &self.engine.config().resource, error)
+        match self.engine.get() {
+            Ok(engine) => errors::decode_error(py, &engine.config().resource, error),
+            Err(forked) => forked,
+        }
     }
 
     /// Convert the error that ended a stream.
@@ -93,7 +97,7 @@ impl SharedInformer {
             engine.add_handler(handler, resync, now)
         })?;
         added.map(|id| id.0).ok_or_else(|| {
-            let resource = &self.engine.config().resource;
+            let resource = self.resource().unwrap_or_default();
             let what = format!("handler of {resource} was not added to shared informer because it has stopped already");
             errors::raise(py, "Closed", &what, "")
         })
@@ -136,7 +140,7 @@ impl SharedInformer {
         let store = by_namespace()?;
         let indexer = Bound::new(py, Indexer::wrap(store.clone()))?;
         Ok(Self {
-            engine: Arc::new(informer::SharedInformer::new(config, store)),
+            engine: Local::new(Arc::new(informer::SharedInformer::new(config, store))),
             clock: clock.map(|clock| keeps.add(clock)),
             indexer: keeps.add(&indexer),
             keeps,
@@ -160,7 +164,7 @@ impl SharedInformer {
     fn list_piece(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<()> {
         self.work(py, "list_piece", |engine| {
             body.framed(|body| engine.list(body, piece))
-        })?
+        })??
         .map_err(|error| self.failed(py, &error))
     }
 
@@ -199,7 +203,7 @@ impl SharedInformer {
     fn follow(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<WatchProgress> {
         let followed = self.work(py, "follow", |engine| {
             body.framed(|body| engine.follow(body, piece))
-        })?;
+        })??;
         self.followed(py, followed)
     }
 
@@ -267,9 +271,9 @@ impl SharedInformer {
         let keeps = Keeps::default();
         keeps.add(slf);
         Ok(Listener {
-            buffer: listener,
+            buffer: Local::new(listener),
             handle,
-            engine: slf.get().engine.clone(),
+            engine: slf.get().engine.get()?.clone(),
             keeps,
         })
     }
@@ -305,13 +309,13 @@ impl SharedInformer {
     }
 
     #[getter]
-    fn started(&self) -> bool {
-        self.engine.has_started()
+    fn started(&self) -> PyResult<bool> {
+        Ok(self.engine.get()?.has_started())
     }
 
     #[getter]
-    fn stopped(&self) -> bool {
-        self.engine.is_stopped()
+    fn stopped(&self) -> PyResult<bool> {
+        Ok(self.engine.get()?.is_stopped())
     }
 
     #[getter]
@@ -320,18 +324,19 @@ impl SharedInformer {
     }
 
     #[getter]
-    fn resource(&self) -> &str {
-        &self.engine.config().resource
+    fn resource(&self) -> PyResult<&str> {
+        Ok(&self.engine.get()?.config().resource)
     }
 
     #[getter]
-    fn has_synced(&self) -> bool {
-        self.engine.has_synced()
+    fn has_synced(&self) -> PyResult<bool> {
+        Ok(self.engine.get()?.has_synced())
     }
 
     #[getter]
-    fn last_resource_version(&self, py: Python<'_>) -> String {
-        py.detach(|| self.engine.last_resource_version())
+    fn last_resource_version(&self, py: Python<'_>) -> PyResult<String> {
+        let engine = self.engine.get()?;
+        Ok(py.detach(|| engine.last_resource_version()))
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -143,7 +143,7 @@ impl WorkQueue {
         if !self.shared.locked(py, begin)? {
             return Ok(());
         }
-        let delay = self.shared.queue.limiter().when(&probe);
+        let delay = self.shared.queue()?.limiter().when(&probe);
         let wait = delay.as_ref().ok().copied();
         let unused = self.shared.locked(py, |queue| {
             queue.finish_rate_limited(&probe, wait, priority, &group)
@@ -225,8 +225,7 @@ impl WorkQueue {
 
     /// Reset the rate limiter for a key that succeeded or was given up. A pending back-off stays.
     fn forget(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.shared.check()?;
-        let limiter = self.shared.queue.limiter();
+        let limiter = self.shared.queue()?.limiter();
         if limiter.forgets_nothing() && is_simple(key, 0) {
             return Ok(());
         }
@@ -237,9 +236,8 @@ impl WorkQueue {
 
     /// Return how often a key was added rate-limited since it was last forgotten.
     fn num_requeues(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
-        self.shared.check()?;
         self.shared
-            .queue
+            .queue()?
             .limiter()
             .num_requeues(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
@@ -255,7 +253,7 @@ impl WorkQueue {
         let snapshot = self
             .shared
             .locked(py, |queue| queue.snapshot(|key| key.show(py)))?;
-        metrics::snapshot(py, snapshot, self.shared.queue.limiter())
+        metrics::snapshot(py, snapshot, self.shared.queue()?.limiter())
     }
 
     /// Stop accepting keys. Queued keys are still handed out, delayed keys are dropped, later adds are ignored.
