@@ -464,7 +464,7 @@ class WatchProgress:
 @final
 class SharedInformer:
     # `reads`: None keeps whole objects, "metadata" only metadata, paths ("spec.rules", "status") these fields, too.
-    # `transform` must keep name, namespace, uid and resource version. `resync` in seconds, 0 for never.
+    # `transform` cannot change name, namespace, uid and resource version. `resync` in seconds, 0 for never.
     def __new__(
         cls,
         resource: str,

@@ -31,7 +31,7 @@ use crate::store::{Store, Write};
 /// Keys that are processed together: one lock of the store, one lock of each queue.
 const BATCH: usize = 1_000;
 
-/// Changes an object before it is cached; must keep its key, uid and resource version.
+/// Changes an object before it is cached; its name, namespace, uid and resource version stay as the server sent them.
 pub trait Transform: Send + Sync {
     /// Return the object to cache; None keeps the object as it is, for a reason that the transform has reported.
     fn apply(&self, object: &Arc<Object>) -> Option<Arc<Object>>;

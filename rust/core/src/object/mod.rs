@@ -2,6 +2,7 @@
 
 mod body;
 mod build;
+mod identity;
 mod owner;
 mod project;
 

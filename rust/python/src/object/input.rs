@@ -67,14 +67,15 @@ impl Intake {
         key_of(py, self.key_func.as_ref(), object)
     }
 
-    /// Return the object to keep, and its key.
+    /// Return the object to keep, and the key of the object passed in.
     pub(crate) fn read(&self, raw: &Bound<'_, PyAny>) -> PyResult<(Key, Arc<object::Object>)> {
         let object = from_any(raw)?;
+        let key = self.key(raw.py(), &object)?;
         let object = match &self.transform {
             Some(transform) => transform.apply(&object).unwrap_or(object),
             None => object,
         };
-        Ok((self.key(raw.py(), &object)?, object))
+        Ok((key, object))
     }
 
     pub(crate) fn transform_errors(&self) -> u64 {
