@@ -13,6 +13,7 @@ mod clock;
 mod errors;
 mod interpreter;
 mod kept;
+mod recurring;
 mod reentrancy;
 
 mod body;

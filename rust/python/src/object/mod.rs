@@ -15,6 +15,7 @@ use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
 use crate::errors;
 use crate::json::to_python;
+use crate::recurring::recurring;
 use crate::view::{AnyResult, MapView, Window, equal, read_only};
 use input::from_any;
 pub(crate) use owner_reference::OwnerReference;
@@ -44,13 +45,13 @@ impl Object {
     /// The group and version, such as `apps/v1`; empty if neither the object nor its list has it.
     #[getter]
     fn api_version<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
-        PyString::intern(py, self.0.api_version())
+        recurring(py, self.0.api_version())
     }
 
     /// The kind.
     #[getter]
     fn kind<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
-        PyString::intern(py, self.0.kind())
+        recurring(py, self.0.kind())
     }
 
     /// The name.
