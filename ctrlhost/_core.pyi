@@ -503,7 +503,7 @@ class WatchProgress:
 @final
 class SharedInformer:
     # `reads`: None keeps whole objects, "metadata" only metadata, paths ("spec.rules", "status") these fields, too.
-    # `transform` must keep name, namespace, uid and resource version. `resync` is the period in seconds, 0 for never.
+    # `transform` cannot change name, namespace, uid and resource version. `resync` is the period in seconds, 0 for never.
     def __new__(
         cls,
         resource: str,
@@ -576,7 +576,7 @@ class SharedInformer:
     # shortens it.
     @property
     def resync_check_period(self) -> float: ...
-    # Stop for good: close listeners and refuse new handlers.
+    # Stop for good: drop all handlers, close listeners, and refuse new handlers.
     def stop(self) -> None: ...
     @property
     def started(self) -> bool: ...

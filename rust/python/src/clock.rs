@@ -8,6 +8,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
+use crate::interpreter::Local;
+
 /// The machine's monotonic clock.
 #[pyclass(frozen, subclass, module = "ctrlhost._core")]
 pub(crate) struct SystemClock;
@@ -30,7 +32,7 @@ impl SystemClock {
 
 /// A clock that moves only when `advance` is called.
 #[pyclass(frozen, subclass, module = "ctrlhost._core")]
-pub(crate) struct ManualClock(Arc<clock::ManualClock>);
+pub(crate) struct ManualClock(Local<Arc<clock::ManualClock>>);
 
 #[pymethods]
 impl ManualClock {
@@ -38,26 +40,27 @@ impl ManualClock {
     #[pyo3(signature = (start=0.0))]
     fn new(start: f64) -> PyResult<Self> {
         let start = Tick::ZERO.after(duration("start", start)?);
-        Ok(Self(Arc::new(clock::ManualClock::new(start))))
+        Ok(Self(Local::new(Arc::new(clock::ManualClock::new(start)))))
     }
 
-    fn now(&self) -> f64 {
-        self.0.now().as_secs()
+    fn now(&self) -> PyResult<f64> {
+        Ok(self.0.get()?.now().as_secs())
     }
 
-    fn time(&self) -> f64 {
-        self.0.unix_time()
+    fn time(&self) -> PyResult<f64> {
+        Ok(self.0.get()?.unix_time())
     }
 
     fn advance(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
         let step = duration("seconds", seconds)?;
         // Listeners take their own locks.
-        py.detach(|| self.0.advance(step));
+        let clock = self.0.get()?;
+        py.detach(|| clock.advance(step));
         Ok(())
     }
 
-    fn waiters(&self) -> usize {
-        self.0.waiters()
+    fn waiters(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.waiters())
     }
 }
 
@@ -110,7 +113,7 @@ pub(crate) fn not_negative(what: &str, seconds: f64) -> PyResult<f64> {
 /// Clocks written in Python are refused: they would be called with the queue's lock held.
 pub(crate) fn core_clock(given: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Clock>> {
     if let Ok(manual) = given.cast::<ManualClock>() {
-        return Ok(manual.get().0.clone());
+        return manual.get().0.get().map(|clock| clock.clone() as _);
     }
     if given.is_instance_of::<SystemClock>() {
         return Ok(Arc::new(clock::SystemClock));

@@ -37,12 +37,37 @@ pub(crate) fn register_fork_handler(module: &Bound<'_, PyModule>) -> PyResult<()
     Ok(())
 }
 
-/// Make the error for a queue of the parent process.
+/// What only the process that made it may use: in a forked child its locks may be held by threads that do not exist.
+pub(crate) struct Local<T> {
+    value: T,
+    generation: usize,
+}
+
+impl<T> Local<T> {
+    pub(crate) fn new(value: T) -> Self {
+        let generation = generation();
+        Self { value, generation }
+    }
+
+    /// Return the value.
+    ///
+    /// # Errors
+    /// `RuntimeError` in a child of the process that made it.
+    #[inline]
+    pub(crate) fn get(&self) -> PyResult<&T> {
+        if self.generation == generation() {
+            Ok(&self.value)
+        } else {
+            Err(forked())
+        }
+    }
+}
+
 #[cold]
-pub(crate) fn forked() -> PyErr {
+fn forked() -> PyErr {
     PyRuntimeError::new_err(
-        "this work queue belongs to the parent of this forked process, and so do the threads that use it; \
-         create queues after the fork, or start the process with the method \"spawn\"",
+        "this object was made before fork: its locks and the threads that use it are those of the parent process; \
+         create it after the fork, or start the process with the method \"spawn\"",
     )
 }
 

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 
 use crate::object::Object;
+use crate::recurring::recurring;
 use crate::view::{ListView, MapView};
 
 /// The number of digits for one call of `int`, below the interpreter's limit for conversions from text.
@@ -34,9 +35,9 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Boun
     })
 }
 
-/// Return a key as an interned string: keys are few and recur often.
+/// Return a key as a shared string: most keys recur often.
 pub(crate) fn key_to_python<'py>(py: Python<'py>, key: Value<'_>) -> Bound<'py, PyString> {
-    PyString::intern(py, &key.as_str().unwrap_or_default())
+    recurring(py, &key.as_str().unwrap_or_default())
 }
 
 /// Return the Python object for a string, number, boolean or null.

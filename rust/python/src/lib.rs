@@ -12,6 +12,8 @@
 mod clock;
 mod errors;
 mod interpreter;
+mod kept;
+mod recurring;
 mod reentrancy;
 
 mod stream;

@@ -9,8 +9,11 @@ use ctrlhost_core::ratelimit::{self as core, LimiterError, RateLimiter};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::clock::{core_clock, duration};
+use crate::interpreter::Local;
+use crate::kept::{Keeps, Kept};
 use crate::key::buffer::KeyBuffer;
 use crate::key::{Key, Probe};
 
@@ -19,13 +22,19 @@ pub(crate) type SharedLimiter = Arc<dyn RateLimiter<Key>>;
 
 /// The base of all limiters.
 #[pyclass(frozen, subclass, name = "_RateLimiter", module = "ctrlhost.workqueue")]
-pub(crate) struct Limiter(SharedLimiter);
+pub(crate) struct Limiter {
+    limiter: Local<SharedLimiter>,
+    keeps: Keeps,
+}
 
 #[pymethods]
 impl Limiter {
     /// Return how many seconds `key` has to wait this time.
     fn when(&self, key: &Bound<'_, PyAny>) -> PyResult<f64> {
-        let wait = self.0.when(&Probe::new(key, &mut KeyBuffer::new())?);
+        let wait = self
+            .limiter
+            .get()?
+            .when(&Probe::new(key, &mut KeyBuffer::new())?);
         let wait = wait.map_err(into_py_err)?;
         Ok(if wait == Duration::MAX {
             f64::INFINITY
@@ -36,22 +45,37 @@ impl Limiter {
 
     /// Reset `key`, which succeeded or was given up.
     fn forget(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.0
+        self.limiter
+            .get()?
             .forget(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
     }
 
     /// Return how often `when` was called for `key` since it was last forgotten.
     fn num_requeues(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
-        self.0
+        self.limiter
+            .get()?
             .num_requeues(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.keeps.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.keeps.clear();
     }
 }
 
 impl Limiter {
     fn of(limiter: impl RateLimiter<Key> + 'static) -> PyClassInitializer<Self> {
-        PyClassInitializer::from(Self(Arc::new(limiter)))
+        Self::keeping(limiter, Keeps::default())
+    }
+
+    fn keeping(limiter: impl RateLimiter<Key> + 'static, keeps: Keeps) -> PyClassInitializer<Self> {
+        let limiter = Local::new(Arc::new(limiter) as _);
+        PyClassInitializer::from(Self { limiter, keeps })
     }
 }
 
@@ -133,11 +157,13 @@ impl MaxOfRateLimiter {
     #[new]
     #[pyo3(signature = (*limiters))]
     fn new(limiters: &Bound<'_, PyTuple>) -> PyResult<PyClassInitializer<Self>> {
+        let keeps = Keeps::default();
         let limiters = limiters
             .iter()
-            .map(|limiter| core_limiter(&limiter))
+            .map(|limiter| core_limiter(&limiter, &keeps))
             .collect::<PyResult<Vec<_>>>()?;
-        Ok(Limiter::of(core::MaxOfRateLimiter::new(limiters)).add_subclass(Self))
+        let limiter = core::MaxOfRateLimiter::new(limiters);
+        Ok(Limiter::keeping(limiter, keeps).add_subclass(Self))
     }
 }
 
@@ -150,13 +176,14 @@ impl WithMaxWaitRateLimiter {
     #[new]
     fn new(limiter: &Bound<'_, PyAny>, max_delay: f64) -> PyResult<PyClassInitializer<Self>> {
         let max = duration("max_delay", max_delay)?;
-        let limiter = core::WithMaxWaitRateLimiter::new(core_limiter(limiter)?, max);
-        Ok(Limiter::of(limiter).add_subclass(Self))
+        let keeps = Keeps::default();
+        let limiter = core::WithMaxWaitRateLimiter::new(core_limiter(limiter, &keeps)?, max);
+        Ok(Limiter::keeping(limiter, keeps).add_subclass(Self))
     }
 }
 
 /// A limiter written in Python, with the three methods.
-struct PythonLimiter(Py<PyAny>);
+struct PythonLimiter(Arc<Kept>);
 
 impl PythonLimiter {
     fn call<R>(
@@ -167,7 +194,7 @@ impl PythonLimiter {
     ) -> Result<R, LimiterError> {
         let answer = Python::attach(|py| {
             let key = key.content().to_object(py)?;
-            read(&self.0.bind(py).call_method1(method, (key,))?)
+            read(&self.0.get(py)?.call_method1(method, (key,))?)
         });
         answer.map_err(Into::into)
     }
@@ -200,9 +227,10 @@ impl RateLimiter<Key> for PythonLimiter {
 }
 
 /// Return the core's limiter behind one of ours, or wrap one written in Python.
-pub(crate) fn core_limiter(given: &Bound<'_, PyAny>) -> PyResult<SharedLimiter> {
+pub(crate) fn core_limiter(given: &Bound<'_, PyAny>, keeps: &Keeps) -> PyResult<SharedLimiter> {
     if let Ok(limiter) = given.cast::<Limiter>() {
-        return Ok(Arc::clone(&limiter.get().0));
+        keeps.add(given);
+        return limiter.get().limiter.get().cloned();
     }
     for method in ["when", "forget", "num_requeues"] {
         if !given
@@ -215,7 +243,7 @@ pub(crate) fn core_limiter(given: &Bound<'_, PyAny>) -> PyResult<SharedLimiter> 
             )));
         }
     }
-    Ok(Arc::new(PythonLimiter(given.clone().unbind())))
+    Ok(Arc::new(PythonLimiter(keeps.add(given))))
 }
 
 /// Return client-go's default for controllers: 5 ms to 1000 s by key, and ten keys a second overall, 100 at once.

@@ -6,6 +6,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::interpreter::Local;
+
 struct State {
     body: core::Body,
     #[cfg(unix)]
@@ -15,13 +17,13 @@ struct State {
 /// Removes the framing of one body, for one thread at a time.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct Body {
-    state: Mutex<State>,
+    state: Local<Mutex<State>>,
 }
 
 impl Body {
     /// Run `work` with the body.
-    pub(crate) fn framed<R>(&self, work: impl FnOnce(&mut core::Body) -> R) -> R {
-        work(&mut self.state.lock().body)
+    pub(crate) fn framed<R>(&self, work: impl FnOnce(&mut core::Body) -> R) -> PyResult<R> {
+        Ok(work(&mut self.state.get()?.lock().body))
     }
 
     /// Run `work` with the body and its socket.
@@ -33,7 +35,7 @@ impl Body {
         &self,
         work: impl FnOnce(&mut core::Body, &mut core::Socket) -> R,
     ) -> PyResult<R> {
-        let State { body, socket } = &mut *self.state.lock();
+        let State { body, socket } = &mut *self.state.get()?.lock();
         let socket = socket.as_mut();
         let socket = socket.ok_or_else(|| PyValueError::new_err("the body has no socket"))?;
         Ok(work(body, socket))
@@ -55,28 +57,28 @@ impl Body {
             core::Body::of_length(length)
         };
         Self {
-            state: Mutex::new(State {
+            state: Local::new(Mutex::new(State {
                 body,
                 #[cfg(unix)]
                 socket: None,
-            }),
+            })),
         }
     }
 
     #[getter]
-    fn done(&self) -> bool {
+    fn done(&self) -> PyResult<bool> {
         self.framed(|body| body.is_done())
     }
 
     fn feed<'py>(&self, py: Python<'py>, piece: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         let mut payload = Vec::with_capacity(piece.len());
-        self.framed(|body| body.feed(piece, &mut |part| payload.extend_from_slice(part)))
+        self.framed(|body| body.feed(piece, &mut |part| payload.extend_from_slice(part)))?
             .map_err(|error| body_error(&error))?;
         Ok(PyBytes::new(py, &payload))
     }
 
     fn end(&self) -> PyResult<()> {
-        self.framed(core::Body::end)
+        self.framed(core::Body::end)?
             .map_err(|error| body_error(&error))
     }
 
@@ -90,7 +92,7 @@ impl Body {
         }
         // SAFETY: the caller owns the socket and keeps it open until this returns; only the duplicate is kept.
         let duplicate = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?;
-        self.state.lock().socket = Some(core::Socket::new(duplicate)?);
+        self.state.get()?.lock().socket = Some(core::Socket::new(duplicate)?);
         Ok(true)
     }
 
@@ -101,11 +103,13 @@ impl Body {
     }
 
     /// Close the duplicate.
-    fn drop_socket(&self, py: Python<'_>) {
+    fn drop_socket(&self, py: Python<'_>) -> PyResult<()> {
+        let state = self.state.get()?;
         #[cfg(unix)]
-        py.detach(|| drop(self.state.lock().socket.take()));
+        py.detach(|| drop(state.lock().socket.take()));
         #[cfg(not(unix))]
-        let _ = py;
+        let _ = (py, state);
+        Ok(())
     }
 
     /// Return the next payload from the socket, empty at the end. TimeoutError after `idle` seconds of silence.
@@ -113,8 +117,9 @@ impl Body {
     fn receive<'py>(&self, py: Python<'py>, idle: f64) -> PyResult<Bound<'py, PyBytes>> {
         let idle = ctrlhost_core::clock::seconds(idle);
         let mut payload = Vec::new();
+        let state = self.state.get()?;
         py.detach(|| {
-            let State { body, socket } = &mut *self.state.lock();
+            let State { body, socket } = &mut *state.lock();
             while let (Some(socket), false) = (&mut *socket, body.is_done() || !payload.is_empty())
             {
                 match socket.receive(idle)? {

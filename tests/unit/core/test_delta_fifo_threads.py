@@ -207,6 +207,26 @@ def test_a_failing_transform_keeps_the_object_and_is_logged_once(caplog: pytest.
     assert len([record for record in caplog.records if "transform failed" in record.message]) == 1
 
 
+@pytest.mark.behaviour("findings/FQ22")
+@pytest.mark.parametrize(
+    ("kind", "namespace", "named"),
+    [("Thing", "", "Thing a"), ("Thing", "ns", "Thing ns/a"), ("", "", "a"), ("", "ns", "ns/a")],
+)
+def test_messages_about_an_object_have_one_space_between_words(
+    caplog: pytest.LogCaptureFixture, kind: str, namespace: str, named: str
+) -> None:
+    def broken(_obj: Object) -> Any:
+        raise LookupError("broken")
+
+    metadata = {"name": "a", **({"namespace": namespace} if namespace else {})}
+    obj = {"metadata": metadata, **({"kind": kind} if kind else {})}
+    DeltaFIFO(transform=broken).add(obj)
+    assert [record.message for record in caplog.records] == [f"the transform failed for {named}; caching the original"]
+    with pytest.raises(KeyFuncError, match=f"^the key function failed for {named}$"):
+        DeltaFIFO(key_func=broken).add(obj)
+    assert repr(Object(obj)) == f"<Object {named}>"
+
+
 def test_a_blocked_pop_is_woken_by_the_first_object() -> None:
     fifo = fifo_of()
     popped: list[list[str]] = []

@@ -57,6 +57,15 @@ def test_a_transform_is_applied_to_stored_objects() -> None:
     assert [obj["seen"] for obj in store.list()] == [True]
 
 
+@behaviour("findings/FQ11")
+def test_a_transform_does_not_change_the_key() -> None:
+    store = Indexer(transform=lambda obj: {"metadata": {"name": "other"}})
+    store.add(thing("a", "ns"))
+    assert store.list_keys() == ["ns/a"]
+    store.delete(thing("a", "ns"))
+    assert len(store) == 0
+
+
 @behaviour("informers/ST2")
 @behaviour("informers/ST5")
 def test_update_replaces_and_delete_removes(store: Indexer) -> None:

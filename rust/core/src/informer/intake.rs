@@ -275,7 +275,7 @@ fn build(
         counters.transform_errors.add(1);
         return Ok(object);
     };
-    Ok(changed)
+    Ok(object.restore_identity(changed))
 }
 
 fn skip(counters: &Counters, last_skip: &mut String, what: &str, error: &ObjectError) {

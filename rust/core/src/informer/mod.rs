@@ -31,7 +31,7 @@ use crate::store::{Store, Write};
 /// Keys that are processed together: one lock of the store, one lock of each queue.
 const BATCH: usize = 1_000;
 
-/// Changes an object before it is cached; must keep its key, uid and resource version.
+/// Changes an object before it is cached; its name, namespace, uid and resource version stay as the server sent them.
 pub trait Transform: Send + Sync {
     /// Return the object to cache; None keeps the object as it is, for a reason that the transform has reported.
     fn apply(&self, object: &Arc<Object>) -> Option<Arc<Object>>;
@@ -296,11 +296,12 @@ impl SharedInformer {
         self.registry.lock().len()
     }
 
-    /// Stop for good: no further handlers can be added, listeners are closed.
+    /// Stop for good: all handlers are dropped, listeners are closed, and no further handlers can be added.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.fifo.close();
-        self.registry.lock().close();
+        let dropped = self.registry.lock().close();
+        drop(dropped);
     }
 
     /// Return whether a list was ever begun.

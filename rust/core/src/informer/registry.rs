@@ -186,11 +186,14 @@ impl Registry {
         }
     }
 
-    pub(super) fn close(&mut self) {
-        for entry in &self.entries {
-            if let Handler::Listener(listener) = &entry.handler {
+    /// Remove all handlers; return them to be dropped without the lock.
+    pub(super) fn close(&mut self) -> Vec<Handler> {
+        let handlers: Vec<Handler> = self.entries.drain(..).map(|entry| entry.handler).collect();
+        for handler in &handlers {
+            if let Handler::Listener(listener) = handler {
                 listener.close();
             }
         }
+        handlers
     }
 }

@@ -2,6 +2,7 @@
 
 mod body;
 mod build;
+mod identity;
 mod owner;
 mod project;
 
@@ -71,6 +72,14 @@ impl Object {
     /// Return `kind`.
     pub fn kind(&self) -> &Arc<str> {
         &self.types.kind
+    }
+
+    /// Return kind and key for messages; the key alone if the kind is unknown.
+    pub fn describe(&self) -> String {
+        match &*self.types.kind {
+            "" => self.key.to_string(),
+            kind => format!("{kind} {}", self.key),
+        }
     }
 
     /// Return `metadata.name`.

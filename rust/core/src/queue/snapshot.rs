@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Locked;
 use super::slab::Stage;
 use super::state::State;
 use crate::clock::Tick;
@@ -51,6 +52,13 @@ pub struct Snapshot<R> {
     pub processing: Vec<HeldKey<R>>,
     /// Delayed, the next one first.
     pub delayed: Vec<DelayedKey<R>>,
+}
+
+impl<K: QueueKey> Locked<'_, K> {
+    /// Return every key that the queue knows, in no order.
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
+        self.state.slab.iter().map(|(key, _)| key)
+    }
 }
 
 impl<R> Snapshot<R> {

@@ -12,10 +12,12 @@ use ctrlhost_core::store::Store;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::clock::timeout;
 use crate::errors;
-use crate::interpreter;
+use crate::interpreter::{self, Local};
+use crate::kept::{Keeps, Kept};
 use crate::object::input::{Intake, from_any};
 use crate::object::tombstone::DeletedFinalStateUnknown;
 use crate::queue::wait::wait_in_slices;
@@ -24,7 +26,7 @@ use delta::Delta;
 
 enum Known {
     Store(Arc<Store>),
-    Python(Py<PyAny>),
+    Python(Arc<Kept>),
 }
 
 /// One comparison with the known objects; keeps the error that Python raised.
@@ -47,7 +49,7 @@ impl KnownObjects for Comparison<'_> {
             Known::Store(store) => store.list_keys(),
             Known::Python(known) => Python::attach(|py| {
                 let list = || -> PyResult<Vec<Key>> {
-                    let keys = known.bind(py).call_method0("list_keys")?;
+                    let keys = known.get(py)?.call_method0("list_keys")?;
                     keys.try_iter()?
                         .map(|key| Ok(key?.cast::<PyString>()?.to_cow()?.as_ref().into()))
                         .collect()
@@ -62,7 +64,7 @@ impl KnownObjects for Comparison<'_> {
             Known::Store(store) => store.get(key),
             Known::Python(known) => Python::attach(|py| {
                 let get = || -> PyResult<Option<Arc<object::Object>>> {
-                    let found = known.bind(py).call_method1("get_by_key", (key,))?;
+                    let found = known.get(py)?.call_method1("get_by_key", (key,))?;
                     (!found.is_none()).then(|| from_any(&found)).transpose()
                 };
                 // After a failed look-up only the tombstone's object is missing.
@@ -79,9 +81,10 @@ impl KnownObjects for Comparison<'_> {
 /// A queue of the changes of each key since it was last handed out.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct DeltaFIFO {
-    fifo: delta_fifo::DeltaFifo,
+    fifo: Local<delta_fifo::DeltaFifo>,
     known: Option<Known>,
     intake: Intake,
+    keeps: Keeps,
     /// The thread that runs `process`.
     popping: Mutex<Option<ThreadId>>,
 }
@@ -91,13 +94,17 @@ impl DeltaFIFO {
     fn compare(
         &self,
         py: Python<'_>,
-        run: impl FnOnce(Option<&dyn KnownObjects>) + Send,
+        run: impl FnOnce(&delta_fifo::DeltaFifo, Option<&dyn KnownObjects>) + Send,
     ) -> PyResult<()> {
+        let fifo = self.fifo.get()?;
         let comparison = self.known.as_ref().map(|known| Comparison {
             known,
             failure: Mutex::new(None),
         });
-        py.detach(|| run(comparison.as_ref().map(|one| one as &dyn KnownObjects)));
+        py.detach(|| {
+            let known = comparison.as_ref().map(|one| one as &dyn KnownObjects);
+            run(fifo, known);
+        });
         let failure = comparison.and_then(|comparison| comparison.failure.into_inner());
         failure.map_or(Ok(()), Err)
     }
@@ -108,34 +115,39 @@ impl DeltaFIFO {
     #[new]
     #[pyo3(signature = (known_objects=None, *, key_func=None, transform=None, emit_replaced=true))]
     fn new(
-        known_objects: Option<Bound<'_, PyAny>>,
-        key_func: Option<Py<PyAny>>,
-        transform: Option<Py<PyAny>>,
+        known_objects: Option<&Bound<'_, PyAny>>,
+        key_func: Option<&Bound<'_, PyAny>>,
+        transform: Option<&Bound<'_, PyAny>>,
         emit_replaced: bool,
-    ) -> Self {
-        let known = known_objects.map(|known| match known.cast::<Indexer>() {
-            Ok(indexer) => Known::Store(indexer.get().store().clone()),
-            Err(_) => Known::Python(known.unbind()),
+    ) -> PyResult<Self> {
+        let keeps = Keeps::default();
+        let known = known_objects.map(|known| {
+            let kept = keeps.add(known);
+            match known.cast::<Indexer>() {
+                Ok(indexer) => indexer.get().store().cloned().map(Known::Store),
+                Err(_) => Ok(Known::Python(kept)),
+            }
         });
-        Self {
-            fifo: delta_fifo::DeltaFifo::new(emit_replaced),
-            known,
-            intake: Intake::new(key_func, transform),
+        Ok(Self {
+            fifo: Local::new(delta_fifo::DeltaFifo::new(emit_replaced)),
+            known: known.transpose()?,
+            intake: Intake::new(key_func, transform, &keeps),
+            keeps,
             popping: Mutex::new(None),
-        }
+        })
     }
 
     /// Queue the addition of an object. KeyFuncError if the key function fails.
     fn add(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = self.intake.read(obj)?;
-        self.fifo.add(key, object);
+        self.fifo.get()?.add(key, object);
         Ok(())
     }
 
     /// Queue the update of an object. KeyFuncError if the key function fails.
     fn update(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = self.intake.read(obj)?;
-        self.fifo.update(key, object);
+        self.fifo.get()?.update(key, object);
         Ok(())
     }
 
@@ -151,7 +163,7 @@ impl DeltaFIFO {
             let (key, object) = self.intake.read(obj)?;
             (key, DeltaObject::Live(object))
         };
-        self.compare(obj.py(), |known| self.fifo.delete(key, object, known))
+        self.compare(obj.py(), |fifo, known| fifo.delete(key, object, known))
     }
 
     /// Replace the whole content with `objs`: other queued or known objects get a tombstone.
@@ -166,14 +178,14 @@ impl DeltaFIFO {
             .try_iter()?
             .map(|raw| self.intake.read(&raw?))
             .collect::<PyResult<Vec<_>>>()?;
-        self.compare(py, |known| self.fifo.replace(objects, known, false))
+        self.compare(py, |fifo, known| fifo.replace(objects, known, false))
     }
 
     /// Queue a Sync for each known object without queued deltas.
     fn resync(&self, py: Python<'_>) -> PyResult<()> {
-        self.compare(py, |known| {
+        self.compare(py, |fifo, known| {
             if let Some(known) = known {
-                self.fifo.resync(known);
+                fifo.resync(known);
             }
         })
     }
@@ -189,11 +201,12 @@ impl DeltaFIFO {
         process: &Bound<'py, PyAny>,
         #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
     ) -> PyResult<Bound<'py, PyList>> {
+        let fifo = self.fifo.get()?;
         let me = std::thread::current().id();
         if *self.popping.lock() == Some(me) {
             return Err(errors::reentered("pop"));
         }
-        let taken = wait_in_slices(py, timeout, |end| match self.fifo.take(1, Some(end)) {
+        let taken = wait_in_slices(py, timeout, |end| match fifo.take(1, Some(end)) {
             Taken::TimedOut => None,
             taken => Some(taken),
         })?;
@@ -212,24 +225,25 @@ impl DeltaFIFO {
             Ok(deltas)
         });
         *self.popping.lock() = None;
-        self.fifo.finish();
+        fifo.finish();
         outcome.unwrap_or_else(|| Ok(PyList::empty(py)))
     }
 
     /// Return whether all of the first list was processed.
-    fn has_synced(&self) -> bool {
-        self.fifo.has_synced()
+    fn has_synced(&self) -> PyResult<bool> {
+        Ok(self.fifo.get()?.has_synced())
     }
 
     /// Stop accepting changes and wake all waiters; queued deltas are still handed out.
-    fn close(&self) {
-        self.fifo.close();
+    fn close(&self) -> PyResult<()> {
+        self.fifo.get()?.close();
+        Ok(())
     }
 
     /// Whether the FIFO is closed.
     #[getter]
-    fn closed(&self) -> bool {
-        self.fifo.is_closed()
+    fn closed(&self) -> PyResult<bool> {
+        Ok(self.fifo.get()?.is_closed())
     }
 
     /// How often the transform failed.
@@ -240,10 +254,18 @@ impl DeltaFIFO {
 
     /// Return the queued keys, in order.
     fn list_keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.fifo.keys().iter().map(|key| &**key))
+        PyList::new(py, self.fifo.get()?.keys().iter().map(|key| &**key))
     }
 
-    fn __len__(&self) -> usize {
-        self.fifo.len()
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.fifo.get()?.len())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.keeps.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.keeps.clear();
     }
 }

@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
+
+use crate::kept::{Keeps, Kept};
 
 /// Counts of one function.
 #[derive(Default)]
@@ -27,17 +30,22 @@ impl Counts {
 /// A predicate or map function whose calls are counted.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct CallbackMetrics {
-    func: Py<PyAny>,
+    func: Arc<Kept>,
     counts: Arc<Counts>,
 }
 
 impl CallbackMetrics {
-    /// Return the function and its counts; those of a bare function are discarded.
-    pub(crate) fn of(func: &Bound<'_, PyAny>) -> (Py<PyAny>, Arc<Counts>) {
-        let Ok(metrics) = func.cast::<Self>().map(Bound::get) else {
-            return (func.clone().unbind(), Arc::default());
+    /// Keep a callable and return it with its counts; those of a bare function are discarded. None if it cannot be
+    /// called.
+    pub(crate) fn of(
+        given: &Bound<'_, PyAny>,
+        keeps: &Keeps,
+    ) -> PyResult<Option<(Arc<Kept>, Arc<Counts>)>> {
+        let (func, counts) = match given.cast::<Self>().map(Bound::get) {
+            Ok(metrics) => (metrics.func.get(given.py())?, metrics.counts.clone()),
+            Err(_) => (given.clone(), Arc::default()),
         };
-        (metrics.func.clone_ref(func.py()), metrics.counts.clone())
+        Ok(func.is_callable().then(|| (keeps.add(&func), counts)))
     }
 }
 
@@ -46,14 +54,14 @@ impl CallbackMetrics {
     #[new]
     fn new(func: Py<PyAny>) -> Self {
         Self {
-            func,
+            func: Kept::new(func),
             counts: Arc::default(),
         }
     }
 
     #[getter]
-    fn function(&self, py: Python<'_>) -> Py<PyAny> {
-        self.func.clone_ref(py)
+    fn function<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.func.get(py)
     }
 
     #[getter]
@@ -69,5 +77,13 @@ impl CallbackMetrics {
     #[getter]
     fn errors(&self) -> u64 {
         self.counts.errors.load(Ordering::Relaxed)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.func.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.func.clear();
     }
 }

@@ -8,9 +8,12 @@ use ctrlhost_core::informer::{self, HandlerId};
 use ctrlhost_core::object;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::clock::timeout;
 use crate::errors;
+use crate::interpreter::Local;
+use crate::kept::Keeps;
 use crate::object::Object;
 use crate::object::tombstone::object_or_tombstone;
 use crate::queue::wait::wait_in_slices;
@@ -18,9 +21,11 @@ use crate::queue::wait::wait_in_slices;
 /// Buffered notifications for one handler in Python.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct Listener {
-    pub(crate) buffer: SharedListener,
+    pub(crate) buffer: Local<SharedListener>,
     pub(crate) handle: u64,
     pub(crate) engine: Arc<informer::SharedInformer>,
+    /// The informer, whose engine has functions that only the informer shows to the collector.
+    pub(crate) keeps: Keeps,
 }
 
 fn notification<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyTuple>> {
@@ -51,7 +56,8 @@ impl Listener {
         max_items: usize,
     ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let max = max_items.max(1);
-        let next = wait_in_slices(py, timeout, |end| match self.buffer.next(max, Some(end)) {
+        let buffer = self.buffer.get()?;
+        let next = wait_in_slices(py, timeout, |end| match buffer.next(max, Some(end)) {
             Next::TimedOut => None,
             next => Some(next),
         })?;
@@ -62,37 +68,48 @@ impl Listener {
         }
     }
 
-    fn done(&self) {
-        self.buffer.done();
+    fn done(&self) -> PyResult<()> {
+        self.buffer.get()?.done();
+        Ok(())
     }
 
-    fn close(&self, py: Python<'_>) {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let buffer = self.buffer.get()?;
         py.detach(|| self.engine.remove_handler(HandlerId(self.handle)));
-        self.buffer.close();
+        buffer.close();
+        Ok(())
     }
 
     #[getter]
-    fn closed(&self) -> bool {
-        self.buffer.is_closed()
+    fn closed(&self) -> PyResult<bool> {
+        Ok(self.buffer.get()?.is_closed())
     }
 
     #[getter]
-    fn has_synced(&self) -> bool {
-        self.buffer.has_synced()
+    fn has_synced(&self) -> PyResult<bool> {
+        Ok(self.buffer.get()?.has_synced())
     }
 
     #[getter]
-    fn pending(&self) -> usize {
-        self.buffer.pending()
+    fn pending(&self) -> PyResult<usize> {
+        Ok(self.buffer.get()?.pending())
     }
 
     #[getter]
-    fn merged(&self) -> u64 {
-        self.buffer.merged()
+    fn merged(&self) -> PyResult<u64> {
+        Ok(self.buffer.get()?.merged())
     }
 
     #[getter]
     fn handle(&self) -> u64 {
         self.handle
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.keeps.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.keeps.clear();
     }
 }

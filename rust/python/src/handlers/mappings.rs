@@ -10,10 +10,12 @@ use ctrlhost_core::object;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::errors;
 use crate::handlers::callback_metrics::{CallbackMetrics, Counts};
 use crate::handlers::{Owner, Predicate};
+use crate::kept::{Keeps, Kept};
 use crate::object::Object;
 use crate::store::Indexer;
 
@@ -60,7 +62,7 @@ impl ByLabel {
 /// The objects that an index lists under the key of the changed object.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct ByIndex {
-    indexer: Py<Indexer>,
+    indexer: Arc<Kept>,
     index: String,
 }
 
@@ -68,26 +70,35 @@ pub(crate) struct ByIndex {
 impl ByIndex {
     #[new]
     fn new(indexer: Py<Indexer>, index: String) -> Self {
+        let indexer = Kept::new(indexer.into_any());
         Self { indexer, index }
     }
 
     fn __repr__(&self) -> String {
         format!("ByIndex({:?})", self.index)
     }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.indexer.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.indexer.clear();
+    }
 }
 
 /// Read a predicate: one of ours, or a callable `(old, new) -> bool`.
-pub(crate) fn predicate(one: &Bound<'_, PyAny>) -> PyResult<handlers::Predicate> {
+pub(crate) fn predicate(one: &Bound<'_, PyAny>, keeps: &Keeps) -> PyResult<handlers::Predicate> {
     if let Ok(ready) = one.cast::<Predicate>() {
-        return Ok(ready.get().0.clone());
+        keeps.add(one);
+        return Ok(ready.get().condition.clone());
     }
-    let (func, counts) = CallbackMetrics::of(one);
-    if !func.bind(one.py()).is_callable() {
+    let Some((func, counts)) = CallbackMetrics::of(one, keeps)? else {
         return Err(PyTypeError::new_err(format!(
             "predicate must be a callable (old, new) -> bool, got {}",
             one.repr()?
         )));
-    }
+    };
     let custom = Arc::new(PyPredicate { func, counts });
     Ok(handlers::Predicate::Custom(custom))
 }
@@ -98,12 +109,12 @@ fn wrapped(object: Option<&Arc<object::Object>>) -> Option<Object> {
 
 fn name_of(old: Option<&Arc<object::Object>>, new: Option<&Arc<object::Object>>) -> String {
     new.or(old)
-        .map(|object| format!("{} {}", object.kind(), object.key()))
+        .map(|object| object.describe())
         .unwrap_or_default()
 }
 
 struct PyPredicate {
-    func: Py<PyAny>,
+    func: Arc<Kept>,
     counts: Arc<Counts>,
 }
 
@@ -111,8 +122,8 @@ impl PredicateFunc for PyPredicate {
     fn passes(&self, old: Option<&Arc<object::Object>>, new: Option<&Arc<object::Object>>) -> bool {
         let since = Instant::now();
         Python::attach(|py| {
-            let answer = self.func.bind(py).call1((wrapped(old), wrapped(new)));
-            let passes = answer.and_then(|answer| answer.is_truthy());
+            let call = || self.func.get(py)?.call1((wrapped(old), wrapped(new)));
+            let passes = call().and_then(|answer| answer.is_truthy());
             let failures = self.counts.add(since, passes.is_err());
             passes.unwrap_or_else(|error| {
                 if failures == 0 {
@@ -129,7 +140,7 @@ impl PredicateFunc for PyPredicate {
 }
 
 struct PyMap {
-    func: Py<PyAny>,
+    func: Arc<Kept>,
     counts: Arc<Counts>,
 }
 
@@ -140,7 +151,7 @@ impl PyMap {
         object: &Arc<object::Object>,
         out: &mut Vec<OwnedRequest>,
     ) -> PyResult<()> {
-        let found = self.func.bind(py).call1((Object(object.clone()),))?;
+        let found = self.func.get(py)?.call1((Object(object.clone()),))?;
         if found.is_none() {
             return Ok(());
         }
@@ -189,7 +200,7 @@ impl MapFunc for PyMap {
 }
 
 /// Read a mapping: `"object"`, an `Owner`, `ByLabel`, `ByIndex`, or a callable `obj -> Iterable[Request]`.
-pub(crate) fn read_mapping(raw: &Bound<'_, PyAny>) -> PyResult<Mapping> {
+pub(crate) fn read_mapping(raw: &Bound<'_, PyAny>, keeps: &Keeps) -> PyResult<Mapping> {
     if let Ok(owner) = raw.cast::<Owner>() {
         return Ok(Mapping::Owner(owner.get().owner()));
     }
@@ -205,13 +216,14 @@ pub(crate) fn read_mapping(raw: &Bound<'_, PyAny>) -> PyResult<Mapping> {
         return Ok(label.get().mapping());
     }
     if let Ok(by) = raw.cast::<ByIndex>() {
+        let indexer = by.get().indexer.get(raw.py())?;
+        keeps.add(&indexer);
         return Ok(Mapping::Index {
-            store: by.get().indexer.get().store().clone(),
+            store: indexer.cast::<Indexer>()?.get().store()?.clone(),
             index: by.get().index.as_str().into(),
         });
     }
-    let (func, counts) = CallbackMetrics::of(raw);
-    if func.bind(raw.py()).is_callable() {
+    if let Some((func, counts)) = CallbackMetrics::of(raw, keeps)? {
         return Ok(Mapping::Custom(Arc::new(PyMap { func, counts })));
     }
     Err(PyTypeError::new_err(format!(

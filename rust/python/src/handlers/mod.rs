@@ -10,8 +10,10 @@ use ctrlhost_core::handlers::{self, LabelRequirement, RequestRef, RequestSink, S
 use ctrlhost_core::object;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyList, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::errors;
+use crate::kept::{Keeps, Kept};
 use crate::key::request_type;
 use crate::object::Object;
 use crate::queue::WorkQueue;
@@ -54,55 +56,75 @@ impl Owner {
 
 /// A condition on a change, evaluated in Rust.
 #[pyclass(frozen, module = "ctrlhost._core")]
-pub(crate) struct Predicate(pub(crate) handlers::Predicate);
+pub(crate) struct Predicate {
+    pub(crate) condition: handlers::Predicate,
+    keeps: Keeps,
+}
 
-impl Predicate {
-    fn with(&self, other: &Bound<'_, PyAny>) -> PyResult<Vec<handlers::Predicate>> {
-        Ok(vec![self.0.clone(), predicate(other)?])
+impl From<handlers::Predicate> for Predicate {
+    fn from(condition: handlers::Predicate) -> Self {
+        let keeps = Keeps::default();
+        Self { condition, keeps }
     }
 }
 
-fn all_of(predicates: &Bound<'_, PyTuple>) -> PyResult<Vec<handlers::Predicate>> {
-    predicates.iter().map(|one| predicate(&one)).collect()
+impl Predicate {
+    /// Combine others.
+    fn of<'py>(
+        predicates: impl IntoIterator<Item = Bound<'py, PyAny>>,
+        combine: impl FnOnce(Vec<handlers::Predicate>) -> handlers::Predicate,
+    ) -> PyResult<Self> {
+        let keeps = Keeps::default();
+        let read = predicates.into_iter().map(|one| predicate(&one, &keeps));
+        let condition = combine(read.collect::<PyResult<_>>()?);
+        Ok(Self { condition, keeps })
+    }
+}
+
+fn negated(mut predicates: Vec<handlers::Predicate>) -> handlers::Predicate {
+    let inner = predicates
+        .pop()
+        .unwrap_or(handlers::Predicate::All(Vec::new()));
+    handlers::Predicate::Not(Box::new(inner))
 }
 
 #[pymethods]
 impl Predicate {
     #[staticmethod]
     fn generation_changed() -> Self {
-        Self(handlers::Predicate::GenerationChanged)
+        handlers::Predicate::GenerationChanged.into()
     }
 
     #[staticmethod]
     fn labels_changed() -> Self {
-        Self(handlers::Predicate::LabelsChanged)
+        handlers::Predicate::LabelsChanged.into()
     }
 
     #[staticmethod]
     fn annotations_changed() -> Self {
-        Self(handlers::Predicate::AnnotationsChanged)
+        handlers::Predicate::AnnotationsChanged.into()
     }
 
     #[staticmethod]
     fn resource_version_changed() -> Self {
-        Self(handlers::Predicate::ResourceVersionChanged)
+        handlers::Predicate::ResourceVersionChanged.into()
     }
 
     #[staticmethod]
     #[pyo3(signature = (*predicates))]
     fn all_of(predicates: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        Ok(Self(handlers::Predicate::All(all_of(predicates)?)))
+        Self::of(predicates, handlers::Predicate::All)
     }
 
     #[staticmethod]
     #[pyo3(signature = (*predicates))]
     fn any_of(predicates: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        Ok(Self(handlers::Predicate::Any(all_of(predicates)?)))
+        Self::of(predicates, handlers::Predicate::Any)
     }
 
     #[staticmethod]
     fn negate(inner: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self(handlers::Predicate::Not(Box::new(predicate(inner)?))))
+        Self::of([inner.clone()], negated)
     }
 
     /// `labels` are (key, values or None, negated).
@@ -124,34 +146,49 @@ impl Predicate {
             name,
             labels: labels.into_iter().map(requirement).collect(),
         };
-        let predicates = all_of(predicates)?;
-        Ok(Self(handlers::Predicate::Within(selection, predicates)))
+        Self::of(predicates, |all| {
+            handlers::Predicate::Within(selection, all)
+        })
     }
 
     fn __call__(&self, old: Option<&Bound<'_, Object>>, new: Option<&Bound<'_, Object>>) -> bool {
-        self.0
+        self.condition
             .passes(old.map(|old| &old.get().0), new.map(|new| &new.get().0))
     }
 
-    fn __and__(&self, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self(handlers::Predicate::All(self.with(other)?)))
+    fn __and__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::of(
+            [slf.as_any().clone(), other.clone()],
+            handlers::Predicate::All,
+        )
     }
 
-    fn __or__(&self, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self(handlers::Predicate::Any(self.with(other)?)))
+    fn __or__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::of(
+            [slf.as_any().clone(), other.clone()],
+            handlers::Predicate::Any,
+        )
     }
 
-    fn __invert__(&self) -> Self {
-        Self(handlers::Predicate::Not(Box::new(self.0.clone())))
+    fn __invert__(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::of([slf.as_any().clone()], negated)
     }
 
     fn __repr__(&self) -> String {
-        format!("<Predicate {:?}>", self.0)
+        format!("<Predicate {:?}>", self.condition)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.keeps.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.keeps.clear();
     }
 }
 
 /// Any Python object with `add_many(keys, priority=…)` as a queue.
-struct PySink(Py<PyAny>);
+struct PySink(Arc<Kept>);
 
 impl RequestSink for PySink {
     fn add_requests(&self, requests: &[RequestRef<'_>], priority: Option<i32>) {
@@ -164,7 +201,7 @@ impl RequestSink for PySink {
                 let keys = PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)?;
                 let kwargs = [("priority", priority)].into_py_dict(py)?;
                 self.0
-                    .bind(py)
+                    .get(py)?
                     .call_method("add_many", (keys,), Some(&kwargs))?;
                 Ok(())
             };
@@ -176,10 +213,29 @@ impl RequestSink for PySink {
     }
 }
 
-/// Return the queue behind a Python object; our own takes requests without entering Python.
-pub(crate) fn sink(queue: &Bound<'_, PyAny>) -> Arc<dyn RequestSink> {
-    match queue.cast::<WorkQueue>() {
-        Ok(queue) => Arc::clone(&queue.get().shared) as _,
-        Err(_) => Arc::new(PySink(queue.clone().unbind())),
+/// The queue of a handler, with what the handler keeps for as long as it lives.
+struct KeepingSink {
+    sink: Arc<dyn RequestSink>,
+    #[expect(dead_code, reason = "only its lifetime matters")]
+    keeps: Arc<Keeps>,
+}
+
+impl RequestSink for KeepingSink {
+    fn add_requests(&self, requests: &[RequestRef<'_>], priority: Option<i32>) {
+        self.sink.add_requests(requests, priority);
     }
+}
+
+/// Return the queue behind a Python object; our own takes requests without entering Python.
+pub(crate) fn sink(queue: &Bound<'_, PyAny>, keeps: &Arc<Keeps>) -> PyResult<Arc<dyn RequestSink>> {
+    let kept = keeps.add(queue);
+    let sink: Arc<dyn RequestSink> = match queue.cast::<WorkQueue>() {
+        Ok(queue) => {
+            queue.get().shared.queue()?;
+            Arc::clone(&queue.get().shared) as _
+        }
+        Err(_) => Arc::new(PySink(kept)),
+    };
+    let keeps = Arc::clone(keeps);
+    Ok(Arc::new(KeepingSink { sink, keeps }))
 }

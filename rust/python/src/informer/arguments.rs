@@ -1,5 +1,7 @@
 //! Arguments of an informer's engine.
 
+use std::sync::Arc;
+
 use ctrlhost_core::handlers::{self, QueueHandler};
 use ctrlhost_core::informer::{HandlerId, Resync};
 use ctrlhost_core::object::Projection;
@@ -11,6 +13,7 @@ use crate::clock::not_negative;
 use crate::handlers::listener::Listener;
 use crate::handlers::mappings::{predicate, read_mapping};
 use crate::handlers::sink;
+use crate::kept::Keeps;
 
 /// Read which part of each object to keep: None for all, `"metadata"`, or paths.
 pub(crate) fn projection(reads: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Projection>> {
@@ -50,13 +53,16 @@ pub(crate) fn queue_handler(
     predicates: Option<&Bound<'_, PyAny>>,
     priority: Option<i32>,
     low_priority: Option<i32>,
+    keeps: &Arc<Keeps>,
 ) -> PyResult<QueueHandler> {
     let predicates = predicates.map_or(Ok(Vec::new()), |all| {
-        all.try_iter()?.map(|one| predicate(&one?)).collect()
+        all.try_iter()?.map(|one| predicate(&one?, keeps)).collect()
     })?;
-    let mapping = mapping.map_or(Ok(handlers::Mapping::Object), read_mapping)?;
+    let mapping = mapping.map_or(Ok(handlers::Mapping::Object), |mapping| {
+        read_mapping(mapping, keeps)
+    })?;
     Ok(QueueHandler {
-        sink: sink(queue),
+        sink: sink(queue, keeps)?,
         mapping,
         predicates,
         priority,

@@ -3,19 +3,23 @@
 mod arguments;
 pub(crate) mod progress;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use ctrlhost_core::clock::seconds;
 use ctrlhost_core::decode::{DecodeError, MAX_OBJECT_BYTES};
 use ctrlhost_core::handlers::{self, SharedListener};
 use ctrlhost_core::informer::{self, Config, FollowError, Handler, Transform};
+use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyTimeoutError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::clock::not_negative;
 use crate::errors;
 use crate::handlers::listener::Listener;
+use crate::interpreter::Local;
+use crate::kept::{Keeps, Kept};
 use crate::object::transform::PyTransform;
 use crate::reentrancy::{self, Entered};
 use crate::store::{Indexer, by_namespace};
@@ -26,9 +30,13 @@ use progress::{ListMeta, WatchProgress};
 /// The engine of one informer.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct SharedInformer {
-    engine: Arc<informer::SharedInformer>,
-    clock: Option<Py<PyAny>>,
-    indexer: Py<Indexer>,
+    engine: Local<Arc<informer::SharedInformer>>,
+    clock: Option<Arc<Kept>>,
+    indexer: Arc<Kept>,
+    /// The clock, the indexer and the transform.
+    keeps: Keeps,
+    /// What the handlers keep, until the engine drops them.
+    handlers: Mutex<Vec<Weak<Keeps>>>,
 }
 
 impl SharedInformer {
@@ -40,10 +48,10 @@ impl SharedInformer {
         what: &str,
         job: impl FnOnce(&informer::SharedInformer) -> R + Send,
     ) -> PyResult<R> {
-        if reentrancy::is_inside(&self.engine) {
+        let engine = &**self.engine.get()?;
+        if reentrancy::is_inside(engine) {
             return Err(errors::reentered(what));
         }
-        let engine = &*self.engine;
         Ok(py.detach(|| {
             let _entered = Entered::enter(engine);
             job(engine)
@@ -52,13 +60,16 @@ impl SharedInformer {
 
     fn now(&self, py: Python<'_>) -> PyResult<f64> {
         match &self.clock {
-            Some(clock) => clock.bind(py).call_method0("now")?.extract(),
+            Some(clock) => clock.get(py)?.call_method0("now")?.extract(),
             None => py.import("time")?.call_method0("monotonic")?.extract(),
         }
     }
 
     fn malformed(&self, py: Python<'_>, error: &DecodeError) -> PyErr {
-        errors::decode_error(py, &self.engine.config().resource, error)
+        match self.engine.get() {
+            Ok(engine) => errors::decode_error(py, &engine.config().resource, error),
+            Err(forked) => forked,
+        }
     }
 
     /// Convert the error that ended a stream.
@@ -74,7 +85,7 @@ impl SharedInformer {
     fn followed(&self, py: Python<'_>, followed: informer::Followed) -> PyResult<WatchProgress> {
         let failed = followed.error.map(|error| self.failed(py, &error));
         Ok(WatchProgress {
-            failed: failed.map(|error| error.into_value(py).into_any()),
+            failed: failed.map(|error| Kept::new(error.into_value(py).into_any())),
             ..WatchProgress::wrap(py, followed.progress)?
         })
     }
@@ -86,7 +97,7 @@ impl SharedInformer {
             engine.add_handler(handler, resync, now)
         })?;
         added.map(|id| id.0).ok_or_else(|| {
-            let resource = &self.engine.config().resource;
+            let resource = self.resource().unwrap_or_default();
             let what = format!("handler of {resource} was not added to shared informer because it has stopped already");
             errors::raise(py, "Closed", &what, "")
         })
@@ -109,27 +120,31 @@ impl SharedInformer {
         kind: String,
         list_kind: Option<String>,
         reads: Option<&Bound<'_, PyAny>>,
-        transform: Option<Py<PyAny>>,
-        clock: Option<Py<PyAny>>,
+        transform: Option<&Bound<'_, PyAny>>,
+        clock: Option<&Bound<'_, PyAny>>,
         max_object_bytes: usize,
         resync: Option<f64>,
     ) -> PyResult<Self> {
+        let keeps = Keeps::default();
+        let transform = transform.map(|func| PyTransform::shared(keeps.add(func)));
         let config = Config {
             resource,
             api_version,
             kind,
             list_kind,
             projection: projection(reads)?,
-            transform: transform.map(|func| PyTransform::shared(func) as Arc<dyn Transform>),
+            transform: transform.map(|transform| transform as Arc<dyn Transform>),
             max_object_bytes: max_object_bytes.min(u32::MAX as usize),
             resync: not_negative("resync", resync.unwrap_or(0.0))?,
         };
         let store = by_namespace()?;
-        let indexer = Py::new(py, Indexer::wrap(store.clone()))?;
+        let indexer = Bound::new(py, Indexer::wrap(store.clone()))?;
         Ok(Self {
-            engine: Arc::new(informer::SharedInformer::new(config, store)),
-            clock,
-            indexer,
+            engine: Local::new(Arc::new(informer::SharedInformer::new(config, store))),
+            clock: clock.map(|clock| keeps.add(clock)),
+            indexer: keeps.add(&indexer),
+            keeps,
+            handlers: Mutex::default(),
         })
     }
 
@@ -149,7 +164,7 @@ impl SharedInformer {
     fn list_piece(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<()> {
         self.work(py, "list_piece", |engine| {
             body.framed(|body| engine.list(body, piece))
-        })?
+        })??
         .map_err(|error| self.failed(py, &error))
     }
 
@@ -188,7 +203,7 @@ impl SharedInformer {
     fn follow(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<WatchProgress> {
         let followed = self.work(py, "follow", |engine| {
             body.framed(|body| engine.follow(body, piece))
-        })?;
+        })??;
         self.followed(py, followed)
     }
 
@@ -234,23 +249,32 @@ impl SharedInformer {
         low_priority: Option<i32>,
         resync: Option<f64>,
     ) -> PyResult<u64> {
-        let handler = queue_handler(queue, mapping, predicates, priority, low_priority)?;
+        let keeps = Arc::new(Keeps::default());
+        let handler = queue_handler(queue, mapping, predicates, priority, low_priority, &keeps)?;
+        let mut handlers = self.handlers.lock();
+        handlers.retain(|keeps| keeps.strong_count() > 0);
+        handlers.push(Arc::downgrade(&keeps));
+        drop(handlers);
         self.add_handler(py, Handler::Queue(handler), resync)
     }
 
     #[pyo3(signature = (resync=None, *, every_change=false))]
     fn add_listener(
-        &self,
-        py: Python<'_>,
+        slf: &Bound<'_, Self>,
         resync: Option<f64>,
         every_change: bool,
     ) -> PyResult<Listener> {
         let listener = SharedListener::new(handlers::Listener::new(!every_change));
-        let handle = self.add_handler(py, Handler::Listener(listener.clone()), resync)?;
+        let handle =
+            slf.get()
+                .add_handler(slf.py(), Handler::Listener(listener.clone()), resync)?;
+        let keeps = Keeps::default();
+        keeps.add(slf);
         Ok(Listener {
-            buffer: listener,
+            buffer: Local::new(listener),
             handle,
-            engine: self.engine.clone(),
+            engine: slf.get().engine.get()?.clone(),
+            keeps,
         })
     }
 
@@ -285,33 +309,34 @@ impl SharedInformer {
     }
 
     #[getter]
-    fn started(&self) -> bool {
-        self.engine.has_started()
+    fn started(&self) -> PyResult<bool> {
+        Ok(self.engine.get()?.has_started())
     }
 
     #[getter]
-    fn stopped(&self) -> bool {
-        self.engine.is_stopped()
+    fn stopped(&self) -> PyResult<bool> {
+        Ok(self.engine.get()?.is_stopped())
     }
 
     #[getter]
-    fn indexer(&self, py: Python<'_>) -> Py<Indexer> {
-        self.indexer.clone_ref(py)
+    fn indexer<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.indexer.get(py)
     }
 
     #[getter]
-    fn resource(&self) -> &str {
-        &self.engine.config().resource
+    fn resource(&self) -> PyResult<&str> {
+        Ok(&self.engine.get()?.config().resource)
     }
 
     #[getter]
-    fn has_synced(&self) -> bool {
-        self.engine.has_synced()
+    fn has_synced(&self) -> PyResult<bool> {
+        Ok(self.engine.get()?.has_synced())
     }
 
     #[getter]
-    fn last_resource_version(&self, py: Python<'_>) -> String {
-        py.detach(|| self.engine.last_resource_version())
+    fn last_resource_version(&self, py: Python<'_>) -> PyResult<String> {
+        let engine = self.engine.get()?;
+        Ok(py.detach(|| engine.last_resource_version()))
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -322,5 +347,20 @@ impl SharedInformer {
         }
         dict.set_item("last_skip", stats.last_skip)?;
         Ok(dict)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.keeps.traverse(&visit)?;
+        let handlers = self.handlers.lock();
+        let mut keeps = handlers.iter().filter_map(Weak::upgrade);
+        keeps.try_for_each(|keeps| keeps.traverse(&visit))
+    }
+
+    fn __clear__(&self) {
+        self.keeps.clear();
+        let handlers = std::mem::take(&mut *self.handlers.lock());
+        for keeps in handlers.iter().filter_map(Weak::upgrade) {
+            keeps.clear();
+        }
     }
 }

@@ -1,10 +1,14 @@
 //! What an informer's engine reports about its input.
 
+use std::sync::Arc;
+
 use ctrlhost_core::informer;
 use ctrlhost_core::json::read::Value;
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::json::to_python;
+use crate::kept::Kept;
 
 /// The metadata of a list page.
 #[pyclass(frozen, get_all, module = "ctrlhost._core")]
@@ -16,23 +20,56 @@ pub(crate) struct ListMeta {
 }
 
 /// What a piece of a watch stream contained.
-#[pyclass(frozen, get_all, module = "ctrlhost._core")]
+#[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct WatchProgress {
-    pub(crate) events: u64,
-    pub(crate) bookmarks: u64,
-    pub(crate) plain_bookmarks: u64,
-    pub(crate) skipped: u64,
-    pub(crate) resource_version: String,
-    pub(crate) initial_events_end: bool,
-    pub(crate) error: Option<Py<PyAny>>,
-    pub(crate) failed: Option<Py<PyAny>>,
+    #[pyo3(get)]
+    pub(super) events: u64,
+    #[pyo3(get)]
+    pub(super) bookmarks: u64,
+    #[pyo3(get)]
+    pub(super) plain_bookmarks: u64,
+    #[pyo3(get)]
+    pub(super) skipped: u64,
+    #[pyo3(get)]
+    pub(super) resource_version: String,
+    #[pyo3(get)]
+    pub(super) initial_events_end: bool,
+    pub(super) error: Option<Arc<Kept>>,
+    pub(super) failed: Option<Arc<Kept>>,
+}
+
+#[pymethods]
+impl WatchProgress {
+    #[getter]
+    fn error<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.error.as_ref().map(|error| error.get(py)).transpose()
+    }
+
+    #[getter]
+    fn failed<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.failed
+            .as_ref()
+            .map(|failed| failed.get(py))
+            .transpose()
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let mut kept = self.error.iter().chain(&self.failed);
+        kept.try_for_each(|kept| kept.traverse(&visit))
+    }
+
+    fn __clear__(&self) {
+        for kept in self.error.iter().chain(&self.failed) {
+            kept.clear();
+        }
+    }
 }
 
 impl WatchProgress {
     pub(crate) fn wrap(py: Python<'_>, progress: informer::WatchProgress) -> PyResult<Self> {
         let error = progress
             .error
-            .map(|text| to_python(py, Value::of_json(&text)).map(Bound::unbind))
+            .map(|text| to_python(py, Value::of_json(&text)).map(|error| Kept::new(error.unbind())))
             .transpose()?;
         Ok(Self {
             events: progress.events,

@@ -1,6 +1,7 @@
 //! Encodes a key's object to bytes.
 
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ctrlhost_core::handlers::RequestRef;
 use pyo3::exceptions::PyTypeError;
@@ -13,6 +14,14 @@ use super::{BIG_INT, INT, LONG, STR, TUPLE, request_type};
 
 /// How deep tuples may be nested; Python itself refuses to hash a few levels more.
 const DEPTH: usize = 100;
+
+/// Whether any key was, or contained, an instance of a subclass of `tuple` other than a request.
+static SUBCLASS_SEEN: AtomicBool = AtomicBool::new(false);
+
+/// Return whether there may be keys with references to anything but keys: instances of subclasses have attributes.
+pub(crate) fn any_subclass() -> bool {
+    SUBCLASS_SEEN.load(Ordering::Relaxed)
+}
 
 /// The content of a key, as read from its object; in the buffer where it is not here.
 #[derive(Clone, Copy)]
@@ -209,6 +218,7 @@ fn refuse_unless_tuple(object: &Bound<'_, PyAny>) -> PyResult<()> {
         if kind.is_subclass(&tuple)? {
             let same = |name| PyResult::Ok(kind.getattr(name)?.is(&tuple.getattr(name)?));
             if same("__eq__")? && same("__hash__")? {
+                SUBCLASS_SEEN.store(true, Ordering::Relaxed);
                 return Ok(());
             }
         }

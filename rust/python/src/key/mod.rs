@@ -16,12 +16,13 @@ use ctrlhost_core::key::{IntoKey, KeyRef, QueueKey, hash_bytes, hash_number};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
+use pyo3::{PyTraverseError, PyVisit};
 
 use buffer::KeyBuffer;
 use encode::StrBytes;
 
 pub(crate) use decode::{decode, decode_str, new_tuple};
-pub(crate) use encode::{Encoded, encode, encode_request, is_simple};
+pub(crate) use encode::{Encoded, any_subclass, encode, encode_request, is_simple};
 
 const TUPLE: u8 = b'(';
 const STR: u8 = b's';
@@ -115,6 +116,15 @@ impl Key {
         match &self.object {
             Some(object) => Shown::Object(object.clone_ref(py)),
             None => Shown::Content(QueueKey::content(self)),
+        }
+    }
+
+    /// Show the collector the object that was added.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.content {
+            Content::Encoded(_) => visit.call(&self.object),
+            // No `str` and no `int` refers to anything.
+            _ => Ok(()),
         }
     }
 

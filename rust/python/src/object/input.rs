@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMapping, PyString};
 
 use crate::json::from_python;
+use crate::kept::{Keeps, Kept};
 use crate::key::func::key_of;
 use crate::object::Object;
 use crate::object::transform::PyTransform;
@@ -45,16 +46,19 @@ pub(super) fn parse(text: &[u8], partial: bool) -> PyResult<Arc<object::Object>>
 
 /// How a store or a FIFO reads the objects passed to it.
 pub(crate) struct Intake {
-    key_func: Option<Py<PyAny>>,
+    key_func: Option<Arc<Kept>>,
     transform: Option<Arc<PyTransform>>,
 }
 
 impl Intake {
-    pub(crate) fn new(key_func: Option<Py<PyAny>>, transform: Option<Py<PyAny>>) -> Self {
-        let transform = transform.map(PyTransform::shared);
+    pub(crate) fn new(
+        key_func: Option<&Bound<'_, PyAny>>,
+        transform: Option<&Bound<'_, PyAny>>,
+        keeps: &Keeps,
+    ) -> Self {
         Self {
-            key_func,
-            transform,
+            key_func: key_func.map(|func| keeps.add(func)),
+            transform: transform.map(|func| PyTransform::shared(keeps.add(func))),
         }
     }
 
@@ -63,14 +67,15 @@ impl Intake {
         key_of(py, self.key_func.as_ref(), object)
     }
 
-    /// Return the object to keep, and its key.
+    /// Return the object to keep, and the key of the object passed in.
     pub(crate) fn read(&self, raw: &Bound<'_, PyAny>) -> PyResult<(Key, Arc<object::Object>)> {
         let object = from_any(raw)?;
+        let key = self.key(raw.py(), &object)?;
         let object = match &self.transform {
             Some(transform) => transform.apply(&object).unwrap_or(object),
             None => object,
         };
-        Ok((self.key(raw.py(), &object)?, object))
+        Ok((key, object))
     }
 
     pub(crate) fn transform_errors(&self) -> u64 {

@@ -15,6 +15,7 @@ use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
 use crate::errors;
 use crate::json::to_python;
+use crate::recurring::recurring;
 use crate::view::{AnyResult, MapView, Window, equal, read_only};
 use input::from_any;
 pub(crate) use owner_reference::OwnerReference;
@@ -44,13 +45,13 @@ impl Object {
     /// The group and version, such as `apps/v1`; empty if neither the object nor its list has it.
     #[getter]
     fn api_version<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
-        PyString::intern(py, self.0.api_version())
+        recurring(py, self.0.api_version())
     }
 
     /// The kind.
     #[getter]
     fn kind<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
-        PyString::intern(py, self.0.kind())
+        recurring(py, self.0.kind())
     }
 
     /// The name.
@@ -195,9 +196,8 @@ impl Object {
     fn to_dict<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         if self.0.partial() {
             let what = format!(
-                "only a part of {} {} is cached: writing it back would erase the rest",
-                self.0.kind(),
-                self.0.key()
+                "only a part of {} is cached: writing it back would erase the rest",
+                self.0.describe()
             );
             let hint = "declare what you read with reads=, or get the whole object from the server with client.get()";
             return Err(errors::raise(py, "PartialObject", &what, hint));
@@ -222,12 +222,9 @@ impl Object {
 
     fn __repr__(&self) -> String {
         let part = if self.0.partial() { ", partial" } else { "" };
-        format!(
-            "<Object {} {} {}{part}>",
-            self.0.api_version(),
-            self.0.kind(),
-            self.0.key()
-        )
+        let version = self.0.api_version();
+        let space = if version.is_empty() { "" } else { " " };
+        format!("<Object {version}{space}{}{part}>", self.0.describe())
     }
 
     fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

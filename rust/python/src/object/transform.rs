@@ -8,17 +8,18 @@ use ctrlhost_core::object;
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::kept::Kept;
 use crate::object::Object;
 use crate::object::input::from_any;
 
 /// A callable that returns the object to cache.
 pub(crate) struct PyTransform {
-    func: Py<PyAny>,
+    func: Arc<Kept>,
     errors: AtomicU64,
 }
 
 impl PyTransform {
-    pub(crate) fn shared(func: Py<PyAny>) -> Arc<Self> {
+    pub(crate) fn shared(func: Arc<Kept>) -> Arc<Self> {
         Arc::new(Self {
             func,
             errors: AtomicU64::new(0),
@@ -33,12 +34,11 @@ impl PyTransform {
 impl Transform for PyTransform {
     fn apply(&self, object: &Arc<object::Object>) -> Option<Arc<object::Object>> {
         Python::attach(|py| {
-            let call = || from_any(&self.func.bind(py).call1((Object(object.clone()),))?);
+            let call = || from_any(&self.func.get(py)?.call1((Object(object.clone()),))?);
             let log = |error: &PyErr| {
                 if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {
-                    let (kind, key) = (object.kind(), object.key());
-                    let what =
-                        format!("the transform failed for {kind} {key}; caching the original");
+                    let name = object.describe();
+                    let what = format!("the transform failed for {name}; caching the original");
                     errors::log_failure(py, &what, error);
                 }
             };

@@ -1,11 +1,13 @@
 //! The groups that take turns in a fair queue.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
-use pyo3::{PyTraverseError, PyVisit};
+
+use crate::kept::{Keeps, Kept};
 
 /// The option `fair_by`.
 pub(crate) enum FairBy {
@@ -14,16 +16,16 @@ pub(crate) enum FairBy {
     /// By the key's namespace.
     Namespace,
     /// By what a callable returns for the key.
-    Callable(Py<PyAny>),
+    Callable(Arc<Kept>),
 }
 
 impl FairBy {
-    pub(crate) fn new(given: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+    pub(crate) fn new(given: Option<&Bound<'_, PyAny>>, keeps: &Keeps) -> PyResult<Self> {
         let Some(given) = given else {
             return Ok(Self::Off);
         };
         if given.is_callable() {
-            return Ok(Self::Callable(given.clone().unbind()));
+            return Ok(Self::Callable(keeps.add(given)));
         }
         if given.eq("namespace")? {
             return Ok(Self::Namespace);
@@ -44,7 +46,7 @@ impl FairBy {
             Self::Off => Ok(Cow::Borrowed("")),
             Self::Namespace => namespace(key),
             Self::Callable(callable) => {
-                let group = callable.bind(key.py()).call1((key,))?;
+                let group = callable.get(key.py())?.call1((key,))?;
                 let group = group.cast::<PyString>().map_err(|_| {
                     PyTypeError::new_err(format!("fair_by must return a str, got {group}"))
                 })?;
@@ -61,13 +63,6 @@ impl FairBy {
         keys.iter()
             .map(|object| self.group(object).map(Cow::into_owned))
             .collect()
-    }
-
-    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        if let Self::Callable(callable) = self {
-            visit.call(callable)?;
-        }
-        Ok(())
     }
 }
 

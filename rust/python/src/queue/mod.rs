@@ -142,7 +142,7 @@ impl WorkQueue {
         if !self.shared.locked(py, begin)? {
             return Ok(());
         }
-        let delay = self.shared.queue.limiter().when(&probe);
+        let delay = self.shared.queue()?.limiter().when(&probe);
         let wait = delay.as_ref().ok().copied();
         let unused = self.shared.locked(py, |queue| {
             queue.finish_rate_limited(&probe, wait, priority, &group)
@@ -227,7 +227,7 @@ impl WorkQueue {
     /// A delayed add that is pending stays.
     fn forget(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let none_delayed = self.shared.locked(py, |queue| queue.none_delayed())?;
-        let limiter = self.shared.queue.limiter();
+        let limiter = self.shared.queue()?.limiter();
         if none_delayed && limiter.forgets_nothing() && is_simple(key, 0) {
             return Ok(());
         }
@@ -239,9 +239,8 @@ impl WorkQueue {
 
     /// Return how often a key was added rate-limited since it was last forgotten.
     fn num_requeues(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
-        self.shared.check()?;
         self.shared
-            .queue
+            .queue()?
             .limiter()
             .num_requeues(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
@@ -257,7 +256,7 @@ impl WorkQueue {
         let snapshot = self
             .shared
             .locked(py, |queue| queue.snapshot(|key| key.show(py)))?;
-        metrics::snapshot(py, snapshot, self.shared.queue.limiter())
+        metrics::snapshot(py, snapshot, self.shared.queue()?.limiter())
     }
 
     /// Stop accepting keys. Queued keys are still handed out, delayed keys are dropped, later adds are ignored.
@@ -286,11 +285,13 @@ impl WorkQueue {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // Informers' handlers may own the queue, too, and the collector cannot see them.
-        if Arc::strong_count(&self.shared) == 1 {
-            self.shared.fair_by.traverse(&visit)?;
-        }
-        visit.call(&self.name)
+        visit.call(&self.name)?;
+        self.shared.traverse(&visit)
+    }
+
+    // Keys are immutable: the cycles that they are in are cut at a dictionary.
+    fn __clear__(&self) {
+        self.shared.keeps.clear();
     }
 }
 

@@ -7,22 +7,24 @@ use ctrlhost_core::handlers::{RequestRef, RequestSink};
 use ctrlhost_core::queue::{Locked, Options, WorkQueue};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 
 use super::groups::FairBy;
 use super::metrics;
 use crate::clock::{core_clock, duration};
-use crate::interpreter;
-use crate::key::Key;
+use crate::interpreter::Local;
+use crate::kept::Keeps;
+use crate::key::{self, Key};
 use crate::ratelimit::core_limiter;
 
 /// How often a lock is tried before the GIL is released. The lock is held for some tens of nanoseconds.
 const TRIES: usize = 40;
 
 pub(crate) struct Shared {
-    pub(crate) queue: Arc<WorkQueue<Key>>,
+    queue: Local<Arc<WorkQueue<Key>>>,
     pub(crate) fair_by: FairBy,
-    /// How often the process had forked when the queue was created.
-    generation: usize,
+    /// The limiter and the callable of `fair_by`.
+    pub(super) keeps: Keeps,
 }
 
 impl Shared {
@@ -34,9 +36,12 @@ impl Shared {
         fair_by: Option<&Bound<'_, PyAny>>,
         aging: Option<f64>,
     ) -> PyResult<Self> {
-        let fair_by = FairBy::new(fair_by)?;
+        let keeps = Keeps::default();
+        let fair_by = FairBy::new(fair_by, &keeps)?;
         let aging = aging.map(|aging| duration("aging", aging)).transpose()?;
-        let limiter = rate_limiter.map(core_limiter).transpose()?;
+        let limiter = rate_limiter
+            .map(|limiter| core_limiter(limiter, &keeps))
+            .transpose()?;
         let limiter =
             limiter.unwrap_or_else(|| Arc::new(ItemExponentialFailureRateLimiter::default()));
         let clock = clock.map_or_else(|| Ok(Arc::new(SystemClock) as _), core_clock)?;
@@ -50,19 +55,16 @@ impl Shared {
             metrics::register(label, &queue);
         }
         Ok(Self {
-            queue,
+            queue: Local::new(queue),
             fair_by,
-            generation: interpreter::generation(),
+            keeps,
         })
     }
 
-    /// Refuse a queue of the parent of a forked process: its lock may be held by a thread that does not exist here.
+    /// Return the queue, unless it is that of the parent of a forked process.
     #[inline]
-    pub(super) fn check(&self) -> PyResult<()> {
-        if self.generation != interpreter::generation() {
-            return Err(interpreter::forked());
-        }
-        Ok(())
+    pub(crate) fn queue(&self) -> PyResult<&Arc<WorkQueue<Key>>> {
+        self.queue.get()
     }
 
     /// Run `operation` with the lock, without ever waiting for the lock while attached to the interpreter.
@@ -74,24 +76,24 @@ impl Shared {
         py: Python<'_>,
         operation: impl FnOnce(&mut Locked<'_, Key>) -> R,
     ) -> PyResult<R> {
-        self.check()?;
-        let locked = self.queue.try_lock();
-        let mut locked = locked.unwrap_or_else(|| self.contended(py));
+        let queue = self.queue()?;
+        let locked = queue.try_lock();
+        let mut locked = locked.unwrap_or_else(|| contended(py, queue));
         Ok(operation(&mut locked))
     }
 
-    #[cold]
-    fn contended(&self, py: Python<'_>) -> Locked<'_, Key> {
-        loop {
-            for _ in 0..TRIES {
-                if let Some(locked) = self.queue.try_lock() {
-                    return locked;
-                }
-                std::hint::spin_loop();
-            }
-            // Detached, so that the holder can continue. Once free, the lock may be taken again before we are attached.
-            py.detach(|| drop(self.queue.lock()));
-        }
+    /// Show the collector what the queue keeps, including keys that may refer back to it.
+    ///
+    /// This waits for the lock instead of trying: a key that is visited in one pass of the collector and not in the
+    /// next would be taken for garbage. Nobody who has the lock waits for the interpreter.
+    pub(super) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.keeps.traverse(visit)?;
+        // After a fork the lock may never be free.
+        let Some(queue) = self.queue().ok().filter(|_| key::any_subclass()) else {
+            return Ok(());
+        };
+        let queue = queue.lock();
+        queue.keys().try_for_each(|key| key.traverse(visit))
     }
 
     /// Return the group that the plug-in's callable gives a request; on failure report it and return "".
@@ -108,8 +110,24 @@ impl Shared {
     }
 }
 
+#[cold]
+fn contended<'a>(py: Python<'_>, queue: &'a WorkQueue<Key>) -> Locked<'a, Key> {
+    loop {
+        for _ in 0..TRIES {
+            if let Some(locked) = queue.try_lock() {
+                return locked;
+            }
+            std::hint::spin_loop();
+        }
+        // Detached, so that the holder can continue. Once free, the lock may be taken again before we are attached.
+        py.detach(|| drop(queue.lock()));
+    }
+}
+
 impl RequestSink for Shared {
     fn add_requests(&self, requests: &[RequestRef<'_>], priority: Option<i32>) {
+        // Handlers refuse queues that were made before a fork.
+        let Ok(queue) = self.queue() else { return };
         let groups = match &self.fair_by {
             FairBy::Off | FairBy::Namespace => Vec::new(),
             FairBy::Callable(_) => Python::attach(|py| {
@@ -121,7 +139,7 @@ impl RequestSink for Shared {
         };
         let keys: Vec<Key> = requests.iter().map(Key::of_request).collect();
         let mut unused = Vec::new();
-        let mut queue = self.queue.lock();
+        let mut queue = queue.lock();
         for (place, key) in keys.into_iter().enumerate() {
             let group = groups
                 .get(place)

@@ -40,7 +40,7 @@ impl WorkQueue {
             if timeout == Some(Duration::ZERO) {
                 return Err(interpreter::empty(py));
             }
-            let queue = &self.shared.queue;
+            let queue = self.shared.queue()?;
             let deadline = *match &mut deadline {
                 Some(deadline) => deadline,
                 none => {
@@ -65,8 +65,7 @@ impl WorkQueue {
 
     /// Stop accepting keys and wait until nothing is queued or in progress, or another thread shuts down at once.
     pub(super) fn drain(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<bool> {
-        self.shared.check()?;
-        let queue = &self.shared.queue;
+        let queue = self.shared.queue()?;
         let deadline = timeout.map(|timeout| queue.deadline(timeout));
         let (token, unused) = py.detach(|| queue.begin_drain());
         drop(unused);

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::errors;
+use crate::kept::{Keeps, Kept};
 use crate::object::Object;
 use crate::object::input::from_any;
 
@@ -23,13 +24,13 @@ pub(crate) fn namespace_index(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>
 /// An index function written in Python.
 struct PyIndex {
     name: String,
-    func: Py<PyAny>,
+    func: Arc<Kept>,
     errors: Arc<AtomicU64>,
 }
 
 impl PyIndex {
     fn call(&self, py: Python<'_>, object: &Arc<object::Object>) -> PyResult<Values> {
-        let found = self.func.bind(py).call1((Object(object.clone()),))?;
+        let found = self.func.get(py)?.call1((Object(object.clone()),))?;
         if found.is_none() {
             return Ok(Values::new());
         }
@@ -73,9 +74,10 @@ impl IndexFunc for PyIndex {
 /// Read an index function: `native`, a path, or a callable whose failures are counted in `errors`.
 pub(crate) fn index_function(
     name: &str,
-    func: Bound<'_, PyAny>,
+    func: &Bound<'_, PyAny>,
     native: &Bound<'_, PyAny>,
     errors: &Arc<AtomicU64>,
+    keeps: &Keeps,
 ) -> PyResult<Arc<dyn IndexFunc>> {
     Ok(if func.is(native) {
         Arc::new(NamespaceIndex)
@@ -86,7 +88,7 @@ pub(crate) fn index_function(
     } else if func.is_callable() {
         Arc::new(PyIndex {
             name: name.to_owned(),
-            func: func.unbind(),
+            func: keeps.add(func),
             errors: errors.clone(),
         })
     } else {

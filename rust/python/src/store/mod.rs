@@ -10,8 +10,11 @@ use ctrlhost_core::store::{IndexFunc, NamespaceIndex, Store, Write};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::errors::store_error;
+use crate::interpreter::Local;
+use crate::kept::Keeps;
 use crate::object::Object;
 use crate::object::input::{Intake, from_any};
 use crate::object::tombstone::DeletedFinalStateUnknown;
@@ -34,22 +37,33 @@ pub(crate) fn by_namespace() -> PyResult<Arc<Store>> {
 /// A thread-safe store with secondary indexes.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct Indexer {
-    store: Arc<Store>,
+    store: Local<Arc<Store>>,
     intake: Intake,
     index_errors: Arc<AtomicU64>,
+    keeps: Keeps,
 }
 
 impl Indexer {
     pub(crate) fn wrap(store: Arc<Store>) -> Self {
+        Self::reading(store, None, None)
+    }
+
+    fn reading(
+        store: Arc<Store>,
+        key_func: Option<&Bound<'_, PyAny>>,
+        transform: Option<&Bound<'_, PyAny>>,
+    ) -> Self {
+        let keeps = Keeps::default();
         Self {
-            store,
-            intake: Intake::new(None, None),
+            store: Local::new(store),
+            intake: Intake::new(key_func, transform, &keeps),
             index_errors: Arc::default(),
+            keeps,
         }
     }
 
-    pub(crate) fn store(&self) -> &Arc<Store> {
-        &self.store
+    pub(crate) fn store(&self) -> PyResult<&Arc<Store>> {
+        self.store.get()
     }
 
     /// Return the key, and the object unless `raw` is a tombstone.
@@ -69,15 +83,11 @@ impl Indexer {
     fn new(
         py: Python<'_>,
         indexers: Option<&Bound<'_, PyMapping>>,
-        key_func: Option<Py<PyAny>>,
-        transform: Option<Py<PyAny>>,
+        key_func: Option<&Bound<'_, PyAny>>,
+        transform: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let store = indexers.map_or_else(by_namespace, |_| Ok(Arc::default()))?;
-        let intake = Intake::new(key_func, transform);
-        let indexer = Self {
-            intake,
-            ..Self::wrap(store)
-        };
+        let indexer = Self::reading(store, key_func, transform);
         if let Some(indexers) = indexers {
             indexer.add_indexers(py, indexers)?;
         }
@@ -87,7 +97,7 @@ impl Indexer {
     /// Store an object in place of the one with its key. KeyFuncError, and no change, if the key function fails.
     fn add(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = self.intake.read(obj)?;
-        self.store.upsert(key, object);
+        self.store()?.upsert(key, object);
         Ok(())
     }
 
@@ -99,33 +109,34 @@ impl Indexer {
     /// Delete the object with this object's key, if there is one.
     fn delete(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = self.key(obj)?;
-        self.store.delete(key, object);
+        self.store()?.delete(key, object);
         Ok(())
     }
 
     /// Delete the object with a key, if there is one.
-    fn delete_by_key(&self, key: &str) {
-        self.store.delete(key.into(), None);
+    fn delete_by_key(&self, key: &str) -> PyResult<()> {
+        self.store()?.delete(key.into(), None);
+        Ok(())
     }
 
     /// Return the object with this object's key; None if there is none.
     fn get(&self, obj: &Bound<'_, PyAny>) -> PyResult<Option<Object>> {
-        Ok(self.store.get(&self.key(obj)?.0).map(Object))
+        Ok(self.store()?.get(&self.key(obj)?.0).map(Object))
     }
 
     /// Return the object with a key; None if there is none.
-    fn get_by_key(&self, key: &str) -> Option<Object> {
-        self.store.get(key).map(Object)
+    fn get_by_key(&self, key: &str) -> PyResult<Option<Object>> {
+        Ok(self.store()?.get(key).map(Object))
     }
 
     /// Return all objects, as of one instant and in no order.
-    fn list(&self) -> Vec<Object> {
-        wrap_all(self.store.list())
+    fn list(&self) -> PyResult<Vec<Object>> {
+        Ok(wrap_all(self.store()?.list()))
     }
 
     /// Return all keys, as of one instant and in no order.
     fn list_keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.store.keys().iter().map(|key| &**key))
+        PyList::new(py, self.store()?.keys().iter().map(|key| &**key))
     }
 
     /// Replace the whole content with `objs`, in one step.
@@ -135,7 +146,7 @@ impl Indexer {
             .try_iter()?
             .map(|raw| self.intake.read(&raw?))
             .collect::<PyResult<Vec<_>>>()?;
-        self.store.replace(objects, resource_version);
+        self.store()?.replace(objects, resource_version);
         Ok(())
     }
 
@@ -169,7 +180,7 @@ impl Indexer {
                 Err(error) => failures.push(error.into_value(py)),
             }
         }
-        self.store.apply(writes);
+        self.store()?.apply(writes);
         if failures.is_empty() {
             return Ok(());
         }
@@ -184,7 +195,7 @@ impl Indexer {
 
     /// Return the objects that share a value of index `name` with `obj`. KeyError for an unknown index.
     fn index(&self, name: &str, obj: &Bound<'_, PyAny>) -> PyResult<Vec<Object>> {
-        self.store
+        self.store()?
             .index(name, &from_any(obj)?)
             .map(wrap_all)
             .map_err(store_error)
@@ -192,7 +203,7 @@ impl Indexer {
 
     /// Return the objects that have `value` in index `name`. KeyError for an unknown index.
     fn by_index(&self, name: &str, value: &str) -> PyResult<Vec<Object>> {
-        self.store
+        self.store()?
             .by_index(name, value)
             .map(wrap_all)
             .map_err(store_error)
@@ -205,7 +216,7 @@ impl Indexer {
         name: &str,
         value: &str,
     ) -> PyResult<Bound<'py, PyList>> {
-        let keys = self.store.index_keys(name, value).map_err(store_error)?;
+        let keys = self.store()?.index_keys(name, value).map_err(store_error)?;
         PyList::new(py, keys.iter().map(|key| &**key))
     }
 
@@ -215,7 +226,7 @@ impl Indexer {
         py: Python<'py>,
         name: &str,
     ) -> PyResult<Bound<'py, PyList>> {
-        let values = self.store.index_values(name).map_err(store_error)?;
+        let values = self.store()?.index_values(name).map_err(store_error)?;
         PyList::new(py, values.iter().map(|value| &**value))
     }
 
@@ -225,16 +236,16 @@ impl Indexer {
         let mut new: Vec<(Box<str>, Arc<dyn IndexFunc>)> = Vec::new();
         for item in indexers.items()?.iter() {
             let (name, func): (String, Bound<'_, PyAny>) = item.extract()?;
-            let built = index_function(&name, func, &native, &self.index_errors)?;
+            let built = index_function(&name, &func, &native, &self.index_errors, &self.keeps)?;
             new.push((name.into(), built));
         }
-        self.store.add_indexes(&new).map_err(store_error)
+        self.store()?.add_indexes(&new).map_err(store_error)
     }
 
     /// The names of the indexes.
     #[getter]
     fn indexers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.store.index_names().iter().map(|name| &**name))
+        PyTuple::new(py, self.store()?.index_names().iter().map(|name| &**name))
     }
 
     /// How often an index function failed; the object is then missing from the index.
@@ -251,29 +262,38 @@ impl Indexer {
 
     /// The version of the last write, list or bookmark; empty initially.
     #[getter]
-    fn resource_version(&self) -> String {
-        self.store.resource_version()
+    fn resource_version(&self) -> PyResult<String> {
+        Ok(self.store()?.resource_version())
     }
 
     /// Record the version of the content.
-    fn bookmark(&self, resource_version: &str) {
-        self.store.bookmark(resource_version);
+    fn bookmark(&self, resource_version: &str) -> PyResult<()> {
+        self.store()?.bookmark(resource_version);
+        Ok(())
     }
 
     /// The approximate size of the objects in bytes.
     #[getter]
-    fn memory(&self) -> usize {
-        self.store.bytes()
+    fn memory(&self) -> PyResult<usize> {
+        Ok(self.store()?.bytes())
     }
 
-    fn __len__(&self) -> usize {
-        self.store.len()
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.store()?.len())
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Ok(key) = key.cast::<PyString>() else {
             return Ok(false);
         };
-        Ok(self.store.get(&key.to_cow()?).is_some())
+        Ok(self.store()?.get(&key.to_cow()?).is_some())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.keeps.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.keeps.clear();
     }
 }

@@ -1,0 +1,89 @@
+"""What a transform of an informer can change, and what it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ctrlhost.cache import Object, SharedInformer
+from ctrlhost.workqueue import WorkQueue
+from tests.support.shared_informers import pod, queued, relist, watch
+
+behaviour = pytest.mark.behaviour
+
+
+def without(*names: str) -> Callable[[dict[str, Any]], None]:
+    def change(metadata: dict[str, Any]) -> None:
+        for name in names:
+            metadata.pop(name, None)
+
+    return change
+
+
+@behaviour("findings/FQ11")
+@pytest.mark.parametrize(
+    "change",
+    [
+        without("resourceVersion"),
+        without("uid"),
+        without("namespace"),
+        without("resourceVersion", "uid", "namespace", "labels"),
+        lambda metadata: metadata.update(resourceVersion="999"),
+        lambda metadata: metadata.update(uid="other", resourceVersion=7),
+        lambda metadata: metadata.update(namespace="other", name="other"),
+    ],
+)
+def test_a_transform_changes_neither_position_nor_identity_nor_key(change: Callable[[dict[str, Any]], None]) -> None:
+    calls: list[str] = []
+
+    def transform(obj: Object) -> dict[str, Any]:
+        calls.append(obj.resource_version)
+        made: dict[str, Any] = obj.to_dict()
+        change(made["metadata"])
+        return made | {"spec": {"transformed": True}}
+
+    def held() -> list[tuple[str, str, str, str, str]]:
+        found = sorted(informer.indexer.list(), key=lambda obj: obj.key)
+        assert all(obj["spec"] == {"transformed": True} for obj in found)
+        assert all(informer.indexer.get_by_key(obj.key) == obj for obj in found)
+        assert all(obj["metadata"]["resourceVersion"] == obj.resource_version for obj in found)
+        return [(obj.key, obj.namespace, obj.name, obj.uid, obj.resource_version) for obj in found]
+
+    informer = SharedInformer("pods", "v1", "Pod", transform=transform)
+    queue = WorkQueue()
+    informer.enqueue_to(queue)
+    relist(informer, pod("a", 1), pod("b", 2), version=2)
+    assert held() == [("ns/a", "ns", "a", "uid-a", "1"), ("ns/b", "ns", "b", "uid-b", "2")]
+    assert {each[:2] for each in queued(queue)} == {("a", "ns"), ("b", "ns")}
+    watch(informer, "MODIFIED", pod("a", 3))
+    watch(informer, "ADDED", pod("c", 4, labels={"app": "c"}))
+    assert [each[0] for each in queued(queue)] == ["a", "c"]
+    assert informer.last_resource_version == "4"
+    watch(informer, "DELETED", pod("b", 5))
+    assert held() == [("ns/a", "ns", "a", "uid-a", "3"), ("ns/c", "ns", "c", "uid-c", "4")]
+    # The watch is opened again from here.
+    assert informer.feed_watch(b"").resource_version == "5"
+    assert informer.last_resource_version == informer.indexer.resource_version == "5"
+    # A list of the same states is recognized, so nothing is transformed or enqueued again but what is new.
+    assert {each[0] for each in queued(queue)} == {"b"}
+    calls.clear()
+    relist(informer, pod("a", 3), pod("c", 6, labels={"app": "c"}), version=6)
+    assert calls == ["6"]
+    assert [each[0] for each in queued(queue)] == ["c"]
+
+
+@behaviour("findings/FQ11")
+def test_other_metadata_may_be_transformed() -> None:
+    def transform(obj: Object) -> dict[str, Any]:
+        made: dict[str, Any] = obj.to_dict()
+        made["metadata"] = {"name": obj.name, "labels": {"of": obj.uid}}
+        return made
+
+    informer = SharedInformer("pods", "v1", "Pod", transform=transform)
+    relist(informer, pod("a", 1, annotations={"x": "y"}))
+    (obj,) = informer.indexer.list()
+    identity = {"name": "a", "namespace": "ns", "uid": "uid-a", "resourceVersion": "1"}
+    assert obj["metadata"].to_dict() == identity | {"labels": {"of": "uid-a"}}
+    assert dict(obj.labels) == {"of": "uid-a"}
