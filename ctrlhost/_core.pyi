@@ -503,7 +503,7 @@ class WatchProgress:
 @final
 class SharedInformer:
     # `reads`: None keeps whole objects, "metadata" only metadata, paths ("spec.rules", "status") these fields, too.
-    # `transform` cannot change name, namespace, uid and resource version. `resync` is the period in seconds, 0 for never.
+    # `transform` cannot change name, namespace, uid and resource version. `resync` is a period in seconds, 0 for none.
     def __new__(
         cls,
         resource: str,
