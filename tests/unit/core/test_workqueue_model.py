@@ -167,7 +167,8 @@ class QueueMachine(RuleBasedStateMachine):
         assert {held.key: held.again for held in snapshot.processing} == self.held
         now = self.clock.now()
         assert {delayed.key: (delayed.due_in, delayed.priority, delayed.back_off) for delayed in snapshot.delayed} == {
-            key: (due - now, shown(priorities), back_off) for key, (due, _, priorities, back_off) in self.delayed.items()
+            key: (due - now, shown(priorities), back_off)
+            for key, (due, _, priorities, back_off) in self.delayed.items()
         }
         assert {key: self.queue.num_requeues(key) for key in self.failures} == self.failures
 
