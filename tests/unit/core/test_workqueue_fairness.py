@@ -183,7 +183,12 @@ def test_a_key_waits_for_one_key_per_group_and_earlier_key(keys: list[tuple[int,
 @pytest.mark.parametrize("key", [None, True, 1.5, ["a"], ("a", None)])
 def test_an_invalid_key_is_refused_before_fair_by_is_called(key: Any) -> None:
     called: list[Any] = []
-    work_queue = WorkQueue(fair_by=lambda key: called.append(key) or "")
+
+    def group(key: Any) -> str:
+        called.append(key)
+        return ""
+
+    work_queue = WorkQueue(fair_by=group)
     for add in (
         work_queue.add,
         lambda key: work_queue.add_many(["valid", key]),

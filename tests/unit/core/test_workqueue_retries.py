@@ -1,11 +1,15 @@
-"""Retries beside other adds of the key: after `forget`, and beside a requeue."""
+"""Retries beside other adds of the key: after `forget`, beside a requeue, and during another call of the limiter."""
 
 from __future__ import annotations
+
+import threading
+from typing import Any
 
 import pytest
 
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import BucketRateLimiter, ItemExponentialFailureRateLimiter, RateLimiter, WorkQueue
+from tests.support.workqueue_threads import Background
 
 behaviour = pytest.mark.behaviour
 
@@ -77,3 +81,59 @@ def test_a_pending_requeue_does_not_block_the_back_off_of_a_failure(clock: Manua
     assert [(one.due_in, one.back_off) for one in work_queue.snapshot().delayed] == [(0.005, True)]
     clock.advance(0.005)
     assert work_queue.get_nowait() == "foo"
+
+
+class Gate:
+    """A limiter whose first call waits for `proceed`, then raises."""
+
+    def __init__(self) -> None:
+        self.called, self.proceed = threading.Event(), threading.Event()
+        self.calls = 0
+
+    def when(self, _key: Any) -> float:
+        self.calls += 1
+        self.called.set()
+        self.proceed.wait()
+        raise RuntimeError("limiter")
+
+    def forget(self, key: Any) -> None: ...
+
+    def num_requeues(self, _key: Any) -> int:
+        return self.calls
+
+
+@behaviour("findings/FQ3")
+@pytest.mark.parametrize("fair_by", [None, lambda key: key])
+def test_a_retry_during_a_call_of_the_limiter_that_raises_is_not_lost(clock: ManualClock, fair_by: Any) -> None:
+    limiter = Gate()
+    work_queue = WorkQueue("FQ3", clock=clock, rate_limiter=limiter, fair_by=fair_by)
+    first = Background(work_queue.add_rate_limited, "foo")
+    limiter.called.wait()
+    for priority in (None, 3, 3, -1):
+        work_queue.add_rate_limited("foo", priority=priority)
+    assert work_queue.snapshot() == ([], [], [])
+    limiter.proceed.set()
+    with pytest.raises(RuntimeError, match="limiter"):
+        first.result()
+    assert limiter.calls == 1
+    assert work_queue.get_with_priority(timeout=0) == ("foo", 3)
+    work_queue.done("foo")
+    assert work_queue.snapshot() == ([], [], [])
+    # The failed call left nothing behind: alone, it queues nothing.
+    with pytest.raises(RuntimeError, match="limiter"):
+        work_queue.add_rate_limited("foo")
+    assert work_queue.snapshot() == ([], [], [])
+
+
+@behaviour("findings/FQ3")
+def test_a_shutdown_ends_the_retry_that_waits_for_a_call_of_the_limiter(clock: ManualClock) -> None:
+    limiter = Gate()
+    work_queue = WorkQueue(clock=clock, rate_limiter=limiter)
+    first = Background(work_queue.add_rate_limited, "foo")
+    limiter.called.wait()
+    work_queue.add_rate_limited("foo")
+    work_queue.shut_down()
+    limiter.proceed.set()
+    with pytest.raises(RuntimeError, match="limiter"):
+        first.result()
+    assert work_queue.snapshot() == ([], [], [])

@@ -119,7 +119,8 @@ impl<K: QueueKey> WorkQueue<K> {
         key: &A,
         priority: Option<i32>,
     ) -> Result<(), LimiterError> {
-        if self.lock().begin_rate_limited(key.clone()).is_err() {
+        let begun = self.lock().begin_rate_limited(key.clone(), priority, "");
+        if begun.is_err() {
             return Ok(());
         }
         let delay = self.limiter.when(key);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::WorkQueue;
 use super::list::Age;
 use super::slab::{NONE, Slot, Stage};
-use super::state::{DelayedAdd, State};
+use super::state::{DelayedAdd, Follower, State};
 use super::{Taken, snapshot::Snapshot};
 use crate::clock::Tick;
 use crate::key::{IntoKey, KeyRef, QueueKey};
@@ -93,9 +93,15 @@ impl<K: QueueKey> Locked<'_, K> {
     /// Begin a rate-limited add: the caller then asks the limiter without the lock, and finishes.
     ///
     /// # Errors
-    /// The key, if there is nothing to do: after shutdown, or if the key still waits for an earlier back-off that
+    /// The key, if the caller has nothing more to do: after shutdown, or if the key still waits for an earlier back-off that
     /// [`Self::end_back_off`] has not ended: it must neither grow nor take another token.
-    pub fn begin_rate_limited<A: IntoKey<K>>(&mut self, key: A) -> Result<Option<A>, A> {
+    /// If another caller is asking the limiter, this add shares the delay, and is queued at once if the limiter fails.
+    pub fn begin_rate_limited<A: IntoKey<K>>(
+        &mut self,
+        key: A,
+        priority: Option<i32>,
+        group: &str,
+    ) -> Result<Option<A>, A> {
         self.tick();
         if self.state.shutting_down {
             return Err(key);
@@ -109,7 +115,11 @@ impl<K: QueueKey> Locked<'_, K> {
                 .at(entry.delayed)
                 .is_some_and(|delay| delay.back_off);
         match known {
-            Some(key) if waits || entry.limiting => Err(key),
+            Some(key) if entry.limiting => {
+                self.state.follow(slot, priority, group);
+                Err(key)
+            }
+            Some(key) if waits => Err(key),
             known => {
                 self.state.slab.get_mut(slot).limiting = true;
                 Ok(known)
@@ -117,7 +127,8 @@ impl<K: QueueKey> Locked<'_, K> {
         }
     }
 
-    /// End a rate-limited add with the limiter's delay; None if the limiter failed, which adds nothing.
+    /// End a rate-limited add with the limiter's delay; None if the limiter failed, which adds the key only for other
+    /// callers that began meanwhile.
     pub fn finish_rate_limited(
         &mut self,
         key: &(impl KeyRef<K> + ?Sized),
@@ -127,10 +138,20 @@ impl<K: QueueKey> Locked<'_, K> {
     ) -> Option<K> {
         let slot = self.state.slab.find(key)?;
         self.state.slab.get_mut(slot).limiting = false;
-        let Some(delay) = delay.filter(|_| !self.state.shutting_down) else {
+        let followers = self.state.take_followers(slot);
+        if self.state.shutting_down {
+            return self.state.remove_unused(slot);
+        }
+        let now = self.exact_tick();
+        let Some(delay) = delay else {
+            for Follower {
+                priority, group, ..
+            } in followers
+            {
+                self.state.add_slot(slot, priority, &group, now);
+            }
             return self.state.remove_unused(slot);
         };
-        let now = self.exact_tick();
         if let Some(metrics) = &mut self.state.metrics {
             metrics.retries += 1;
         }

@@ -125,7 +125,8 @@ impl WorkQueue {
     /// Add a failed key after the delay that the rate limiter returns.
     ///
     /// A key whose earlier back-off is pending is left alone, unless `forget` ended it: the limiter is not called. Exceptions of a limiter
-    /// written in Python reach the caller, and nothing is queued.
+    /// written in Python reach the caller, and nothing is queued. A call during another one's call of the limiter shares
+    /// its delay; if the limiter fails then, the key is queued at once.
     #[pyo3(signature = (key, *, priority=None))]
     fn add_rate_limited(
         &self,
@@ -138,7 +139,10 @@ impl WorkQueue {
         let group = self.shared.fair_by.group(key)?;
         let mut second = KeyBuffer::new();
         let same = Probe::new(key, &mut second)?;
-        let begin = |queue: &mut Locked<'_, Key>| queue.begin_rate_limited(same).is_ok();
+        let begin = |queue: &mut Locked<'_, Key>| {
+            let begun = queue.begin_rate_limited(same, priority, &group);
+            begun.is_ok()
+        };
         if !self.shared.locked(py, begin)? {
             return Ok(());
         }
