@@ -124,6 +124,18 @@ def make_crd(api: Api, group: str) -> Callable[..., Crd]:
 
 
 @pytest.fixture
+def each_crd(each_api: Api, namespace: str, group: str) -> Callable[..., Crd]:
+    """Make CRDs of the test's own group on `each_api`, and wait until they are served."""
+
+    def make(**changes: Any) -> Crd:
+        crd = Crd(each_api, crd_body(group, **changes)).establish()
+        eventually(lambda: each_api.get(crd.path(namespace)).status == 200)
+        return crd
+
+    return make
+
+
+@pytest.fixture
 def widgets(make_crd: Callable[..., Crd]) -> Crd:
     """The kind Widget, established."""
     return make_crd().establish()
