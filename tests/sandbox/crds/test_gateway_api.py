@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "/apis/gateway.networking.k8s.io/v1"
-MODULE = "sigs.k8s.io/gateway-api@v1.4.0"
+MODULE = "sigs.k8s.io/gateway-api@v1.6.3"
 TOOLCHAIN = Path(__file__).parents[2] / "go/bin/toolchain/bin/go"
 
 
@@ -26,8 +26,8 @@ def our_bundle(_: Path) -> str:
     return Path(__file__).with_name("gateway_api.yaml").read_text()
 
 
-def real_bundle(directory: Path) -> str:
-    """The standard channel as its authors publish it, as a Go module."""
+def real_bundle(directory: Path, channel: str = "standard") -> str:
+    """A channel as its authors publish it, as a Go module."""
     go = str(TOOLCHAIN) if TOOLCHAIN.exists() else shutil.which("go")
     if go is None:
         pytest.skip("there is no Go toolchain to fetch the Gateway API's module with")
@@ -38,14 +38,23 @@ def real_bundle(directory: Path) -> str:
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    files = sorted(Path(json.loads(answer.stdout)["Dir"], "config/crd/standard").glob("*.yaml"))
+    files = sorted(Path(json.loads(answer.stdout)["Dir"], "config/crd", channel).glob("*.yaml"))
     return "\n---\n".join(file.read_text() for file in files)
 
 
+def experimental_bundle(directory: Path) -> str:
+    """A rule of this channel compares an optional with null."""
+    bundle = real_bundle(directory, "experimental")
+    assert "format.dns1123Label().validate(self)" in bundle
+    return bundle
+
+
+@pytest.mark.behaviour("findings/FS13")
 @pytest.mark.behaviour("sandbox/CD-33")
-@pytest.mark.parametrize("bundle", [our_bundle, real_bundle])
+@pytest.mark.parametrize("bundle", [our_bundle, real_bundle, experimental_bundle])
 def test_the_gateway_api_is_taken(bundle: Any, tmp_path: Path) -> None:
-    crds = [crd for crd in yaml.load_all(bundle(tmp_path), yaml.CSafeLoader) if crd]
+    documents = yaml.load_all(bundle(tmp_path), yaml.CSafeLoader)
+    crds = [one for one in documents if one and one.get("kind") == "CustomResourceDefinition"]
     assert {"gatewayclasses", "gateways", "httproutes"} <= {crd["spec"]["names"]["plural"] for crd in crds}
     with Sandbox() as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         for crd in crds:
