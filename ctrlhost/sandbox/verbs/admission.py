@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.kinds.strategy import set_defaults
 from ctrlhost.sandbox.registry import meta
-from ctrlhost.sandbox.schema import rules, structural
+from ctrlhost.sandbox.schema import rules, scale, structural
 from ctrlhost.sandbox.schema.normalize import Undecodable, conform
 from ctrlhost.sandbox.schema.shapes import of_kind
 from ctrlhost.sandbox.schema.validation import validate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.operation import Operation
-    from ctrlhost.sandbox.registry.registry import Kind
+    from ctrlhost.sandbox.registry.registry import Kind, Scale
 
 
 def conform_object(operation: Operation, obj: Object) -> Object:
@@ -74,10 +76,22 @@ def causes(context: ServerContext, operation: Operation, obj: Object, old: Objec
         else:
             before = {key: value for key, value in old.items() if key in body or key == "status"}
             found = validate(kind.custom.schema, body, "", before)
+        if kind.scale is not None:
+            found += _scale_causes(kind.scale, operation.subresource, obj)
         if context.options.cel == "enforce" and kind.custom.rules is not None:
             found += rules.findings(kind.custom.rules, found, obj, old, operation.warnings)
         return found
     return strategy_of(kind).causes(context, operation, obj, old)
+
+
+def _scale_causes(paths: Scale, subresource: str, obj: Object) -> Iterator[Cause]:
+    """Check the fields of the scale sub-resource that a write may change."""
+    if subresource == "status":
+        yield from scale.causes(obj, paths.status_replicas, int)
+        if paths.selector:
+            yield from scale.causes(obj, paths.selector, str)
+    else:
+        yield from scale.causes(obj, paths.replicas, int)
 
 
 def generation_grows(kind: Kind, obj: Object, old: Object) -> bool:
