@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -190,6 +191,21 @@ def test_hostile_protobuf_is_refused(api: Api, ns: str, body: bytes) -> None:
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}])
 def test_browsers_are_kept_out(api: Api, headers: dict[str, str]) -> None:
     api.request("GET", "/version", headers=headers).fails(403, "Forbidden")
+
+
+@pytest.mark.behaviour("findings/FS24")
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
+def test_loopback_names_are_served_with_any_port(api: Api, name: str) -> None:
+    for host in (name, f"{name}:1", f"{name}:65535"):
+        api.request("GET", "/version", headers={"Host": host}).expect(200)
+    for host in (f"{name}.evil.example", f"evil.{name}:443", f"evil.example:{name}"):
+        api.request("GET", "/version", headers={"Host": host}).fails(403, "Forbidden")
+
+
+@pytest.mark.behaviour("findings/FS24")
+def test_the_page_names_the_served_hosts() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "sandbox.md").read_text()
+    assert "`127.0.0.1`, `localhost` or `[::1]`, with any port" in page
 
 
 @pytest.mark.behaviour("sandbox/RO-04")
