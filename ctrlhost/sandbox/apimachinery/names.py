@@ -40,7 +40,7 @@ QUALIFIED_TEXT = (
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
-_VALUE_TEXT = (
+LABEL_VALUE_TEXT = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
@@ -64,10 +64,29 @@ def is_subdomain(text: str) -> bool:
 
 def is_qualified(text: str) -> bool:
     """Return whether `text` is a name with an optional DNS prefix, as label keys are."""
-    prefix, slash, name = text.rpartition("/")
-    if slash and not is_subdomain(prefix):
-        return False
-    return len(name) <= 63 and QUALIFIED.fullmatch(name) is not None
+    return not qualified_problems(text)
+
+
+def qualified_problems(text: str) -> list[str]:
+    """Return why `text` is not a name with an optional DNS prefix."""
+    prefix, slash, name = text.partition("/")
+    if not slash:
+        prefix, name = "", text
+    elif "/" in name:
+        rule = QUALIFIED_TEXT.removeprefix("name part must")
+        return [
+            f"a valid label key must{rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    found = []
+    if slash and not prefix:
+        found.append("prefix part must be non-empty")
+    elif slash and not is_subdomain(prefix):
+        found.append(f"prefix part {_SUBDOMAIN_TEXT}")
+    if not name:
+        found.append("name part must be non-empty")
+    elif len(name) > 63:
+        found.append("name part must be no more than 63 bytes")
+    return found if QUALIFIED.fullmatch(name) else [*found, QUALIFIED_TEXT]
 
 
 def is_label_value(text: str) -> bool:
@@ -101,10 +120,9 @@ def label_causes(labels: dict[str, Any], field: str) -> list[Cause]:
     """Check the keys and values of a label map."""
     causes = []
     for key, value in labels.items():
-        if not is_qualified(key):
-            causes.append(invalid_value(field, key, QUALIFIED_TEXT))
+        causes += [invalid_value(field, key, text) for text in qualified_problems(key)]
         if not isinstance(value, str) or not is_label_value(value):
-            causes.append(invalid_value(field, value, _VALUE_TEXT))
+            causes.append(invalid_value(field, value, LABEL_VALUE_TEXT))
     return causes
 
 

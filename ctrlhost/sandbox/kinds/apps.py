@@ -9,7 +9,7 @@ from ctrlhost.sandbox.apimachinery.names import label_causes
 from ctrlhost.sandbox.apimachinery.selectors import match_selector, selector_text
 from ctrlhost.sandbox.kinds import pod_spec
 from ctrlhost.sandbox.kinds.cells import WORKLOAD, created, images, labels
-from ctrlhost.sandbox.kinds.fields import immutable, not_negative
+from ctrlhost.sandbox.kinds.fields import counts, immutable
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ class _Workload(BuiltinStrategy):
 
     def _spec_causes(self, obj: Object) -> list[Cause]:
         spec = obj["spec"]
-        found = not_negative(spec, "replicas") + not_negative(spec, "minReadySeconds")
-        found += not_negative(spec, "revisionHistoryLimit")
+        found = counts(spec, "spec", ("replicas", "minReadySeconds", "revisionHistoryLimit"))
         selector = spec.get("selector")
         template = spec.get("template") or {}
         labels = (template.get("metadata") or {}).get("labels") or {}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.kinds.cells import created
-from ctrlhost.sandbox.kinds.fields import not_negative
+from ctrlhost.sandbox.kinds.fields import counts
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class _Leases(BuiltinStrategy):
         seconds = spec.get("leaseDurationSeconds")
         if seconds is not None and seconds <= 0:
             found.append(status.invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
-        return found + not_negative(spec, "leaseTransitions")
+        return found + counts(spec, "spec", ("leaseTransitions",))
 
 
 STRATEGIES = {("coordination.k8s.io", "Lease"): _Leases()}

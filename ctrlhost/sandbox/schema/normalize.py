@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from decimal import Decimal
 from typing import Any
 
 from ctrlhost.sandbox.apimachinery import times
@@ -19,6 +20,7 @@ from ctrlhost.sandbox.schema.shapes import Shape
 _QUANTITY = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([KMGTPE]i|[numkMGTPE]))?", re.ASCII)
 #: As a real server shows it for an invalid quantity.
 _QUANTITY_TEXT = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+_POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _INT64 = 2**63
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]", re.ASCII)
 _INDEX = re.compile(r"\[\d+\]", re.ASCII)
@@ -177,7 +179,7 @@ def quantity(text: str) -> str:
     if suffix and suffix.endswith("i"):
         return text
     whole, _, fraction = digits.partition(".")
-    power = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}.get(suffix or "", 0)
+    power = _POWERS[suffix or ""]
     if exponent:
         return text
     fraction = fraction.rstrip("0")
@@ -190,8 +192,19 @@ def quantity(text: str) -> str:
             return text
     while number % 1000 == 0 and power < 18:
         number, power = number // 1000, power + 3
-    names = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
-    return f"{sign.replace('+', '')}{number}{names.get(power, '')}"
+    name = next((name for name, value in _POWERS.items() if value == power), "")
+    return f"{sign.replace('+', '')}{number}{name}"
+
+
+def amount(text: str) -> Decimal:
+    """Return the number that a quantity stands for."""
+    match = _QUANTITY.fullmatch(text)
+    assert match is not None
+    sign, digits, exponent, suffix = match.groups()
+    number = Decimal(f"{sign}{digits}{exponent or ''}")
+    if suffix and suffix.endswith("i"):
+        return number * 1024 ** ("KMGTPE".index(suffix[0]) + 1)
+    return number.scaleb(_POWERS[suffix or ""])
 
 
 def _bad_byte(text: str) -> int:
