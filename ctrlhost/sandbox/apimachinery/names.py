@@ -30,11 +30,6 @@ _SUBDOMAIN_TEXT = (
     "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
-_1035_TEXT = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
-    "start with an alphabetic character, and end with an alphanumeric character "
-    "(e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
 QUALIFIED_TEXT = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
@@ -103,8 +98,6 @@ def name_problem(rule: str, name: str) -> str:
         return f"may not contain '{bad}'" if bad else ""
     if rule == "label":
         return "" if is_label(name) else _LABEL_TEXT
-    if rule == "label1035":
-        return "" if is_label_1035(name) else _1035_TEXT
     return "" if is_subdomain(name) else _SUBDOMAIN_TEXT
 
 

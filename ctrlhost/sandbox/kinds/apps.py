@@ -9,7 +9,7 @@ from ctrlhost.sandbox.apimachinery.names import label_causes
 from ctrlhost.sandbox.apimachinery.selectors import match_selector, selector_text
 from ctrlhost.sandbox.kinds import pod_spec
 from ctrlhost.sandbox.kinds.cells import WORKLOAD, created, images, labels
-from ctrlhost.sandbox.kinds.fields import counts, immutable
+from ctrlhost.sandbox.kinds.fields import counts, immutable, share, share_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:
@@ -110,6 +110,12 @@ class _Deployments(_Workload):
         elif kind == "Recreate" and strategy.get("rollingUpdate"):
             text = "may not be specified when strategy `type` is 'Recreate'"
             found.append(status.forbidden_field("spec.strategy.rollingUpdate", text))
+        elif kind == "RollingUpdate":
+            found += _rolling_causes(strategy.get("rollingUpdate") or {})
+        deadline = obj["spec"].get("progressDeadlineSeconds")
+        if type(deadline) is int and deadline <= obj["spec"].get("minReadySeconds", 0):
+            text = "must be greater than minReadySeconds"
+            found.append(status.invalid_value("spec.progressDeadlineSeconds", deadline, text))
         return found
 
     def metadata_counts(self, obj: Object, old: Object) -> bool:
@@ -190,6 +196,18 @@ class _Scales(BuiltinStrategy):
     def cells(self, obj: Object) -> Sequence[Any]:
         spec, state = obj.get("spec") or {}, obj.get("status") or {}
         return (spec.get("replicas", 0), state.get("replicas", 0), created(obj))
+
+
+def _rolling_causes(rolling: Mapping[str, Any]) -> Iterator[Cause]:
+    """Check the bounds of a Deployment's rolling update."""
+    path = "spec.strategy.rollingUpdate"
+    for name in ("maxUnavailable", "maxSurge"):
+        yield from share_causes(rolling.get(name), f"{path}.{name}")
+    unavailable = rolling.get("maxUnavailable")
+    if share(unavailable) == 0 and share(rolling.get("maxSurge")) == 0:
+        yield status.invalid_value(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
+    elif type(unavailable) is str and share(unavailable) > 100:
+        yield status.invalid_value(f"{path}.maxUnavailable", unavailable, "must not be greater than 100%")
 
 
 def _selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:

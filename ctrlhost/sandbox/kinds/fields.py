@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,14 @@ _PORT_NAME = (
     (r"\A-|-\Z", "must not begin or end with a hyphen"),
 )
 
+_PERCENT = re.compile(r"[0-9]{1,9}%", re.ASCII)
+_PERCENT_TEXT = (
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
+_LEADING_ZERO = re.compile(r"(?<![0-9])0+(?=[0-9])", re.ASCII)
+_LINK_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
+
 
 def is_key(text: str) -> bool:
     """Return whether `text` may be a key of a ConfigMap or Secret."""
@@ -43,6 +52,31 @@ def port_causes(value: Any, field: str) -> list[Cause]:
     return [status.invalid_value(field, value, text) for text in problems]
 
 
+def ip_problem(text: str) -> tuple[str, ipaddress.IPv4Address | ipaddress.IPv6Address | None]:
+    """Return why `text` is not an address in canonical form, and the address."""
+    plain = _LEADING_ZERO.sub("", text) if ":" not in text else text
+    try:
+        parsed = ipaddress.ip_address(plain)
+    except ValueError:
+        return "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)", None
+    if plain != text:
+        return "must not have leading 0s", parsed
+    return ("" if str(parsed) == text else f'must be in canonical form ("{parsed}")'), parsed
+
+
+def special_problem(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    """Return why an address cannot be that of an endpoint; "" if it can."""
+    if address.is_unspecified:
+        return f"may not be unspecified ({address})"
+    if address.is_loopback:
+        return "may not be in the loopback range (127.0.0.0/8, ::1/128)"
+    if address.is_link_local:
+        return "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+    if any(address in network for network in _LINK_LOCAL_MULTICAST):
+        return "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
+    return ""
+
+
 def counts(spec: Mapping[str, Any], path: str, names: Iterable[str]) -> list[Cause]:
     """Check counts or durations that must not be negative."""
     text = "must be greater than or equal to 0"
@@ -51,6 +85,22 @@ def counts(spec: Mapping[str, Any], path: str, names: Iterable[str]) -> list[Cau
         for name in names
         if type(value := spec.get(name)) is int and value < 0
     ]
+
+
+def share(value: Any) -> int:
+    """Return a number of pods, or of percent; 0 if it is neither."""
+    if type(value) is int:
+        return value
+    return int(value[:-1]) if type(value) is str and _PERCENT.fullmatch(value) else 0
+
+
+def share_causes(value: Any, field: str) -> list[Cause]:
+    """Check a number of pods or a percentage."""
+    if type(value) is str and not _PERCENT.fullmatch(value):
+        return [status.invalid_value(field, value, _PERCENT_TEXT)]
+    if type(value) is int and value < 0:
+        return [status.invalid_value(field, value, "must be greater than or equal to 0")]
+    return []
 
 
 def immutable(obj: Object, old: Object | None, *path: str) -> list[Cause]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.names import name_problem
 from ctrlhost.sandbox.auth.authorizer import GROUP, MASTERS
 from ctrlhost.sandbox.auth.rbac_rules import EVERYTHING, Rule, missing, quoted
 from ctrlhost.sandbox.http.messages import Attributes
@@ -12,7 +13,7 @@ from ctrlhost.sandbox.kinds.cells import created
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause, Failure
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.operation import Operation
 
+_SUBJECTS = ("ServiceAccount", "User", "Group")
 _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
 
 
@@ -49,11 +51,19 @@ class _Roles(_Guarded):
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         found = []
         for index, rule in enumerate(obj.get("rules") or ()):
+            where, urls = f"rules[{index}]", rule.get("nonResourceURLs")
             if not rule.get("verbs"):
-                found.append(status.required(f"rules[{index}].verbs", "verbs must contain at least one value"))
-            if not rule.get("nonResourceURLs") and not (rule.get("apiGroups") and rule.get("resources")):
-                where = f"rules[{index}].{'resources' if rule.get('apiGroups') else 'apiGroups'}"
-                found.append(status.required(where, "resource rules must supply at least one api group and resource"))
+                found.append(status.required(f"{where}.verbs", "verbs must contain at least one value"))
+            if urls:
+                texts = ["namespaced rules cannot apply to non-resource URLs"] if obj["kind"] == "Role" else []
+                if any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
+                    texts.append("rules cannot apply to both regular resources and non-resource URLs")
+                found += [status.invalid_value(f"{where}.nonResourceURLs", urls, text) for text in texts]
+                continue
+            for field, what in (("apiGroups", "api group"), ("resources", "resource")):
+                if not rule.get(field):
+                    text = f"resource rules must supply at least one {what}"
+                    found.append(status.required(f"{where}.{field}", text))
         return found
 
     def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
@@ -93,20 +103,18 @@ class _Bindings(_Guarded):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         referred = obj.get("roleRef") or {}
-        allowed = ("ClusterRole",) if obj["kind"] == "ClusterRoleBinding" else ("ClusterRole", "Role")
-        found = []
+        allowed = ("ClusterRole",) if obj["kind"] == "ClusterRoleBinding" else ("Role", "ClusterRole")
+        name, found = referred.get("name", ""), []
+        if referred.get("apiGroup") != GROUP:
+            found.append(status.not_supported("roleRef.apiGroup", referred.get("apiGroup", ""), (GROUP,)))
         if referred.get("kind") not in allowed:
             found.append(status.not_supported("roleRef.kind", referred.get("kind", ""), allowed))
-        if not referred.get("name"):
+        if not name:
             found.append(status.required("roleRef.name"))
+        elif problem := name_problem("segment", name):
+            found.append(status.invalid_value("roleRef.name", name, problem))
         for index, subject in enumerate(obj.get("subjects") or ()):
-            if not subject.get("name"):
-                found.append(status.required(f"subjects[{index}].name"))
-            if subject.get("kind") not in ("Group", "ServiceAccount", "User"):
-                supported = ("Group", "ServiceAccount", "User")
-                found.append(status.not_supported(f"subjects[{index}].kind", subject.get("kind", ""), supported))
-            elif subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
-                found.append(status.required(f"subjects[{index}].namespace"))
+            found += _subject_causes(subject, f"subjects[{index}]", namespaced=obj["kind"] == "RoleBinding")
         if old is not None and not _same(obj, old, "roleRef"):
             found.append(status.invalid_value("roleRef", obj.get("roleRef"), "cannot change roleRef"))
         return found
@@ -123,6 +131,22 @@ class _Bindings(_Guarded):
         if rules is None:
             raise status.not_found(operation.kind.plural, GROUP, role)
         _confirm(authorizer, operation, name, rules)
+
+
+def _subject_causes(subject: Mapping[str, Any], where: str, *, namespaced: bool) -> Iterator[Cause]:
+    kind, name, group = subject.get("kind", ""), subject.get("name", ""), subject.get("apiGroup", "")
+    if not name:
+        yield status.required(f"{where}.name")
+    if kind not in _SUBJECTS:
+        yield status.not_supported(f"{where}.kind", kind, _SUBJECTS)
+        return
+    account = kind == "ServiceAccount"
+    if name and account and (problem := name_problem("subdomain", name)):
+        yield status.invalid_value(f"{where}.name", name, problem)
+    if group != (wanted := "" if account else GROUP):
+        yield status.not_supported(f"{where}.apiGroup", group, (wanted,))
+    if account and not namespaced and not subject.get("namespace"):
+        yield status.required(f"{where}.namespace")
 
 
 def _attributes(operation: Operation, verb: str, plural: str, name: str) -> Attributes:

@@ -206,6 +206,8 @@ def _spec_causes(obj: Object) -> Iterator[Cause]:
         if port.get("protocol") not in PROTOCOLS:
             yield status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS)
         yield from port_causes(port.get("targetPort"), f"{where}.targetPort")
+        if port.get("nodePort") and kind == "ClusterIP":
+            yield status.forbidden_field(f"{where}.nodePort", "may not be used when `type` is 'ClusterIP'")
         if (number, port.get("protocol")) in numbers:
             yield status.duplicate(where, {"port": number, "protocol": port.get("protocol")})
         numbers.add((number, port.get("protocol")))

@@ -203,7 +203,7 @@ def amount(text: str) -> Decimal:
     sign, digits, exponent, suffix = match.groups()
     number = Decimal(f"{sign}{digits}{exponent or ''}")
     if suffix and suffix.endswith("i"):
-        return number * 1024 ** ("KMGTPE".index(suffix[0]) + 1)
+        return number * Decimal(1024 ** ("KMGTPE".index(suffix[0]) + 1))
     return number.scaleb(_POWERS[suffix or ""])
 
 
