@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import label_causes
+from ctrlhost.sandbox.apimachinery.objects import at
 from ctrlhost.sandbox.apimachinery.selectors import match_selector, selector_text
-from ctrlhost.sandbox.kinds import pod_spec
+from ctrlhost.sandbox.kinds import pod_spec, pod_warnings
 from ctrlhost.sandbox.kinds.cells import WORKLOAD, created, images, labels
 from ctrlhost.sandbox.kinds.fields import counts, immutable, share, share_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
@@ -61,7 +62,14 @@ class _Workload(BuiltinStrategy):
                 strategy.setdefault("rollingUpdate", {}).setdefault(name, value)
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+        self._warn(obj, old, operation)
         return self._spec_causes(obj) + ([] if operation.subresource else immutable(obj, old, "spec", "selector"))
+
+    def _warn(self, obj: Object, old: Object | None, operation: Operation) -> None:
+        path = ("spec", "template", "spec")
+        pod_warnings.warn(
+            at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings
+        )
 
     def _spec_causes(self, obj: Object) -> list[Cause]:
         spec = obj["spec"]
@@ -155,6 +163,7 @@ class _StatefulSets(_Workload):
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         if old is None and obj["spec"].get("volumeClaimTemplates") and "statefulset" in context.options.controllers:
             operation.warnings.append("sandbox: no claims are made from spec.volumeClaimTemplates, and no volumes")
+        self._warn(obj, old, operation)
         found = self._spec_causes(obj)
         if old is None or operation.subresource:
             return found

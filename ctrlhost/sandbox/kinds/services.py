@@ -121,6 +121,12 @@ class _Services(BuiltinStrategy):
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         spec, uid = obj["spec"], obj["metadata"]["uid"]
         causes = list(_spec_causes(obj))
+        if spec.get("externalIPs"):
+            operation.warnings.append(
+                "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+            )
+        if spec.get("externalName") and spec.get("type") != "ExternalName":
+            operation.warnings.append('spec.externalName is ignored when spec.type is not "ExternalName"')
         address = spec.get("clusterIP", "")
         before = "" if old is None or old["spec"].get("type") == "ExternalName" else old["spec"].get("clusterIP", "")
         if spec.get("type") == "ExternalName":

@@ -95,3 +95,19 @@ def test_the_fields_of_a_scale_are_checked(each_api: Api, namespace: str, each_c
         assert causes(answer) == [("FieldValueInvalid", ".spec.replicas", bad["-1"][1])]
         assert answer.json()["details"]["kind"] == "Widget"
     each_api.patch(f"{object_path}/scale", {"spec": {"replicas": 2}}).expect(200)
+
+
+@pytest.mark.behaviour("findings/FS20")
+def test_unknown_metadata_of_an_embedded_object_warns(
+    each_api: Api, namespace: str, each_crd: Callable[..., Crd]
+) -> None:
+    embedded = {"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"spec": {"type": "object"}}}
+    fields = {"t": embedded, "l": {"type": "array", "items": embedded}}
+    crd = each_crd(schema={"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}})
+    inner = {"apiVersion": "v1", "kind": "X", "metadata": {"name": "a", "foo": 1}, "bar": 1}
+    answer = each_api.post(crd.path(namespace), crd.obj(t=inner), fieldValidation="Warn", dryRun="All")
+    texts = ['unknown field \\"spec.t.bar\\"', 'unknown field \\"spec.t.metadata.foo\\"']
+    assert answer.warnings == [f'299 - "{text}"' for text in texts]
+    assert answer.expect(201)["spec"]["t"] == {"apiVersion": "v1", "kind": "X", "metadata": {"name": "a"}}
+    answer = each_api.post(crd.path(namespace), crd.obj(l=[inner]), fieldValidation="Strict")
+    assert 'unknown field "spec.l[0].metadata.foo"' in answer.fails(400, "BadRequest")["message"]

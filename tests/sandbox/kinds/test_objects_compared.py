@@ -121,3 +121,61 @@ def test_what_a_real_server_takes_is_taken(compare_answers: Compare) -> None:
     assert (code, [field for _, field, _ in causes]) == (422, ["spec.containers[0].image"])
     assert compare_answers(SERVICES, service("1abc"))[0] == 201
     assert compare_answers(SERVICES, service("Abc"))[0] == 422
+
+
+TWICE = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
+WARNED: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "variable twice": (
+        "spec.containers[0]",
+        {"env": TWICE},
+        ['env[1]: hides previous definition of "A", which may be dropped when using apply'],
+    ),
+    "variable that refers to the first": (
+        "spec.containers[0]",
+        {"env": [TWICE[0], {"name": "A", "value": "$(A)2"}]},
+        [],
+    ),
+    "fraction of a byte": (
+        "spec.containers[0]",
+        {"resources": {"requests": {"memory": "100m"}}},
+        ['resources.requests[memory]: fractional byte value "100m" is invalid, must be an integer'],
+    ),
+    "port twice": (
+        "spec.containers[0]",
+        {"ports": [{"containerPort": 80}, {"containerPort": 80}]},
+        ["ports[1]: duplicate port definition with spec.containers[0].ports[0]"],
+    ),
+}
+
+
+def header(text: str) -> str:
+    return '299 - "' + text.replace('"', '\\"') + '"'
+
+
+@pytest.mark.behaviour("findings/FS20")
+@pytest.mark.parametrize("case", WARNED)
+def test_a_pod_gets_the_real_warnings(compare_answers: Compare, case: str) -> None:
+    where, fields, texts = WARNED[case]
+    spec = {"containers": [container(**fields)]}
+    code, _, warnings = compare_answers(PODS, {"metadata": {"name": "p"}, "spec": spec})
+    assert (code, warnings) == (201, [header(f"{where}.{text}") for text in texts])
+
+
+@pytest.mark.behaviour("findings/FS20")
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "ReplicaSet", "StatefulSet"])
+def test_a_template_gets_the_warnings_of_its_pods(compare_answers: Compare, kind: str) -> None:
+    found = container(env=TWICE, resources={"limits": {"memory": "1.5", "ephemeral-storage": "1500m"}})
+    body = {**deployment("d", found), "kind": kind}
+    code, _, warnings = compare_answers(f"/apis/apps/v1/namespaces/default/{kind.lower()}s", body)
+    where = "spec.template.spec.containers[0]"
+    names = ("resources.limits[memory]", "resources.limits[ephemeral-storage]", "env[1]")
+    assert code == 201
+    assert [name for name in names for text in warnings if f"{where}.{name}" in text] == list(names)
+
+
+@pytest.mark.behaviour("findings/FS20")
+def test_an_unused_external_name_warns(compare_answers: Compare) -> None:
+    code, _, warnings = compare_answers(SERVICES, service(externalName="a.b"))
+    text = 'spec.externalName is ignored when spec.type is not "ExternalName"'
+    assert (code, warnings) == (201, [header(text)])
+    assert compare_answers(SERVICES, service(externalName="a.b", type="ExternalName"))[2] == []
