@@ -29,20 +29,18 @@ def json_patch(document: Any, operations: Any) -> Any:
         text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
         raise Failure(413, "RequestEntityTooLarge", text)
     holder = {"": copy.deepcopy(document)}
-    copied = 0
+    left = MAX_COPIED_BYTES
     for operation in operations:
         if type(operation) is not dict:
             raise bad_request("json: cannot unmarshal value into Go value of type jsonpatch.Operation")
-        copied += _operate(holder, operation)
-        if copied > MAX_COPIED_BYTES:
-            raise PatchError("the copied values are too large")
+        left -= _operate(holder, operation, left)
     if type(holder[""]) not in (dict, list):
         raise PatchError("the result is not a document")
     return holder[""]
 
 
-def _operate(holder: dict[str, Any], operation: dict[str, Any]) -> int:
-    """Apply one operation; return the bytes that it copied."""
+def _operate(holder: dict[str, Any], operation: dict[str, Any], left: int) -> int:
+    """Apply one operation that copies at most `left` bytes; return how many it copied."""
     name, path = operation.get("op"), operation.get("path")
     if type(path) is not str:
         raise PatchError("missing path")
@@ -75,6 +73,8 @@ def _operate(holder: dict[str, Any], operation: dict[str, Any]) -> int:
         else:
             # Upstream's library copies null from a missing key.
             raw = msgspec.json.encode(parent.get(last) if type(parent) is dict else _step(parent, last))
+            if len(raw) > left:
+                raise PatchError("the copied values are too large")
             _add(holder, pointer, msgspec.json.decode(raw))
             return len(raw)
     else:

@@ -134,7 +134,7 @@ def test_the_memory_of_copies_is_bounded() -> None:
     try:
         with pytest.raises(PatchError, match="too large"):
             json_patch({"data": {"x": {}}}, doubling)
-        assert tracemalloc.get_traced_memory()[1] < 200 << 20
+        assert tracemalloc.get_traced_memory()[1] < 50 << 20
     finally:
         tracemalloc.stop()
 
