@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.operation import Operation
 
 _OWN = "kubernetes"
+_MANAGED, _CONTROLLER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
 _TYPES = ("FQDN", "IPv4", "IPv6")
 _MOST_ADDRESSES, _LONGEST_NAME = 100, 63
 
@@ -43,18 +44,19 @@ class _EndpointSlices(BuiltinStrategy):
         elif kind not in _TYPES:
             found = [status.not_supported("addressType", kind, _TYPES)]
         else:
+            # The server's own address and those of its pods are on loopback.
+            metadata = obj["metadata"]
+            own = metadata.get("name") == _OWN or (metadata.get("labels") or {}).get(_MANAGED) == _CONTROLLER
             found = [
                 cause
                 for index, endpoint in enumerate(obj.get("endpoints") or ())
-                # The sandbox's own address is a loopback address.
-                if obj["metadata"].get("name") != _OWN or operation.namespace != "default"
-                for cause in _endpoint_causes(endpoint, kind, f"endpoints[{index}]")
+                for cause in _endpoint_causes(endpoint, kind, f"endpoints[{index}]", loopback=own)
             ]
         found += _port_causes(obj.get("ports") or ())
         return found + immutable(obj, old, "addressType")
 
 
-def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str) -> Iterator[Cause]:
+def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str, *, loopback: bool) -> Iterator[Cause]:
     addresses = endpoint.get("addresses") or ()
     if not addresses:
         yield status.required(f"{where}.addresses", "must contain at least 1 address")
@@ -74,7 +76,8 @@ def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str) -> Iter
         problem, parsed = ip_problem(address)
         if parsed is not None and not problem and f"IPv{parsed.version}" != kind:
             yield status.invalid_value(f"{where}.addresses", address, f"must be an {kind} address")
-        problem = problem or (special_problem(parsed) if parsed is not None else "")
+        if parsed is not None and not (loopback and parsed.is_loopback):
+            problem = problem or special_problem(parsed)
         if problem:
             yield status.invalid_value(field, address, problem)
     for name, rule in (("nodeName", "subdomain"), ("hostname", "label")):

@@ -115,7 +115,6 @@ def test_names_that_are_none(api: Api, ns: str, name: str) -> None:
 def test_names_of_services_and_namespaces_are_labels(api: Api, ns: str) -> None:
     api.post("/api/v1/namespaces", {"metadata": {"name": "a.b"}}).fails(422, "Invalid", "metadata.name")
     api.post(core(ns, "services"), service("a.b")).fails(422, "Invalid", "metadata.name")
-    api.post(core(ns, "services"), service("1a")).fails(422, "Invalid", "metadata.name")
 
 
 @pytest.mark.behaviour("sandbox/ER-05")
