@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from ctrlhost.sandbox import Options, Sandbox
+from tests.support.control_plane import ControlPlane
 from tests.support.http_client import Api
+from tests.support.rbac_rig import api_of
 from tests.support.waiting import eventually
 
 _serial = itertools.count(1)
@@ -36,6 +38,13 @@ def ns(api: Api) -> str:
     name = f"t-{next(_serial)}"
     api.post("/api/v1/namespaces", {"metadata": {"name": name}}).expect(201)
     return name
+
+
+@pytest.fixture
+def each_api(control_plane: ControlPlane) -> Iterator[Api]:
+    """The administrator of a sandbox, then of a real kube-apiserver; `namespace` is the test's own there."""
+    with api_of(control_plane.kubeconfig) as client:
+        yield client
 
 
 class Crd:
@@ -110,6 +119,18 @@ def make_crd(api: Api, group: str) -> Callable[..., Crd]:
 
     def make(**changes: Any) -> Crd:
         return Crd(api, crd_body(group, **changes))
+
+    return make
+
+
+@pytest.fixture
+def each_crd(each_api: Api, namespace: str, group: str) -> Callable[..., Crd]:
+    """Make CRDs of the test's own group on `each_api`, and wait until they are served."""
+
+    def make(**changes: Any) -> Crd:
+        crd = Crd(each_api, crd_body(group, **changes)).establish()
+        eventually(lambda: each_api.get(crd.path(namespace)).status == 200)
+        return crd
 
     return make
 

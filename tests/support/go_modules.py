@@ -14,7 +14,7 @@ import yaml
 
 from tests.support.control_plane import skip_or_fail
 
-GATEWAY_API = "sigs.k8s.io/gateway-api@v1.4.0"
+GATEWAY_API = "sigs.k8s.io/gateway-api@v1.6.3"
 _TOOLCHAIN = Path(__file__).parents[1] / "go/bin/toolchain/bin/go"
 
 
@@ -32,7 +32,8 @@ def downloaded(module: str) -> Path:
     return Path(json.loads(answer.stdout)["Dir"])
 
 
-def gateway_api_crds() -> list[dict[str, Any]]:
-    """Return the CRDs of the Gateway API's standard channel."""
-    files = sorted(downloaded(GATEWAY_API).glob("config/crd/standard/*.yaml"))
-    return [crd for file in files for crd in yaml.load_all(file.read_text(), yaml.CSafeLoader) if crd]
+def gateway_api_crds(channel: str = "standard") -> list[dict[str, Any]]:
+    """Return the CRDs of a channel of the Gateway API."""
+    files = sorted(downloaded(GATEWAY_API).glob(f"config/crd/{channel}/*.yaml"))
+    objects = [one for file in files for one in yaml.load_all(file.read_text(), yaml.CSafeLoader) if one]
+    return [one for one in objects if one.get("kind") == "CustomResourceDefinition"]

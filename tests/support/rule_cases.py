@@ -180,6 +180,18 @@ CASES: dict[str, Case] = {
     ),
     "versions": Case(TEXT, "isSemver(self) && semver(self).major() == 1", ["1.0.0-rc.1"], [("1.0", "failed rule")]),
     "formats": Case(TEXT, "!format.dns1123Label().validate(self).hasValue()", ["abc"], [("A_", "failed rule")]),
+    "an absent problem": Case(
+        TEXT,
+        "size(self) == 0 || format.dns1123Label().validate(self) == null",
+        [""],
+        [("A_", "failed rule"), ("abc", "failed rule")],
+    ),
+    "null of opaque types": Case(
+        TEXT,
+        "quantity('1') != null && null != url('http://a') && ip('::1') != null && cidr('::/8') != null"
+        " && semver('1.0.0') != null && format.uri() != null && optional.none() != null && !(duration('1s') in [null])",
+        ["a"],
+    ),
     "nothing there": Case(obj(a={**TEXT, "nullable": True}), "has(self.a)", [{"a": "x"}], [({"a": None}, "failed")]),
     "embedded objects": Case(
         {**obj(b=TEXT), "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
@@ -156,8 +157,9 @@ class App:
 
     def _check_origin(self, request: Request) -> None:
         """Raise 403 for requests with a foreign host or from a browser."""
-        host = request.headers.get("host", "")
-        if "origin" in request.headers or (self.allowed_hosts and host.lower() not in self.allowed_hosts):
+        # A tunnel has a port of its own.
+        host = re.sub(r":[0-9]*$", "", request.headers.get("host", "").lower())
+        if "origin" in request.headers or (self.allowed_hosts and host not in self.allowed_hosts):
             raise Failure(403, "Forbidden", "forbidden: the sandbox serves only its own address, and no browsers")
 
 

@@ -85,7 +85,7 @@ def _write(context: ServerContext, operation: Operation, scale: Any) -> Object:
     replicas = spec.get("replicas", 0)
     if type(replicas) is not int:
         raise bad_request("json: cannot unmarshal value into Go struct field ScaleSpec.spec.replicas of type int32")
-    if replicas < 0:
+    if replicas < 0 and kind.custom is None:
         text = "must be greater than or equal to 0"
         raise status.invalid(
             "Scale", "autoscaling", operation.name, [status.invalid_value("spec.replicas", replicas, text)]

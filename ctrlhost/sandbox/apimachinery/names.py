@@ -26,17 +26,12 @@ _SUBDOMAIN_TEXT = (
     "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
-_1035_TEXT = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
-    "start with an alphabetic character, and end with an alphanumeric character "
-    "(e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
 QUALIFIED_TEXT = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
-_VALUE_TEXT = (
+LABEL_VALUE_TEXT = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
@@ -60,8 +55,29 @@ def is_subdomain(text: str) -> bool:
 
 def is_qualified(text: str) -> bool:
     """Return whether `text` is a name with an optional DNS prefix, as label keys are."""
-    prefix, slash, name = text.rpartition("/")
-    return bool(name) and is_label_value(name) and (not slash or is_subdomain(prefix))
+    return not qualified_problems(text)
+
+
+def qualified_problems(text: str) -> list[str]:
+    """Return why `text` is not a name with an optional DNS prefix."""
+    prefix, slash, name = text.partition("/")
+    if not slash:
+        prefix, name = "", text
+    elif "/" in name:
+        rule = QUALIFIED_TEXT.removeprefix("name part must")
+        return [
+            f"a valid label key must{rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    found = []
+    if slash and not prefix:
+        found.append("prefix part must be non-empty")
+    elif slash and not is_subdomain(prefix):
+        found.append(f"prefix part {_SUBDOMAIN_TEXT}")
+    if not name:
+        found.append("name part must be non-empty")
+    elif len(name) > 63:
+        found.append("name part must be no more than 63 bytes")
+    return found if QUALIFIED.fullmatch(name) else [*found, QUALIFIED_TEXT]
 
 
 def is_label_value(text: str) -> bool:
@@ -69,11 +85,7 @@ def is_label_value(text: str) -> bool:
     return not text or (len(text) <= 63 and QUALIFIED.fullmatch(text) is not None)
 
 
-_RULES = {
-    "label": (is_label, _LABEL_TEXT),
-    "label1035": (is_label_1035, _1035_TEXT),
-    "subdomain": (is_subdomain, _SUBDOMAIN_TEXT),
-}
+_RULES = {"label": (is_label, _LABEL_TEXT), "subdomain": (is_subdomain, _SUBDOMAIN_TEXT)}
 
 
 def name_problem(rule: str, name: str) -> str:
@@ -97,10 +109,10 @@ def name_causes(rule: str, name: str) -> Iterator[Cause]:
 def label_causes(labels: dict[str, Any], field: str) -> Iterator[Cause]:
     """Check the keys and values of a label map."""
     for key, value in labels.items():
-        if not is_qualified(key):
-            yield invalid_value(field, key, QUALIFIED_TEXT)
+        for text in qualified_problems(key):
+            yield invalid_value(field, key, text)
         if not isinstance(value, str) or not is_label_value(value):
-            yield invalid_value(field, value, _VALUE_TEXT)
+            yield invalid_value(field, value, LABEL_VALUE_TEXT)
 
 
 def metadata_causes(metadata: dict[str, Any], warnings: list[str]) -> Iterator[Cause]:

@@ -154,11 +154,11 @@ def _unescape(match: re.Match[str]) -> str:
     return match[1]
 
 
-def field_text(obj: Mapping[str, Any], path: tuple[str, ...]) -> str:
-    """Return a field's value as selectors compare it; "" if it is missing."""
+def field_text(obj: Mapping[str, Any], path: tuple[str, ...], missing: str = "") -> str:
+    """Return a field's value as selectors compare it."""
     value = at(obj, path)
     if value is None:
-        return ""
+        return missing
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery import json_path, status
+from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import is_label_1035, is_subdomain
 from ctrlhost.sandbox.crds import schema_rules
 from ctrlhost.sandbox.schema import rules
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.schema.structural import Schema
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 
 
 def _schemas(crd: Object) -> list[Schema]:
@@ -101,11 +102,16 @@ def _version_causes(versions: list[dict[str, Any]]) -> Iterator[Cause]:
             yield status.required(f"{field}.schema.openAPIV3Schema", "schemas are required")
         else:
             yield from schema_rules.causes(schema, f"{field}.schema.openAPIV3Schema")
-        yield from _column_causes(version, field)
-        yield from _scale_causes(version, field)
         if version.get("deprecationWarning") is not None and not version.get("deprecated"):
             text = "can only be set for deprecated versions"
             yield status.invalid_value(f"{field}.deprecationWarning", version["deprecationWarning"], text)
+    for key, check in (("additionalPrinterColumns", _column_causes), ("subresources", _scale_causes)):
+        if all(version.get(key) == versions[0].get(key) for version in versions):
+            # A real server stores what all versions share in the field of the first API.
+            yield from check(versions[0], "spec")
+        else:
+            for index, version in enumerate(versions):
+                yield from check(version, f"spec.versions[{index}]")
     storage = sum(bool(version.get("storage")) for version in versions)
     if storage != 1:
         yield status.invalid_value("spec.versions", storage, "must have exactly one version marked as storage version")
@@ -114,14 +120,25 @@ def _version_causes(versions: list[dict[str, Any]]) -> Iterator[Cause]:
 def _column_causes(version: dict[str, Any], field: str) -> Iterator[Cause]:
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         where = f"{field}.additionalPrinterColumns[{index}]"
-        for name in ("name", "type", "jsonPath"):
-            if not column.get(name):
-                yield status.required(f"{where}.{name}")
-        if column.get("type") and column["type"] not in _COLUMN_TYPES:
-            yield status.not_supported(f"{where}.type", column["type"], _COLUMN_TYPES)
-        path = column.get("jsonPath", "")
-        if path and json_path.parse(path) is None:
-            yield status.invalid_value(f"{where}.jsonPath", path, "is an invalid json path")
+        if not column.get("name"):
+            yield status.required(f"{where}.name")
+        types = f"must be one of {','.join(_COLUMN_TYPES)}"
+        if not column.get("type"):
+            yield status.required(f"{where}.type", types)
+        elif column["type"] not in _COLUMN_TYPES:
+            yield status.invalid_value(f"{where}.type", column["type"], types)
+        if column.get("format") and column["format"] not in _COLUMN_FORMATS:
+            text = f"must be one of {','.join(_COLUMN_FORMATS)}"
+            yield status.invalid_value(f"{where}.format", column["format"], text)
+        yield from _path_causes(column.get("jsonPath", ""), f"{where}.JSONPath")
+
+
+def _path_causes(path: str, field: str) -> Iterator[Cause]:
+    """Check a path only by its first character, as a real server does."""
+    if not path:
+        yield status.required(field)
+    elif not path.startswith("."):
+        yield status.invalid_value(field, path, "must be a simple json path starting with .")
 
 
 def _scale_causes(version: dict[str, Any], field: str) -> Iterator[Cause]:
@@ -129,9 +146,8 @@ def _scale_causes(version: dict[str, Any], field: str) -> Iterator[Cause]:
     if scale is None:
         return
     for name, start in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status."), ("labelSelectorPath", ".")):
-        path = scale.get(name, "")
-        if not path and name != "labelSelectorPath":
-            yield status.required(f"{field}.subresources.scale.{name}")
-        elif path and not path.startswith(start):
-            text = f"should be a json path under {start.rstrip('.') or '.'}"
-            yield status.invalid_value(f"{field}.subresources.scale.{name}", path, text)
+        where, path = f"{field}.subresources.scale.{name}", scale.get(name, "")
+        if path.startswith(".") and not path.startswith(start):
+            yield status.invalid_value(where, path, f"should be a json path under {start.rstrip('.')}")
+        elif path or name != "labelSelectorPath":
+            yield from _path_causes(path, where)

@@ -163,30 +163,46 @@ def decode_yaml(body: bytes) -> Any:
         with contextlib.suppress(Failure):
             return decode_json(body)
     try:
-        aliases = depth = 0
-        for nodes, event in enumerate(yaml.parse(body, Loader=_Loader)):
-            aliases += isinstance(event, yaml.AliasEvent)
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_DEPTH:
-                # The parser takes quadratic time in the depth, so it must stop here.
-                raise bad_request(f"the request body is nested deeper than {MAX_DEPTH} levels")
-            if nodes > _MAX_YAML_NODES or aliases > 100:
-                raise bad_request("the YAML document is too large or has too many aliases")
+        _check_expansion(body)
         value = yaml.load(body, Loader=_Loader)  # noqa: S506 - the loader is safe
-        return decode_json(msgspec.json.encode(_plain(value, [_MAX_YAML_NODES])))
+        return decode_json(msgspec.json.encode(_plain(value)))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, UnicodeDecodeError, AttributeError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
 
 
-def _plain(value: Any, left: list[int], depth: int = 0) -> Any:
-    """Make every key a string, as in JSON; 400 if aliases expand too far."""
-    left[0] -= 1
-    if depth > MAX_DEPTH or left[0] < 0:
-        raise bad_request("the YAML document is too large or nested too deeply")
+def _check_expansion(body: bytes) -> None:
+    """Count the nodes of a YAML document, those of aliases again, as merge keys copy them; 400 for too many."""
+    total = 0
+    collections: list[tuple[str | None, int]] = []
+    sizes: dict[str | None, int] = {}
+    for event in yaml.parse(body, Loader=_Loader):
+        if isinstance(event, yaml.AliasEvent):
+            # A collection that contains itself has no size yet.
+            total += sizes.get(event.anchor, _MAX_YAML_NODES)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = collections.pop()
+            sizes[anchor] = total - before
+        elif isinstance(event, yaml.NodeEvent):
+            total += 1
+            if isinstance(event, yaml.CollectionStartEvent):
+                collections.append((event.anchor, total - 1))
+            else:
+                sizes[event.anchor] = 1
+        if len(collections) > MAX_DEPTH:
+            # The parser takes quadratic time in the depth, so it must stop here.
+            raise bad_request(f"the request body is nested deeper than {MAX_DEPTH} levels")
+        if total > _MAX_YAML_NODES:
+            raise bad_request("the YAML document is too large or has too many aliases")
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Make every key a string, as in JSON; 400 if aliases nest too deeply."""
+    if depth > MAX_DEPTH:
+        raise bad_request(f"the request body is nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
-        return {_key(key): _plain(item, left, depth + 1) for key, item in value.items()}
+        return {_key(key): _plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item, left, depth + 1) for item in value]
+        return [_plain(item, depth + 1) for item in value]
     return value
 
 

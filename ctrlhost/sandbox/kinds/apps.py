@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import label_causes
+from ctrlhost.sandbox.apimachinery.objects import at
 from ctrlhost.sandbox.apimachinery.selectors import match_selector, selector_text
-from ctrlhost.sandbox.kinds import pod_spec
+from ctrlhost.sandbox.kinds import pod_spec, pod_warnings
 from ctrlhost.sandbox.kinds.cells import WORKLOAD, created, images, labels
-from ctrlhost.sandbox.kinds.fields import immutable, not_negative
+from ctrlhost.sandbox.kinds.fields import immutable, not_negative, share, share_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:
@@ -61,9 +62,15 @@ class _Workload(BuiltinStrategy):
                 strategy.setdefault("rollingUpdate", {}).setdefault(name, value)
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
+        self._warn(obj, old, operation)
         yield from self._spec_causes(obj)
         if not operation.subresource:
             yield from immutable(obj, old, "spec", "selector")
+
+    def _warn(self, obj: Object, old: Object | None, operation: Operation) -> None:
+        path = ("spec", "template", "spec")
+        before = None if old is None else at(old, path)
+        pod_warnings.warn(at(obj, path) or {}, before, ".".join(path), operation.warnings)
 
     def _spec_causes(self, obj: Object) -> Iterator[Cause]:
         spec = obj["spec"]
@@ -112,6 +119,12 @@ class _Deployments(_Workload):
         elif kind == "Recreate" and strategy.get("rollingUpdate"):
             text = "may not be specified when strategy `type` is 'Recreate'"
             yield status.forbidden_field("spec.strategy.rollingUpdate", text)
+        elif kind == "RollingUpdate":
+            yield from _rolling_causes(strategy.get("rollingUpdate") or {})
+        deadline = obj["spec"].get("progressDeadlineSeconds")
+        if type(deadline) is int and deadline <= obj["spec"].get("minReadySeconds", 0):
+            text = "must be greater than minReadySeconds"
+            yield status.invalid_value("spec.progressDeadlineSeconds", deadline, text)
 
     def metadata_counts(self, obj: Object, old: Object) -> bool:
         return bool(obj["metadata"].get("annotations") != old["metadata"].get("annotations"))
@@ -150,6 +163,7 @@ class _StatefulSets(_Workload):
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         if old is None and obj["spec"].get("volumeClaimTemplates") and "statefulset" in context.options.controllers:
             operation.warnings.append("sandbox: no claims are made from spec.volumeClaimTemplates, and no volumes")
+        self._warn(obj, old, operation)
         yield from self._spec_causes(obj)
         if old is None or operation.subresource:
             return
@@ -190,6 +204,18 @@ class _Scales(BuiltinStrategy):
     def cells(self, obj: Object) -> Sequence[Any]:
         spec, state = obj.get("spec") or {}, obj.get("status") or {}
         return (spec.get("replicas", 0), state.get("replicas", 0), created(obj))
+
+
+def _rolling_causes(rolling: Mapping[str, Any]) -> Iterator[Cause]:
+    """Check the bounds of a Deployment's rolling update."""
+    path = "spec.strategy.rollingUpdate"
+    for name in ("maxUnavailable", "maxSurge"):
+        yield from share_causes(rolling.get(name), f"{path}.{name}")
+    unavailable = rolling.get("maxUnavailable")
+    if share(unavailable) == 0 and share(rolling.get("maxSurge")) == 0:
+        yield status.invalid_value(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
+    elif type(unavailable) is str and share(unavailable) > 100:
+        yield status.invalid_value(f"{path}.maxUnavailable", unavailable, "must not be greater than 100%")
 
 
 def _selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:

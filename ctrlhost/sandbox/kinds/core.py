@@ -10,7 +10,7 @@ from ctrlhost.sandbox.apimachinery.durations import age
 from ctrlhost.sandbox.apimachinery.names import QUALIFIED_TEXT, is_qualified
 from ctrlhost.sandbox.apimachinery.objects import condition
 from ctrlhost.sandbox.kinds.cells import NONE, created, first
-from ctrlhost.sandbox.kinds.fields import immutable
+from ctrlhost.sandbox.kinds.fields import KEY_TEXT, immutable, is_key
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -30,11 +30,6 @@ _SECRET_KEYS = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
-
-_KEY_TEXT = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
-    "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-)
 
 
 class _Namespaces(BuiltinStrategy):
@@ -81,8 +76,8 @@ class _Data(BuiltinStrategy):
         size = 0
         for field in ("data", "binaryData"):
             for key, value in (obj.get(field) or {}).items():
-                if not key or len(key) > 253 or not all(char.isalnum() or char in "-_." for char in key) or ".." in key:
-                    yield status.invalid_value(f"{field}[{key}]", key, _KEY_TEXT)
+                if not is_key(key):
+                    yield status.invalid_value(f"{field}[{key}]", key, KEY_TEXT)
                 size += len(value)
         for key in (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys():
             yield status.invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData")

@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.names import name_problem, qualified_problems
+from ctrlhost.sandbox.apimachinery.status import Cause
 from ctrlhost.sandbox.kinds.cells import created, first
-from ctrlhost.sandbox.kinds.fields import immutable
+from ctrlhost.sandbox.kinds.fields import PROTOCOLS, immutable, ip_problem, special_problem
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.operation import Operation
 
+_OWN = "kubernetes"
+_MANAGED, _CONTROLLER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
 _TYPES = ("FQDN", "IPv4", "IPv6")
+_MOST_ADDRESSES, _LONGEST_NAME = 100, 63
 
 
 class _EndpointSlices(BuiltinStrategy):
@@ -33,15 +37,68 @@ class _EndpointSlices(BuiltinStrategy):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         kind = obj.get("addressType", "")
+        if old is None and kind == "FQDN":
+            operation.warnings.append("spec.addressType: FQDN endpoints are deprecated")
         if not kind:
             yield status.required("addressType")
         elif kind not in _TYPES:
             yield status.not_supported("addressType", kind, _TYPES)
         else:
+            # The server's own address and those of its pods are on loopback.
+            metadata = obj["metadata"]
+            own = metadata.get("name") == _OWN or (metadata.get("labels") or {}).get(_MANAGED) == _CONTROLLER
             for index, endpoint in enumerate(obj.get("endpoints") or ()):
-                if not endpoint.get("addresses"):
-                    yield status.required(f"endpoints[{index}].addresses")
+                yield from _endpoint_causes(endpoint, kind, f"endpoints[{index}]", loopback=own)
+        yield from _port_causes(obj.get("ports") or ())
         yield from immutable(obj, old, "addressType")
+
+
+def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str, *, loopback: bool) -> Iterator[Cause]:
+    addresses = endpoint.get("addresses") or ()
+    if not addresses:
+        yield status.required(f"{where}.addresses", "must contain at least 1 address")
+    elif len(addresses) > _MOST_ADDRESSES:
+        text = f"Too many: {len(addresses)}: must have at most {_MOST_ADDRESSES} items"
+        yield Cause("FieldValueTooMany", text, f"{where}.addresses")
+        return
+    for index, address in enumerate(addresses):
+        field = f"{where}.addresses[{index}]"
+        if kind == "FQDN":
+            if problem := name_problem("subdomain", address):
+                yield status.invalid_value(field, address, problem)
+            elif "." not in address:
+                text = "should be a domain with at least two segments separated by dots"
+                yield status.invalid_value(field, address, text)
+            continue
+        problem, parsed = ip_problem(address)
+        if parsed is not None and not problem and f"IPv{parsed.version}" != kind:
+            yield status.invalid_value(f"{where}.addresses", address, f"must be an {kind} address")
+        if parsed is not None and not (loopback and parsed.is_loopback):
+            problem = problem or special_problem(parsed)
+        if problem:
+            yield status.invalid_value(field, address, problem)
+    for name, rule in (("nodeName", "subdomain"), ("hostname", "label")):
+        if endpoint.get(name) and (problem := name_problem(rule, endpoint[name])):
+            yield status.invalid_value(f"{where}.{name}", endpoint[name], problem)
+
+
+def _port_causes(ports: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        where, name = f"ports[{index}]", port.get("name") or ""
+        if len(name) > _LONGEST_NAME:
+            yield status.invalid_value(f"{where}.name", name, f"must be no more than {_LONGEST_NAME} characters")
+        elif name and (problem := name_problem("label", name)):
+            yield status.invalid_value(f"{where}.name", name, problem)
+        if name in names:
+            yield status.duplicate(f"{where}.name", name)
+        names.add(name)
+        if port.get("protocol") not in PROTOCOLS:
+            yield status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS)
+        if protocol := port.get("appProtocol"):
+            yield from [
+                status.invalid_value(f"{where}.appProtocol", protocol, text) for text in qualified_problems(protocol)
+            ]
 
 
 STRATEGIES = {("discovery.k8s.io", "EndpointSlice"): _EndpointSlices()}

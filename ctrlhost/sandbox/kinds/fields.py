@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
@@ -15,20 +17,89 @@ if TYPE_CHECKING:
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 """The protocols of a port."""
+KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
+    "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+_PORT_NAME = (
+    (r"[\s\S]{16}", "must be no more than 15 characters"),
+    (r"[^-a-z0-9]", "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
+    (r"\A[^a-z]*\Z", "must contain at least one letter (a-z)"),
+    (r"--", "must not contain consecutive hyphens"),
+    (r"\A-|-\Z", "must not begin or end with a hyphen"),
+)
+
+_PERCENT = re.compile(r"[0-9]{1,9}%", re.ASCII)
+_PERCENT_TEXT = (
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
+_LEADING_ZERO = re.compile(r"(?<![0-9])0+(?=[0-9])", re.ASCII)
+_LINK_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
+
+
+def is_key(text: str) -> bool:
+    """Return whether `text` may be a key of a ConfigMap or Secret."""
+    return 0 < len(text) <= 253 and ".." not in text and all(char.isalnum() or char in "-_." for char in text)
 
 
 def port_causes(value: Any, field: str) -> Iterator[Cause]:
-    """Check the number of a port; names are not checked."""
-    if type(value) is int and not 1 <= value <= 65535:
-        yield status.invalid_value(field, value, "must be between 1 and 65535, inclusive")
+    """Check the number or the name of a port."""
+    if type(value) is int:
+        if not 1 <= value <= 65535:
+            yield status.invalid_value(field, value, "must be between 1 and 65535, inclusive")
+        return
+    for pattern, text in _PORT_NAME:
+        if re.search(pattern, value or "a"):
+            yield status.invalid_value(field, value, text)
 
 
-def not_negative(spec: Mapping[str, Any], *fields: str) -> Iterator[Cause]:
-    """Check optional counts and durations of a spec."""
+def ip_problem(text: str) -> tuple[str, ipaddress.IPv4Address | ipaddress.IPv6Address | None]:
+    """Return why `text` is not an address in canonical form, and the address."""
+    plain = _LEADING_ZERO.sub("", text) if ":" not in text else text
+    try:
+        parsed = ipaddress.ip_address(plain)
+    except ValueError:
+        return "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)", None
+    if plain != text:
+        return "must not have leading 0s", parsed
+    return ("" if str(parsed) == text else f'must be in canonical form ("{parsed}")'), parsed
+
+
+def special_problem(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    """Return why an address cannot be that of an endpoint; "" if it can."""
+    if address.is_unspecified:
+        return f"may not be unspecified ({address})"
+    if address.is_loopback:
+        return "may not be in the loopback range (127.0.0.0/8, ::1/128)"
+    if address.is_link_local:
+        return "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+    if any(address in network for network in _LINK_LOCAL_MULTICAST):
+        return "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
+    return ""
+
+
+def not_negative(spec: Mapping[str, Any], *fields: str, path: str = "spec") -> Iterator[Cause]:
+    """Check optional counts and durations of a spec, or of what is at `path`."""
     for field in fields:
         value = spec.get(field)
         if type(value) is int and value < 0:
-            yield status.invalid_value(f"spec.{field}", value, "must be greater than or equal to 0")
+            yield status.invalid_value(f"{path}.{field}", value, "must be greater than or equal to 0")
+
+
+def share(value: Any) -> int:
+    """Return a number of pods, or of percent; 0 if it is neither."""
+    if type(value) is int:
+        return value
+    return int(value[:-1]) if type(value) is str and _PERCENT.fullmatch(value) else 0
+
+
+def share_causes(value: Any, field: str) -> Iterator[Cause]:
+    """Check a number of pods or a percentage."""
+    if type(value) is str and not _PERCENT.fullmatch(value):
+        yield status.invalid_value(field, value, _PERCENT_TEXT)
+    elif type(value) is int and value < 0:
+        yield status.invalid_value(field, value, "must be greater than or equal to 0")
 
 
 def immutable(obj: Object, old: Object | None, *path: str) -> Iterator[Cause]:

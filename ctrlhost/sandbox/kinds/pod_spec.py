@@ -5,16 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import is_label, name_problem
-from ctrlhost.sandbox.apimachinery.status import Cause
-from ctrlhost.sandbox.kinds.fields import PROTOCOLS, port_causes
+from ctrlhost.sandbox.apimachinery.names import (
+    LABEL_VALUE_TEXT,
+    is_label_value,
+    label_causes,
+    name_problem,
+    qualified_problems,
+)
+from ctrlhost.sandbox.kinds.containers import container_causes
 from ctrlhost.sandbox.kinds.strategy import below
+from ctrlhost.sandbox.kinds.volumes import volume_causes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.kinds.strategy import Rule
 
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _PROBE: list[Rule] = [
     ("timeoutSeconds", 1),
     ("periodSeconds", 10),
@@ -75,63 +84,69 @@ def causes(
     spec: Mapping[str, Any], path: str, *, templated: bool = False, claims: Iterable[str] = ()
 ) -> Iterator[Cause]:
     """Check a pod's spec, or a template's; `claims` are volumes that a StatefulSet adds."""
-    containers = spec.get("containers") or []
-    if not containers:
+    volumes: set[str] = set()
+    yield from volume_causes(spec.get("volumes") or (), f"{path}.volumes", volumes)
+    volumes.update(claims)
+    if not spec.get("containers"):
         yield status.required(f"{path}.containers")
     names: set[str] = set()
-    for field in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(field) or ()):
-            yield from _container(container, f"{path}.{field}[{index}]", names)
-    volumes: set[str] = set()
-    for index, volume in enumerate(spec.get("volumes") or ()):
-        name = volume.get("name", "")
-        if not is_label(name):
-            yield status.invalid_value(f"{path}.volumes[{index}].name", name, name_problem("label", name))
-        elif name in volumes:
-            yield status.duplicate(f"{path}.volumes[{index}].name", name)
-        volumes.add(name)
-    volumes.update(claims)
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
-            for at, mount in enumerate(container.get("volumeMounts") or ()):
-                if mount.get("name") not in volumes:
-                    where = f"{path}.{field}[{index}].volumeMounts[{at}].name"
-                    yield Cause("FieldValueNotFound", f"Not found: {status.shown(mount.get('name'))}", where)
-    policy = spec.get("restartPolicy")
+            where = f"{path}.{field}[{index}]"
+            yield from container_causes(container, where, names, volumes, templated=templated)
     allowed = ("Always",) if templated else ("Always", "OnFailure", "Never")
-    if policy not in allowed:
+    if (policy := spec.get("restartPolicy")) not in allowed:
         yield status.not_supported(f"{path}.restartPolicy", policy, allowed)
+    if (policy := spec.get("dnsPolicy")) not in _DNS_POLICIES:
+        yield status.not_supported(f"{path}.dnsPolicy", policy, _DNS_POLICIES)
+    elif policy == "None" and not spec.get("dnsConfig"):
+        yield status.required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")
+    yield from label_causes(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
+    if spec.get("hostNetwork"):
+        yield from _host_port_causes(spec, path)
+    for name, rule in (("serviceAccountName", "subdomain"), ("nodeName", "subdomain")):
+        if spec.get(name) and (problem := name_problem(rule, spec[name])):
+            yield status.invalid_value(f"{path}.{name}", spec[name], problem)
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline < 2**31:
+        text = f"must be between 1 and {2**31 - 1}, inclusive"
+        yield status.invalid_value(f"{path}.activeDeadlineSeconds", deadline, text)
     for name in ("hostname", "subdomain"):
-        if spec.get(name) and not is_label(spec[name]):
-            yield status.invalid_value(f"{path}.{name}", spec[name], name_problem("label", spec[name]))
+        if spec.get(name) and (problem := name_problem("label", spec[name])):
+            yield status.invalid_value(f"{path}.{name}", spec[name], problem)
+    for index, toleration in enumerate(spec.get("tolerations") or ()):
+        yield from _toleration_causes(toleration, f"{path}.tolerations[{index}]")
+    if templated and deadline is not None:
+        text = "activeDeadlineSeconds in ReplicaSet is not Supported"
+        yield status.forbidden_field(f"{path}.activeDeadlineSeconds", text)
 
 
-def _container(container: Mapping[str, Any], path: str, names: set[str]) -> Iterator[Cause]:
-    name = container.get("name", "")
-    if not name:
-        yield status.required(f"{path}.name")
-    elif not is_label(name):
-        yield status.invalid_value(f"{path}.name", name, name_problem("label", name))
-    elif name in names:
-        yield status.duplicate(f"{path}.name", name)
-    names.add(name)
-    image = container.get("image", "")
-    if not image:
-        yield status.required(f"{path}.image")
-    elif image != image.strip():
-        yield status.invalid_value(f"{path}.image", image, "must not have leading or trailing whitespace")
-    for index, port in enumerate(container.get("ports") or ()):
-        where = f"{path}.ports[{index}]"
-        if not port.get("containerPort"):
-            yield status.required(f"{where}.containerPort")
-        yield from port_causes(port.get("containerPort") or 1, f"{where}.containerPort")
-        if port.get("protocol") not in PROTOCOLS:
-            yield status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS)
-    if container.get("imagePullPolicy") not in ("Always", "IfNotPresent", "Never"):
-        supported = ("Always", "IfNotPresent", "Never")
-        yield status.not_supported(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), supported)
-    yield from [
-        status.required(f"{path}.env[{index}].name")
-        for index, variable in enumerate(container.get("env") or ())
-        if not variable.get("name")
-    ]
+def _host_port_causes(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    for index, container in enumerate(spec.get("containers") or ()):
+        for at, port in enumerate(container.get("ports") or ()):
+            if port.get("hostPort", port.get("containerPort")) != port.get("containerPort"):
+                where = f"{path}.containers[{index}].ports[{at}].hostPort"
+                text = "must match `containerPort` when `hostNetwork` is true"
+                yield status.invalid_value(where, port["hostPort"], text)
+
+
+def _toleration_causes(toleration: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    key, value = toleration.get("key", ""), toleration.get("value", "")
+    operator, effect = toleration.get("operator", ""), toleration.get("effect", "")
+    if key:
+        yield from [status.invalid_value(f"{path}.key", key, text) for text in qualified_problems(key)]
+    elif operator != "Exists":
+        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield status.invalid_value(f"{path}.operator", operator, text)
+    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+        text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        yield status.invalid_value(f"{path}.effect", effect, text)
+    if operator in ("", "Equal") and not is_label_value(value):
+        yield status.invalid_value(f"{path}.operator", value, LABEL_VALUE_TEXT)
+    elif operator == "Exists" and value:
+        text = "value must be empty when `operator` is 'Exists'"
+        yield status.invalid_value(f"{path}.operator", value, text)
+    elif operator not in ("", "Equal", "Exists"):
+        yield status.not_supported(f"{path}.operator", operator, ("Equal", "Exists"))
+    if effect and effect not in _EFFECTS:
+        yield status.not_supported(f"{path}.effect", effect, _EFFECTS)

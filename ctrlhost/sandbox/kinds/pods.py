@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.durations import age
 from ctrlhost.sandbox.apimachinery.objects import is_true
-from ctrlhost.sandbox.kinds import pod_spec
+from ctrlhost.sandbox.kinds import pod_spec, pod_warnings
 from ctrlhost.sandbox.kinds.cells import NONE, created
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
@@ -85,6 +85,7 @@ class _Pods(BuiltinStrategy):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check the spec, and that only mutable fields change."""
+        pod_warnings.warn(obj["spec"], None if old is None else old["spec"], "spec", operation.warnings)
         yield from pod_spec.causes(obj["spec"], "spec")
         if old is None or operation.subresource or _frozen(obj["spec"]) == _frozen(old["spec"]):
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.names import name_problem
 from ctrlhost.sandbox.auth.authorizer import GROUP, MASTERS
 from ctrlhost.sandbox.auth.rbac_rules import EVERYTHING, Rule, missing, quoted
 from ctrlhost.sandbox.http.messages import Attributes
@@ -12,7 +13,7 @@ from ctrlhost.sandbox.kinds.cells import created
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause, Failure
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.operation import Operation
 
 _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
-_SUBJECTS = ("Group", "ServiceAccount", "User")
+_SUBJECTS = ("ServiceAccount", "User", "Group")
 
 
 class _Guarded(BuiltinStrategy):
@@ -49,11 +50,20 @@ class _Roles(_Guarded):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         for index, rule in enumerate(obj.get("rules") or ()):
+            where, urls = f"rules[{index}]", rule.get("nonResourceURLs")
             if not rule.get("verbs"):
-                yield status.required(f"rules[{index}].verbs", "verbs must contain at least one value")
-            if not rule.get("nonResourceURLs") and not (rule.get("apiGroups") and rule.get("resources")):
-                where = f"rules[{index}].{'resources' if rule.get('apiGroups') else 'apiGroups'}"
-                yield status.required(where, "resource rules must supply at least one api group and resource")
+                yield status.required(f"{where}.verbs", "verbs must contain at least one value")
+            if urls:
+                if obj["kind"] == "Role":
+                    text = "namespaced rules cannot apply to non-resource URLs"
+                    yield status.invalid_value(f"{where}.nonResourceURLs", urls, text)
+                if any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
+                    text = "rules cannot apply to both regular resources and non-resource URLs"
+                    yield status.invalid_value(f"{where}.nonResourceURLs", urls, text)
+                continue
+            for field, what in (("apiGroups", "api group"), ("resources", "resource")):
+                if not rule.get(field):
+                    yield status.required(f"{where}.{field}", f"resource rules must supply at least one {what}")
 
     def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
         name = obj["metadata"].get("name", "")
@@ -91,18 +101,18 @@ class _Bindings(_Guarded):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         referred = obj.get("roleRef") or {}
-        allowed = ("ClusterRole",) if obj["kind"] == "ClusterRoleBinding" else ("ClusterRole", "Role")
+        name = referred.get("name", "")
+        allowed = ("ClusterRole",) if obj["kind"] == "ClusterRoleBinding" else ("Role", "ClusterRole")
+        if referred.get("apiGroup") != GROUP:
+            yield status.not_supported("roleRef.apiGroup", referred.get("apiGroup", ""), (GROUP,))
         if referred.get("kind") not in allowed:
             yield status.not_supported("roleRef.kind", referred.get("kind", ""), allowed)
-        if not referred.get("name"):
+        if not name:
             yield status.required("roleRef.name")
+        elif problem := name_problem("segment", name):
+            yield status.invalid_value("roleRef.name", name, problem)
         for index, subject in enumerate(obj.get("subjects") or ()):
-            if not subject.get("name"):
-                yield status.required(f"subjects[{index}].name")
-            if subject.get("kind") not in _SUBJECTS:
-                yield status.not_supported(f"subjects[{index}].kind", subject.get("kind", ""), _SUBJECTS)
-            elif subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
-                yield status.required(f"subjects[{index}].namespace")
+            yield from _subject_causes(subject, f"subjects[{index}]", namespaced=obj["kind"] == "RoleBinding")
         if old is not None and not _same(obj, old, "roleRef"):
             yield status.invalid_value("roleRef", obj.get("roleRef"), "cannot change roleRef")
 
@@ -118,6 +128,22 @@ class _Bindings(_Guarded):
         if rules is None:
             raise status.not_found(operation.kind.plural, GROUP, role)
         _confirm(authorizer, operation, name, rules)
+
+
+def _subject_causes(subject: Mapping[str, Any], where: str, *, namespaced: bool) -> Iterator[Cause]:
+    kind, name, group = subject.get("kind", ""), subject.get("name", ""), subject.get("apiGroup", "")
+    if not name:
+        yield status.required(f"{where}.name")
+    if kind not in _SUBJECTS:
+        yield status.not_supported(f"{where}.kind", kind, _SUBJECTS)
+        return
+    account = kind == "ServiceAccount"
+    if name and account and (problem := name_problem("subdomain", name)):
+        yield status.invalid_value(f"{where}.name", name, problem)
+    if group != (wanted := "" if account else GROUP):
+        yield status.not_supported(f"{where}.apiGroup", group, (wanted,))
+    if account and not namespaced and not subject.get("namespace"):
+        yield status.required(f"{where}.namespace")
 
 
 def _attributes(operation: Operation, verb: str, plural: str, name: str) -> Attributes:

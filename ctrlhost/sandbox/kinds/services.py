@@ -121,6 +121,12 @@ class _Services(BuiltinStrategy):
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         spec, uid = obj["spec"], obj["metadata"]["uid"]
         yield from _spec_causes(obj)
+        if spec.get("externalIPs"):
+            operation.warnings.append(
+                "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+            )
+        if spec.get("externalName") and spec.get("type") != "ExternalName":
+            operation.warnings.append('spec.externalName is ignored when spec.type is not "ExternalName"')
         address = spec.get("clusterIP", "")
         before = "" if old is None or old["spec"].get("type") == "ExternalName" else old["spec"].get("clusterIP", "")
         if spec.get("type") == "ExternalName":
@@ -200,6 +206,8 @@ def _spec_causes(obj: Object) -> Iterator[Cause]:
         if port.get("protocol") not in PROTOCOLS:
             yield status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS)
         yield from port_causes(port.get("targetPort"), f"{where}.targetPort")
+        if port.get("nodePort") and kind == "ClusterIP":
+            yield status.forbidden_field(f"{where}.nodePort", "may not be used when `type` is 'ClusterIP'")
         if (number, port.get("protocol")) in numbers:
             yield status.duplicate(where, {"port": number, "protocol": port.get("protocol")})
         numbers.add((number, port.get("protocol")))

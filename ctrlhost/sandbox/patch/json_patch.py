@@ -6,10 +6,14 @@ import copy
 from functools import reduce
 from typing import Any
 
+import msgspec
+
 from ctrlhost.sandbox.apimachinery.objects import same
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 
 MAX_OPERATIONS = 10_000
+MAX_COPIED_BYTES = 3 << 20
+"""The size of all copied values of a patch, as JSON; copies of copies double."""
 
 
 class PatchError(Exception):
@@ -24,16 +28,18 @@ def json_patch(document: Any, operations: Any) -> Any:
         text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
         raise Failure(413, "RequestEntityTooLarge", text)
     holder = {"": copy.deepcopy(document)}
+    left = MAX_COPIED_BYTES
     for operation in operations:
         if type(operation) is not dict:
             raise bad_request("json: cannot unmarshal value into Go value of type jsonpatch.Operation")
-        _operate(holder, operation)
+        left -= _operate(holder, operation, left)
     if type(holder[""]) not in (dict, list):
         raise PatchError("the result is not a document")
     return holder[""]
 
 
-def _operate(holder: dict[str, Any], operation: dict[str, Any]) -> None:
+def _operate(holder: dict[str, Any], operation: dict[str, Any], left: int) -> int:
+    """Apply one operation that copies at most `left` bytes; return how many it copied."""
     name, path = operation.get("op"), operation.get("path")
     if type(path) is not str:
         raise PatchError("missing path")
@@ -48,7 +54,6 @@ def _operate(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     elif name == "remove":
         _remove(holder, pointer)
     elif name == "replace":
-        _get(holder, pointer)
         parent, last = _parent(holder, pointer)
         parent[_index(parent, last)] = copy.deepcopy(operation["value"])
     elif name == "test":
@@ -57,14 +62,23 @@ def _operate(holder: dict[str, Any], operation: dict[str, Any]) -> None:
         source = operation.get("from")
         if type(source) is not str or not source:
             raise PatchError("missing from")
-        value = _get(holder, _pointer(source))
+        parent, last = _parent(holder, _pointer(source))
         if name == "move":
             if path.startswith(source + "/"):
                 raise PatchError("cannot move a value into itself")
+            value = _step(parent, last)
             _remove(holder, _pointer(source))
-        _add(holder, pointer, copy.deepcopy(value))
+            _add(holder, pointer, value)
+        else:
+            # Upstream's library copies null from a missing key.
+            raw = msgspec.json.encode(parent.get(last) if type(parent) is dict else _step(parent, last))
+            if len(raw) > left:
+                raise PatchError("the copied values are too large")
+            _add(holder, pointer, msgspec.json.decode(raw))
+            return len(raw)
     else:
         raise PatchError(f"unexpected kind: {name}")
+    return 0
 
 
 def _pointer(text: str) -> list[str]:

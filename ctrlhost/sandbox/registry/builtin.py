@@ -73,7 +73,7 @@ def builtin_kinds() -> list[Kind]:
             categories=("all",),
             returns_object=True,
             creates_on_update=True,
-            name_rule="label1035",
+            name_rule="label",
             subresources=(STATUS,),
             field_selectors=_fields("spec.clusterIP", "spec.type"),
         ),

@@ -8,7 +8,15 @@ from typing import Any
 import msgspec
 
 from ctrlhost.sandbox.apimachinery.objects import is_true
-from ctrlhost.sandbox.registry.registry import CustomVersion, FieldPath, Kind, Scale, Subresource, content_hash
+from ctrlhost.sandbox.registry.registry import (
+    CustomVersion,
+    FieldPath,
+    Kind,
+    Scale,
+    Subresource,
+    content_hash,
+    version_order,
+)
 from ctrlhost.sandbox.schema.shapes import Shape, builtin
 from ctrlhost.sandbox.schema.structural import shape_of
 
@@ -40,6 +48,15 @@ def kinds_of(crd: Crd, shapes: Mapping[str, Shape]) -> list[tuple[Kind, bool]]:
     return [(_kind(crd, names, version, shapes), established) for version in served]
 
 
+def _deprecation(spec: Crd, version: str) -> str:
+    """Return the warning for a deprecated version, with the best version that is not, if it is newer."""
+    group, kind = spec["group"], spec["names"]["kind"]
+    text = f"{group}/{version} {kind} is deprecated"
+    served = [one["name"] for one in spec["versions"] if one.get("served") and not one.get("deprecated")]
+    best = min([version, *served], key=version_order)
+    return text if best == version else f"{text}; use {group}/{best} {kind}"
+
+
 def _kind(crd: Crd, names: Crd, version: Crd, shapes: Mapping[str, Shape]) -> Kind:
     spec = crd["spec"]
     group, plural, kind = spec["group"], spec["names"]["plural"], spec["names"]["kind"]
@@ -59,7 +76,7 @@ def _kind(crd: Crd, names: Crd, version: Crd, shapes: Mapping[str, Shape]) -> Ki
     selectable = (simple_path(item["jsonPath"]) for item in version.get("selectableFields") or ())
     warning = ""
     if version.get("deprecated"):
-        warning = version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
+        warning = version.get("deprecationWarning") or _deprecation(spec, version["name"])
     marker = f"{version['name']}:{content_hash(msgspec.json.encode(schema))}"
     shape = shapes.get(marker)
     if shape is None:

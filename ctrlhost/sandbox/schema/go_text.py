@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.schema.shapes import Shape
 
 _FOUND = {dict: "object", list: "array", str: "string", bool: "bool", type(None): "null"}
-_RESTORED = {dict: "map", list: "slice", str: "string", bool: "bool", float: "float64"}
+_PLAIN = {str: "string", bool: "bool", float: "float64"}
+_RESTORED = {dict: "map", list: "slice", **_PLAIN}
+_DECODED = {dict: "map[string]interface {}", list: "[]interface {}", type(None): "<nil>", **_PLAIN}
 _SCALARS = frozenset({"string", "bool", "int32", "int64", "float64"})
 
 
@@ -26,6 +28,11 @@ def shown(value: Any) -> str:
 def json_kind(value: Any) -> str:
     """Return the name of a value's type in Go's JSON decoder."""
     return _FOUND.get(type(value), "number")
+
+
+def go_type(value: Any) -> str:
+    """Return the Go type of a decoded value, as `%T` shows it."""
+    return _DECODED.get(type(value), "int64")
 
 
 def type_of(shape: Shape) -> str:

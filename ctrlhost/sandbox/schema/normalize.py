@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
+from decimal import Decimal
 from typing import Any
 
 from ctrlhost.sandbox.apimachinery import times
@@ -192,6 +193,17 @@ def quantity(text: str) -> str:
     while number % 1000 == 0 and power < 18:
         number, power = number // 1000, power + 3
     return f"{sign.replace('+', '')}{number}{_SUFFIXES.get(power, '')}"
+
+
+def amount(text: str) -> Decimal:
+    """Return the number that a quantity stands for."""
+    match = _QUANTITY.fullmatch(text)
+    assert match is not None
+    sign, digits, exponent, suffix = match.groups(default="")
+    number = Decimal(f"{sign}{digits}{exponent}")
+    if suffix.endswith("i"):
+        return number * Decimal(1024 ** ("KMGTPE".index(suffix[0]) + 1))
+    return number.scaleb(_POWERS[suffix])
 
 
 def _mismatch(value: Any, path: str, shape: Shape, kind: str) -> Undecodable:

@@ -73,11 +73,14 @@ def _prune(schema: Schema, value: Any, path: str, unknown: list[str] | None, *, 
     if type(value) is not dict:
         return
     declared, rest, keep = properties(schema), additional(schema), schema.get(PRESERVE)
-    for name in list(value):
+    # A real server prunes embedded metadata after everything else.
+    for name in sorted(value, key="metadata".__eq__):
         if resource and name in _IDENTITY:
             if path and name == "metadata" and type(value[name]) is dict:
                 # The root's metadata is normalized elsewhere; an embedded object's is only pruned.
                 known = builtin("meta.ObjectMeta").fields
+                if unknown is not None:
+                    unknown += [f"{path}.metadata.{key}" for key in value[name] if key not in known]
                 value[name] = {key: item for key, item in value[name].items() if key in known}
             continue
         where = f"{path}.{name}" if path else name

@@ -107,14 +107,18 @@ def _list_causes(schema: Schema, value: list[Any], path: str, old: Any) -> list[
     if (limit := schema.get("minItems")) is not None and size < limit:
         causes.append(status.invalid_value(path, size, f"{path} in body should have at least {limit} items"))
     kind = schema.get("x-kubernetes-list-type")
-    if kind in ("set", "map"):
-        seen: set[str] = set()
+    stray = next((at for at, item in enumerate(value) if kind == "map" and type(item) not in (dict, type(None))), None)
+    if stray is not None:
+        text = "must be an object for an array of list-type map"
+        causes.append(status.invalid_value(f"{path}[{stray}]", value[stray], text))
+    elif kind in ("set", "map"):
+        seen: dict[str, int] = {}
         for index, item in enumerate(value):
             identity = _key(item, keys) if kind == "map" else msgspec.json.encode(item, order="sorted").decode()
-            if identity in seen:
-                shown = {key: item.get(key) for key in keys} if kind == "map" else item
+            seen[identity] = seen.get(identity, 0) + 1
+            if seen[identity] == 2:
+                shown = {key: item[key] for key in keys if key in (item or ())} if kind == "map" else item
                 causes.append(status.duplicate(f"{path}[{index}]", shown))
-            seen.add(identity)
     return causes
 
 
@@ -239,5 +243,5 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
     "hostname": _fits(r"[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?)*\.?"),
     "uri": _fits(r"[a-zA-Z][-+.a-zA-Z0-9]*:\S+|/\S*"),
     "duration": _fits(r"-?(\d+(\.\d*)?\s*(ns|us|µs|ms|s|m|h|d|w|[a-z]+)\s*)+|0"),
-    "byte": _fits(r"[A-Za-z0-9+/]*={0,2}"),
+    "byte": _fits(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}([A-Za-z0-9+/]|=)=|[A-Za-z0-9+/]{4})"),
 }

@@ -20,6 +20,6 @@ def check_exposure(address: str, *, expose: bool, insecure_http: bool, rbac: boo
 
 
 def hosts(address: str, port: int) -> tuple[str, frozenset[str]]:
-    """Return the host in URLs, and all hosts that requests may name."""
+    """Return the host in URLs, and all names that the host of a request may have, with any port."""
     shown = f"[{address}]" if ":" in address else address
-    return f"{shown}:{port}", frozenset(f"{name}:{port}" for name in (shown, "127.0.0.1", "localhost", "[::1]"))
+    return f"{shown}:{port}", frozenset((shown, "127.0.0.1", "localhost", "[::1]"))

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.kinds.strategy import set_defaults
 from ctrlhost.sandbox.registry import meta
-from ctrlhost.sandbox.schema import rules, structural
+from ctrlhost.sandbox.schema import rules, scale, structural
 from ctrlhost.sandbox.schema.normalize import Undecodable, conform
 from ctrlhost.sandbox.schema.shapes import of_kind
 from ctrlhost.sandbox.schema.validation import ABSENT, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.operation import Operation
-    from ctrlhost.sandbox.registry.registry import Kind
+    from ctrlhost.sandbox.registry.registry import Kind, Scale
 
 _IDENTITY = ("apiVersion", "kind", "metadata")
 
@@ -66,9 +66,9 @@ def default_object(operation: Operation, obj: Object) -> None:
 
 def causes(context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterable[Cause]:
     """Return the causes why an object is invalid, except for metadata."""
-    custom = operation.kind.custom
+    kind, custom = operation.kind, operation.kind.custom
     if custom is None:
-        return strategy_of(operation.kind).causes(context, operation, obj, old)
+        return strategy_of(kind).causes(context, operation, obj, old)
     declared, required = structural.properties(custom.schema), custom.schema.get("required") or ()
     body = {key: value for key, value in obj.items() if key not in _IDENTITY}
     for name in _IDENTITY:
@@ -76,9 +76,21 @@ def causes(context: ServerContext, operation: Operation, obj: Object, old: Objec
             body[name] = obj[name]
     before = ABSENT if old is None else {key: value for key, value in old.items() if key in body or key == "status"}
     found = validate(custom.schema, body, "", before)
+    if kind.scale is not None:
+        found += _scale_causes(kind.scale, operation.subresource, obj)
     if context.options.cel == "enforce" and custom.rules is not None:
         found += rules.findings(custom.rules, found, obj, old, operation.warnings)
     return found
+
+
+def _scale_causes(paths: Scale, subresource: str, obj: Object) -> Iterator[Cause]:
+    """Check the fields of the scale sub-resource that a write may change."""
+    if subresource == "status":
+        yield from scale.causes(obj, paths.status_replicas, int)
+        if paths.selector:
+            yield from scale.causes(obj, paths.selector, str)
+    else:
+        yield from scale.causes(obj, paths.replicas, int)
 
 
 def generation_grows(kind: Kind, obj: Object, old: Object) -> bool:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 1.0
 """How long a read waits for a future revision; short, since clients retry the 504 themselves."""
 
+_FLAGS = (("spec", "hostNetwork"), ("spec", "unschedulable"))
+"""The fields of built-in kinds that are false if they are missing."""
+
 
 @dataclass(slots=True)
 class Page:
@@ -74,7 +77,11 @@ class Filter:
                 obj = views.load(kind, snapshot)
                 if parsed is not None:
                     parsed[key] = obj
-            return all((selectors.field_text(obj, path) == value) is equal for path, equal, value in self.terms)
+            flags = _FLAGS if kind.custom is None else ()
+            return all(
+                (selectors.field_text(obj, path, "false" if path in flags else "") == value) is equal
+                for path, equal, value in self.terms
+            )
         return True
 
 

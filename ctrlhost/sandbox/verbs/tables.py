@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ctrlhost.sandbox.apimachinery.durations import age
-from ctrlhost.sandbox.apimachinery.json_path import find
+from ctrlhost.sandbox.apimachinery.json_path import find, parse
 from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.kinds.cells import definition, heads
@@ -39,7 +40,9 @@ class Tabulator:
             raise bad_request(f"unrecognized includeObject value: {self._include!r}")
         self._custom = None
         if kind.custom is not None and operation.subresource != "scale":
-            self._custom = kind.custom.columns or (_AGE_COLUMN,)
+            # A path that cannot be parsed ends the columns, as in a real server.
+            valid = itertools.takewhile(lambda column: parse(column["jsonPath"]) is not None, kind.custom.columns)
+            self._custom = tuple(valid) if kind.custom.columns else (_AGE_COLUMN,)
             columns = [
                 definition(
                     column["name"],
@@ -89,7 +92,7 @@ def _custom_cell(column: Any, obj: Any) -> Any:
     if kind == "date":
         return age(found)
     if kind == "string":
-        return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+        return found if isinstance(found, str) else msgspec.json.encode(found, order="sorted").decode()
     if kind == "boolean":
         return found if isinstance(found, bool) else None
     if isinstance(found, bool) or not isinstance(found, (int, float)):

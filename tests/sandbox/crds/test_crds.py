@@ -286,6 +286,34 @@ def test_unserved_and_deprecated_versions(api: Api, ns: str, versions: Crd) -> N
     assert any("use something else" in text for text in api.get(versions.path(ns)).warnings)
 
 
+@pytest.mark.behaviour("findings/FS16")
+def test_the_warning_of_a_deprecated_version_names_the_best_newer_one(
+    each_api: Api, namespace: str, each_crd: Callable[..., Crd]
+) -> None:
+    crd = each_crd(deprecated=True)
+    body, path = each_api.get(crd.url).json(), crd.path(namespace)
+    old = f"{crd.group}/v1 Widget is deprecated"
+
+    def add(name: str, **changes: Any) -> None:
+        new = {**version(body), "name": name, "storage": False, "deprecated": False, **changes}
+        body["spec"]["versions"].append(new)
+        body["metadata"].pop("resourceVersion", None)
+        each_api.patch(crd.url, {"spec": body["spec"]}).expect(200)
+
+    def warned(text: str) -> None:
+        eventually(lambda: each_api.get(path).warnings == [f'299 - "{text}"'], 30)
+
+    warned(old)
+    # Older, deprecated and unserved versions are no replacement.
+    add("v1beta1")
+    add("v4", deprecated=True)
+    add("v5", served=False)
+    add("v2")
+    warned(f"{old}; use {crd.group}/v2 Widget")
+    add("v3")
+    warned(f"{old}; use {crd.group}/v3 Widget")
+
+
 @pytest.mark.behaviour("sandbox/CD-23")
 def test_an_established_crd_has_immutable_fields(api: Api, widgets: Crd) -> None:
     body = api.get(widgets.url).json()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,16 @@ def our_crds() -> list[dict[str, Any]]:
     return [crd for crd in yaml.load_all(text, yaml.CSafeLoader) if crd]
 
 
+def experimental_crds() -> list[dict[str, Any]]:
+    """A rule of this channel compares an optional with null."""
+    crds = gateway_api_crds("experimental")
+    assert "format.dns1123Label().validate(self)" in json.dumps(crds)
+    return crds
+
+
+@pytest.mark.behaviour("findings/FS13")
 @pytest.mark.behaviour("sandbox/CD-33")
-@pytest.mark.parametrize("bundle", [our_crds, gateway_api_crds])
+@pytest.mark.parametrize("bundle", [our_crds, gateway_api_crds, experimental_crds])
 def test_the_gateway_api_works(bundle: Callable[[], list[dict[str, Any]]]) -> None:
     crds = bundle()
     assert {"gatewayclasses", "gateways", "httproutes"} <= {crd["spec"]["names"]["plural"] for crd in crds}

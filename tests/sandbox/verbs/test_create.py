@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import re
+import sys
 from typing import Any
 
 import pytest
 
+from ctrlhost.sandbox.apimachinery.status import Failure
+from ctrlhost.sandbox.encoding.negotiation import decode_yaml
 from tests.sandbox.conftest import Crd
 from tests.support.http_client import Api
 from tests.support.objects import (
@@ -115,6 +118,35 @@ def test_a_body_without_content_type_is_json(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("sandbox/CT-14")
 def test_other_content_types_are_refused(api: Api, ns: str) -> None:
     api.post(core(ns, "configmaps"), b"<a/>", content_type="text/xml").fails(415, "UnsupportedMediaType")
+
+
+@pytest.mark.behaviour("findings/FS12")
+@pytest.mark.parametrize("form", ["each", "list"])
+def test_merge_keys_of_yaml_are_bounded(api: Api, ns: str, form: str) -> None:
+    base = "base: &base {" + ", ".join(f"k{n}: {n}" for n in range(15_000)) + "}\n"
+    merges = (
+        "".join(f"b{n}: {{<<: *base}}\n" for n in range(99))
+        if form == "each"
+        else f"b: {{<<: [{', '.join(['*base'] * 99)}]}}\n"
+    )
+    visited = 0
+
+    def count(frame: Any, event: str, _: Any) -> None:
+        nonlocal visited
+        visited += event == "call" and frame.f_code.co_name in ("flatten_mapping", "construct_mapping")
+
+    sys.setprofile(count)
+    try:
+        with pytest.raises(Failure, match="too many aliases"):
+            decode_yaml((base + merges).encode())
+    finally:
+        sys.setprofile(None)
+    assert visited == 0
+    answer = api.post(core(ns, "configmaps"), (base + merges).encode(), content_type="application/yaml")
+    answer.fails(400, "BadRequest")
+    merged = b"{metadata: {name: m}, x: &x {a: b}, data: {<<: *x, c: d}}"
+    found = api.post(core(ns, "configmaps"), merged, content_type="application/yaml").expect(201)
+    assert found["data"] == {"a": "b", "c": "d"}
 
 
 @pytest.mark.behaviour("sandbox/CT-15")

@@ -213,6 +213,18 @@ def test_invalid_selectors_are_refused(api: Api, ns: str, selector: str) -> None
     api.get(core(ns, "secrets"), labelSelector=selector).fails(400, "BadRequest")
 
 
+@pytest.mark.behaviour("findings/FS15")
+def test_a_missing_flag_is_false_for_field_selectors(each_api: Api, namespace: str) -> None:
+    each_api.post(core(namespace, "pods"), pod("p")).expect(201)
+    each_api.post(core(namespace, "pods"), pod("h", hostNetwork=True)).expect(201)
+    for selector, wanted in (("=false", ["p"]), ("!=false", ["h"]), ("=true", ["h"]), ("!=true", ["p"]), ("=", [])):
+        assert names(each_api.get(core(namespace, "pods"), fieldSelector=f"spec.hostNetwork{selector}")) == wanted
+    each_api.post("/api/v1/nodes", {"metadata": {"name": f"{namespace}-n"}}).expect(201)
+    found = names(each_api.get("/api/v1/nodes", fieldSelector="spec.unschedulable=false"))
+    assert f"{namespace}-n" in found
+    each_api.delete(f"/api/v1/nodes/{namespace}-n").expect(200)
+
+
 @pytest.mark.behaviour("sandbox/LS-20")
 @pytest.mark.behaviour("sandbox/LS-21")
 def test_field_selectors(api: Api, ns: str, widgets: Crd) -> None:

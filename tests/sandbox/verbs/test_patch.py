@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
+import tracemalloc
 from typing import Any
 
 import pytest
 
+from ctrlhost.sandbox.patch.json_patch import PatchError, json_patch
 from tests.sandbox.conftest import Crd
 from tests.support.http_client import JSON, JSON_PATCH, MERGE, STRATEGIC, Api
 from tests.support.objects import apps, config_map, container, core, deployment, lease, service
@@ -57,7 +59,7 @@ def test_json_patch_has_all_operations(api: Api, ns: str) -> None:
     [
         op("test", "/data/k", value="w"),
         op("remove", "/data/none"),
-        op("replace", "/data/none", value=""),
+        op("replace", "/none/deep", value=""),
         op("test", "/data/none", value=""),
         op("add", "/none/deep", value=1),
         op("add", "/data/k/deep", value=1),
@@ -96,6 +98,45 @@ def test_the_operations_of_a_json_patch_are_limited(api: Api, ns: str) -> None:
     api.post(core(ns, "configmaps"), config_map()).expect(201)
     patch = [op("add", "/data/k", value="v")] * 10_001
     api.patch(core(ns, "configmaps", "a"), patch, JSON_PATCH).fails(413, "RequestEntityTooLarge")
+
+
+@pytest.mark.behaviour("findings/FS10")
+def test_a_json_patch_replaces_and_copies_a_missing_key_of_an_object(each_api: Api, namespace: str) -> None:
+    path = core(namespace, "configmaps", "a")
+    each_api.post(core(namespace, "configmaps"), config_map()).expect(201)
+    found = each_api.patch(path, [op("replace", "/data/new", value="1")], JSON_PATCH).expect(200)
+    assert found["data"] == {"k": "v", "new": "1"}
+    copied = [op("copy", "/data/copied", **{"from": "/data/none"})]
+    assert each_api.patch(path, copied, JSON_PATCH).expect(200)["data"]["k"] == "v"
+    replaced = [op("add", "/metadata/finalizers", value=["a.b/c"]), op("replace", "/metadata/finalizers/1", value="d")]
+    each_api.patch(path, replaced, JSON_PATCH).fails(422, "Invalid")
+
+
+@pytest.mark.behaviour("findings/FS11")
+def test_the_copies_of_a_json_patch_are_bounded(each_api: Api, namespace: str) -> None:
+    path = core(namespace, "configmaps", "a")
+    each_api.post(core(namespace, "configmaps"), config_map()).expect(201)
+    doubling = [op("copy", f"/data/x{n}", **{"from": "/data"}) for n in range(40)]
+    answer = each_api.patch(path, [op("add", "/data/x", value={}), *doubling], JSON_PATCH).fails(422, "Invalid")
+    assert answer["message"] == "the server rejected our request due to an error in our request"
+    # 3 MiB of copied JSON, with the quotes; removed copies count too.
+    each_api.patch(path, [op("replace", "/data/k", value="x" * (512 * 1024 - 2))], JSON_PATCH).expect(200)
+    copies = [op("copy", "/data/y", **{"from": "/data/k"}), op("remove", "/data/y")]
+    each_api.patch(path, copies * 6, JSON_PATCH).expect(200)
+    more = [op("copy", "/data/z", **{"from": "/metadata/name"})]
+    each_api.patch(path, copies * 6 + more, JSON_PATCH).fails(422, "Invalid")
+
+
+@pytest.mark.behaviour("findings/FS11")
+def test_the_memory_of_copies_is_bounded() -> None:
+    doubling = [op("copy", f"/data/x{n}", **{"from": "/data"}) for n in range(40)]
+    tracemalloc.start()
+    try:
+        with pytest.raises(PatchError, match="too large"):
+            json_patch({"data": {"x": {}}}, doubling)
+        assert tracemalloc.get_traced_memory()[1] < 50 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.behaviour("sandbox/PA-04")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -114,7 +115,6 @@ def test_invalid_names_are_refused(api: Api, ns: str, name: str) -> None:
 def test_names_of_services_and_namespaces_are_labels(api: Api, ns: str) -> None:
     api.post("/api/v1/namespaces", {"metadata": {"name": "a.b"}}).fails(422, "Invalid", "metadata.name")
     api.post(core(ns, "services"), service("a.b")).fails(422, "Invalid", "metadata.name")
-    api.post(core(ns, "services"), service("1a")).fails(422, "Invalid", "metadata.name")
 
 
 @pytest.mark.behaviour("sandbox/ER-05")
@@ -190,6 +190,21 @@ def test_hostile_protobuf_is_refused(api: Api, ns: str, body: bytes) -> None:
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}])
 def test_requests_of_browsers_are_refused(api: Api, headers: dict[str, str]) -> None:
     api.request("GET", "/version", headers=headers).fails(403, "Forbidden")
+
+
+@pytest.mark.behaviour("findings/FS24")
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
+def test_loopback_names_are_served_with_any_port(api: Api, name: str) -> None:
+    for host in (name, f"{name}:1", f"{name}:65535"):
+        api.request("GET", "/version", headers={"Host": host}).expect(200)
+    for host in (f"{name}.evil.example", f"evil.{name}:443", f"evil.example:{name}"):
+        api.request("GET", "/version", headers={"Host": host}).fails(403, "Forbidden")
+
+
+@pytest.mark.behaviour("findings/FS24")
+def test_the_page_names_the_served_hosts() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "sandbox.md").read_text()
+    assert "`127.0.0.1`, `localhost` or `[::1]`, with any port" in page
 
 
 @pytest.mark.behaviour("sandbox/RO-04")

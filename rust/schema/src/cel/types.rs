@@ -70,21 +70,27 @@ impl Type {
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.fits(b),
             (Self::Map(a, c), Self::Map(b, d)) => a.fits(b) && c.fits(d),
             (Self::Object(a), Self::Object(b)) => Arc::ptr_eq(a, b),
-            // Null is a value of the types that are messages in the wire format of CEL.
-            (
-                Self::Null,
-                Self::Object(_)
+            (Self::Dyn, _) | (_, Self::Dyn) => true,
+            (Self::Null, other) | (other, Self::Null) if other.has_null() => true,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(wanted),
+        }
+    }
+
+    /// Return whether null is a value of the type, as of those that are messages on CEL's wire, and of opaque ones.
+    fn has_null(&self) -> bool {
+        matches!(
+            self,
+            Self::Object(_)
                 | Self::Duration
                 | Self::Timestamp
                 | Self::Quantity
                 | Self::Url
-                | Self::Optional(_),
-            )
-            | (Self::Object(_) | Self::Duration | Self::Timestamp, Self::Null)
-            | (Self::Dyn, _)
-            | (_, Self::Dyn) => true,
-            _ => std::mem::discriminant(self) == std::mem::discriminant(wanted),
-        }
+                | Self::Ip
+                | Self::Cidr
+                | Self::Semver
+                | Self::Format
+                | Self::Optional(_)
+        )
     }
 
     /// Return the common type; `Dyn` if they differ.
