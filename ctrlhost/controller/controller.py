@@ -171,9 +171,11 @@ class Controller:
             self._counts = services.metrics.controller(self.name, options.workers)
             self._results = Results(self.name, queue, options.timeout)
             self._watchdog = Watchdog(self.name, queue, services.clock, options.timeout)
-            self._threads = self._make_threads(self._scope(queue, self._results, self._watchdog), self._counts)
-        for thread in self._threads:
-            thread.start()
+            threads = self._make_threads(self._scope(queue, self._results, self._watchdog), self._counts)
+            # All under the lock, so that a drain on another thread joins only threads that have started.
+            for thread in threads:
+                thread.start()
+            self._threads = threads
         for one in self._attachments:
             one.start()
 
@@ -197,15 +199,17 @@ class Controller:
         """
         self.stop_intake()
         deadline = time.monotonic() + timeout
-        for thread in self._threads:
+        with self._lock:
+            threads = self._threads
+        for thread in threads:
             thread.join(max(deadline - time.monotonic(), 0.0))
-        drained = not any(thread.is_alive() for thread in self._threads)
+        drained = not any(thread.is_alive() for thread in threads)
         if self._watchdog is not None:
             self._watchdog.stop()
         for one in self._attachments:
             one.release()
         # Without workers, as on a replica that never led, no work began.
-        return drained and (not self._threads or len(self.queue) == 0)
+        return drained and (not threads or len(self.queue) == 0)
 
     def busy(self) -> str | None:
         """Return a description of the work in progress or due by the clock; None if there is none. For tests."""

@@ -62,8 +62,10 @@ class Task:
         if self._thread is not None and self._thread.is_alive() and not self._stop.is_set():
             return
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._body, args=(self._stop,), name=f"{self.name} task", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._body, args=(self._stop,), name=f"{self.name} task", daemon=True)
+        thread.start()
+        # Only now: a `stop` on another thread joins it.
+        self._thread = thread
 
     def stop(self, timeout: float) -> bool:
         """Stop the task; return whether it ended within `timeout` real seconds."""

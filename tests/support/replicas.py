@@ -145,10 +145,17 @@ class Replicas:
 
     def acquired(self, name: str, since: float) -> float:
         """Return when this replica first took the Lease after `since`."""
-        return next(at for at, holder in self.terms() if holder == name and at > since)
+        return self.written(lambda holder: holder == name, since)
 
     def released(self, since: float) -> float:
-        return next(at for at, holder in self.terms() if not holder and at > since)
+        return self.written(lambda holder: not holder, since)
+
+    def written(self, by: Callable[[str], bool], since: float) -> float:
+        """Return when the Lease was first written with a holder `by` after `since`.
+
+        A reader of the Lease may see a write before the server has logged it.
+        """
+        return eventually(lambda: next((at for at, holder in self.terms() if by(holder) and at > since), None))
 
     def check(
         self,

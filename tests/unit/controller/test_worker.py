@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from ctrlhost import Request, Result
+from ctrlhost.controller.controller import Controller
 from ctrlhost.testing import ManualClock
 from tests.support.controllers import DB, WEB, Bench, Script, idle
 from tests.support.waiting import eventually
@@ -247,3 +248,17 @@ def test_an_async_reconcile_is_cancelled_at_its_timeout(bench: Bench, manual_clo
     eventually(lambda: bench.results() == {"error": 1})
     assert controller.status().last_error == "TimeoutError: the reconcile was cancelled at its timeout of 5 s"
     assert bench.sample("reconcile_timeouts_total") == 1
+
+
+def test_a_drain_joins_no_worker_that_has_not_started(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = bench.controller(Script(), start=False)
+
+    class Worker(threading.Thread):
+        def start(self) -> None:
+            # On another thread it would wait for the start.
+            assert controller.drain(0)
+            super().start()
+
+    monkeypatch.setattr(Controller, "_make_threads", lambda *_: [Worker(target=lambda: None)])
+    controller.start_workers()
+    assert controller.drain(30)
