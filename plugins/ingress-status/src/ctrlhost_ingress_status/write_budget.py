@@ -56,7 +56,7 @@ class WriteBudget:
             return max(place - now, _MIN_WAIT)
 
     def leave(self, key: Hashable) -> None:
-        """Give up the key's place, if it has one."""
+        """Release the key's place, if it has one."""
         with self._lock:
             self._leave(key)
 

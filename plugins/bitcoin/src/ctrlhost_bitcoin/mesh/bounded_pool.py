@@ -55,7 +55,7 @@ class BoundedPool:
             self._stopped()
 
     def _stopped(self) -> None:
-        """Give up: the host shut down the executor before a run of jobs could start."""
+        """Abandon the jobs: the host shut down the executor before a run of them could start."""
         with self._changed:
             self._running -= 1
             self._end()
