@@ -21,6 +21,7 @@ class QuotaController(Controller):
     name = "resourcequota"
 
     def touched(self, table: Table, event: Event) -> list[Key]:
+        """Return a changed quota, and the quotas of a namespace in which an object went or changed."""
         if table.name == quotas.TABLE and event.new is not None:
             return [event.new.key]
         if event.new is not None and (event.old is None or table.name not in _CHANGING):
@@ -29,6 +30,7 @@ class QuotaController(Controller):
         return [snapshot.key for snapshot in there.values()]
 
     def reconcile(self, key: Key) -> None:
+        """Count what there is, and store the status if it differs."""
         namespace, name = key
         found = self.context.store.table(quotas.TABLE).get(namespace, name)
         if found is None:
