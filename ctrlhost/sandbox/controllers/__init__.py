@@ -18,12 +18,15 @@ def start(context: ServerContext) -> None:
     from ctrlhost.sandbox.controllers.gc import GarbageCollector
     from ctrlhost.sandbox.controllers.namespaces import NamespaceController
     from ctrlhost.sandbox.controllers.pods import PodController
+    from ctrlhost.sandbox.controllers.policy_status import PolicyStatusController
     from ctrlhost.sandbox.controllers.quotas import QuotaController
     from ctrlhost.sandbox.controllers.replicasets import ReplicaSetController
     from ctrlhost.sandbox.controllers.services import ServiceController
     from ctrlhost.sandbox.controllers.statefulsets import StatefulSetController
 
-    QuotaController(context).start()
+    # Quotas and policies are the server's own business, whatever else runs.
+    for own in (QuotaController, PolicyStatusController):
+        own(context).start()
     workloads = (ReplicaSetController, DeploymentController, StatefulSetController, DaemonSetController)
     for controller in (GarbageCollector, NamespaceController, PodController, *workloads, ServiceController):
         if context.options.controllers & (controller.parts or {controller.name}):
