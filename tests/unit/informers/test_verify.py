@@ -4,7 +4,7 @@ import pytest
 
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.verify import Difference
-from tests.support.stub_api_server import Frames, Json, event, pod, pod_list
+from tests.support.stub_api_server import Frames, Json, pod, pod_list
 from tests.support.waiting import eventually
 
 FIRST = Json(pod_list(5, pod("a", 1), pod("b", 2)))
