@@ -43,6 +43,20 @@ _SCALARS: Mapping[str, Mapping[str, Any]] = {
     "int-or-string": {"oneOf": [{"type": "integer"}, {"type": "string"}]},
     "any": {"type": "object"},
 }
+_STRUCTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "Quantity": ("io.k8s.apimachinery.pkg.api.resource", {"oneOf": [{"type": "string"}, {"type": "number"}]}),
+    "IntOrString": (
+        "io.k8s.apimachinery.pkg.util.intstr",
+        {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
+    ),
+    "FieldsV1": (_META, {"type": "object"}),
+    "RawExtension": ("io.k8s.apimachinery.pkg.runtime", {"type": "object"}),
+    "JSON": (_PACKAGES["apiextensions"], {}),
+    "JSONSchemaPropsOrArray": (_PACKAGES["apiextensions"], {}),
+    "JSONSchemaPropsOrBool": (_PACKAGES["apiextensions"], {}),
+    "JSONSchemaPropsOrStringArray": (_PACKAGES["apiextensions"], {}),
+}
+"""Types without fields that have a schema of their own: package and schema."""
 _ROOT = {
     "apiVersion": {"type": "string", "description": "The version of the schema that this object is written in."},
     "kind": {"type": "string", "description": "The kind of the object."},
@@ -209,8 +223,11 @@ def _field(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
         if shape.merge_key or shape.merge_scalars:
             schema["x-kubernetes-patch-strategy"] = "merge"
         return schema
-    if shape.name.startswith("JSONSchema"):
-        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    if shape.name in _STRUCTS:
+        package, schema = _STRUCTS[shape.name]
+        name = f"{package}.{shape.name}"
+        schemas[name] = dict(schema)
+        return {"$ref": f"#/components/schemas/{name}"}
     scalar = dict(_SCALARS.get(shape.type, {}))
     if shape.name == "int32":
         scalar["format"] = "int32"

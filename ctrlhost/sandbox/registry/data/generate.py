@@ -43,7 +43,7 @@ TEXTS = {"types.UID", "types.NodeName"}
 IMPORTS = {"metav1": "meta", "v1": "core", "apiv1": "core", "corev1": "core", "authnv1": "authentication"}
 STRUCT = re.compile(r"^type (\w+) struct ?\{")
 ALIAS = re.compile(r"^type (\w+) (\[\]|map\[[\w.]+\])?([\w.]+)$")
-VALUE = re.compile(r'^\s*(?:const )?\w+\s+(?:(\w+)\s+= "|= (\w+)\(")([^"]*)"')
+VALUE = re.compile(r'^\s*(?:const )?(\w+)\s+(?:(\w+)\s+= |= (\w+)\()(?:"([^"]*)"|\w+\.(\w+))')
 FIELD = re.compile(r"^\t(?:(\w+) )?\s*([*\[\]\w.]+)\s+`(.*)`")
 
 
@@ -55,6 +55,8 @@ class Found:
     aliases: dict[str, str] = field(default_factory=dict)
     enums: set[str] = field(default_factory=set)
     values: dict[str, list[str]] = field(default_factory=dict)
+    constants: dict[str, str] = field(default_factory=dict)
+    """The values of constants by name: those of one package may be used in another."""
 
 
 def parse(package: str, path: Path, found: Found) -> None:
@@ -80,7 +82,9 @@ def parse(package: str, path: Path, found: Found) -> None:
                     found.enums.add(f"{package}.{match[1]}")
                 markers = []
             elif match := VALUE.match(line):
-                found.values.setdefault(f"{package}.{match[1] or match[2]}", []).append(match[3])
+                value = found.constants.get(match[5], "") if match[5] else match[4]
+                found.constants[match[1]] = value
+                found.values.setdefault(f"{package}.{match[2] or match[3]}", []).append(value)
                 markers = []
             elif text:
                 markers = []
