@@ -102,6 +102,8 @@ def parse(package: str, path: Path, found: Found) -> None:
 
 def add_field(package: str, struct: dict[str, Any], go: str, tags: dict[str, str], markers: list[str]) -> None:
     """Add one field in the compact form."""
+    if go.endswith("TypeMeta"):
+        struct["named"] = True
     if "json" not in tags or "protobuf" not in tags or go.endswith("TypeMeta"):
         return
     names = tags["json"].split(",")
@@ -186,6 +188,11 @@ def main(root: Path, version: str) -> None:
                 entry[2] = f"{entry[2]} e={','.join(sorted(found.values[named]))}".strip()
             entry[0] = flatten(entry[0], found.aliases)
             waiting.append(split(entry[0])[1])
+    inside = {split(entry[0])[1] for fields in kept.values() for name, entry in fields.items() if name}
+    for name in inside & kept.keys():
+        if found.types[name].get("named"):
+            # An object inside another one has its type as fields, which protobuf does not carry.
+            kept[name] = {"apiVersion": ["string", 0, ""], "kind": ["string", 0, ""], **kept[name]}
     lines = [f"{json.dumps(name)}: {json.dumps(kept[name], separators=(',', ':'))}" for name in sorted(kept)]
     sys.stdout.write("{\n" + ",\n".join(lines) + "\n}\n")
 
