@@ -5,7 +5,8 @@
 For every type used by a served kind it lists the fields by their JSON name as `[type, protobuf number, flags]`.
 Types are scalars, names of other types, or one of the two behind `[]` or `{}`. Flags: `p` pointer, `w` always written,
 `z` left out when zero, `i` inlined, `m=KEY` merge key, `m` merged list of scalars, `r` keys are retained, `l=set`,
-`l=atomic`, `l=map:KEYS`, `a` atomic map or struct, `q` required, `e=VALUES` one of these texts.
+`l=atomic`, `l=map:KEYS`, `a` atomic map or struct, `q` required, `e=VALUES` one of these texts, with `~`
+for a space.
 """
 
 from __future__ import annotations
@@ -185,7 +186,7 @@ def main(root: Path, version: str) -> None:
         for entry in struct["fields"].values():
             named = split(entry[0])[1]
             if named in found.enums:
-                entry[2] = f"{entry[2]} e={','.join(sorted(found.values[named]))}".strip()
+                entry[2] = f"{entry[2]} e={','.join(sorted(found.values[named])).replace(' ', '~')}".strip()
             entry[0] = flatten(entry[0], found.aliases)
             waiting.append(split(entry[0])[1])
     inside = {split(entry[0])[1] for fields in kept.values() for name, entry in fields.items() if name}
