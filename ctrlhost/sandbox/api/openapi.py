@@ -1,4 +1,4 @@
-"""OpenAPI: a constant for version 2, and a document per group version for version 3."""
+"""OpenAPI: one document for version 2, and a document per group version for version 3."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ctrlhost.sandbox.api.swagger import Swagger, media_type
+from ctrlhost.sandbox.encoding.negotiation import JSON
 from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.registry.registry import Kind, content_hash
 from ctrlhost.sandbox.schema.shapes import Shape, builtin, of_kind
@@ -15,9 +17,6 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.context import ServerContext
 
-# An almost empty document in protobuf: swagger "2.0", a title and a version. With it kubectl validates by itself.
-_V2 = bytes.fromhex("0a03322e3012150a0a4b756265726e65746573120776312e33362e30")
-_V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _PACKAGES = {"meta": _META, "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"}
 _WRITE_OPTIONS = {"dryRun": "string", "fieldManager": "string", "fieldValidation": "string", "force": "boolean"}
@@ -38,7 +37,7 @@ _SCALARS: Mapping[str, Mapping[str, Any]] = {
     "any": {"type": "object"},
 }
 _ROOT = {
-    "apiVersion": {"type": "string", "description": "The version of the schema that this object is written in."},
+    "apiVersion": {"type": "string", "description": "APIVersion defines the version of the schema that the object is written in."},
     "kind": {"type": "string", "description": "The kind of the object."},
 }
 
@@ -52,14 +51,18 @@ class OpenApi:
         self._made = -1
         self._documents: dict[str, bytes] = {}
         self._hashes: dict[str, str] = {}
+        version = context.options.version
+        self._swagger = Swagger(lambda kinds: document(kinds, version), version)
+        #: The documents of version 2 by media type.
+        self._encoded: dict[str, bytes] = {}
 
     def answer(self, request: Request, rest: list[str]) -> Response | None:
         """Handle a path; None if it is unknown."""
+        self._refresh()
         if rest == ["v2"]:
-            return Response(200, _V2, _V2_TYPE)
+            return self._version_2(request)
         if not rest or rest[0] != "v3":
             return None
-        self._refresh()
         if len(rest) == 1:
             return self._index(request)
         key = "/".join(rest[1:])
@@ -74,6 +77,20 @@ class OpenApi:
             response.headers += [("Cache-Control", "public, immutable"), ("Expires", "Thu, 31 Dec 2037 23:55:55 GMT")]
         return response
 
+    def _version_2(self, request: Request) -> Response:
+        media = media_type(request.headers.get("accept", ""))
+        if not media:
+            return Response(406, headers=[("Vary", "Accept")])
+        # Both encodings have the hash of the first.
+        response = _tagged(request, content_hash(self._document_2(JSON)), lambda: self._document_2(media))
+        response.content_type = media
+        return response
+
+    def _document_2(self, media: str) -> bytes:
+        if media not in self._encoded:
+            self._encoded[media] = self._swagger.encode(map(self._kinds, self._hashes), media)
+        return self._encoded[media]
+
     def _index(self, request: Request) -> Response:
         paths = {
             key: {"serverRelativeURL": f"/openapi/v3/{key}?hash={self._hash(key)}"} for key in sorted(self._hashes)
@@ -85,6 +102,7 @@ class OpenApi:
         registry = self._context.registry
         if self._made != registry.changes:
             self._made = registry.changes
+            self._encoded.clear()
             kinds = [kind for kind in registry if registry.is_listed(kind)]
             custom = {_key(kind) for kind in kinds if kind.custom is not None}
             # Documents of built-in groups never change.
@@ -100,10 +118,13 @@ class OpenApi:
     def _document(self, key: str) -> bytes:
         found = self._documents.get(key)
         if found is None:
-            registry = self._context.registry
-            kinds = [kind for kind in registry if _key(kind) == key and registry.is_listed(kind)]
-            found = self._documents[key] = msgspec.json.encode(document(kinds, self._context.options.version))
+            described = document(self._kinds(key), self._context.options.version)
+            found = self._documents[key] = msgspec.json.encode(described)
         return found
+
+    def _kinds(self, key: str) -> list[Kind]:
+        registry = self._context.registry
+        return [kind for kind in registry if _key(kind) == key and registry.is_listed(kind)]
 
 
 def _tagged(request: Request, tag: str, body: Callable[[], bytes]) -> Response:

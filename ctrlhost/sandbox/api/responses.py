@@ -13,7 +13,7 @@ from ctrlhost.sandbox.verbs import tables
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.encoding.negotiation import Accepted
-    from ctrlhost.sandbox.registry.operation import Operation
+    from ctrlhost.sandbox.registry.operation import Operation, Repeated
 
 
 def accepted_by(request: Request) -> Accepted:
@@ -21,9 +21,9 @@ def accepted_by(request: Request) -> Accepted:
     return negotiation.accept(request.headers.get("accept", ""))
 
 
-def decode(request: Request, kind: str, duplicates: list[str] | None = None) -> Any:
+def decode(request: Request, kind: str, repeated: Repeated | None = None) -> Any:
     """Decode a request's body, which may be protobuf unless `kind` is ""."""
-    return negotiation.decode(request.headers.get("content-type", ""), request.body, kind, duplicates)
+    return negotiation.decode(request.headers.get("content-type", ""), request.body, kind, repeated)
 
 
 def media_type(request: Request) -> str:
@@ -33,11 +33,8 @@ def media_type(request: Request) -> str:
 
 def decode_body(request: Request, operation: Operation) -> Any:
     """Decode the object in a request's body."""
-    duplicates: list[str] | None = [] if operation.counts_fields else None
-    obj = decode(request, "" if operation.kind.custom is not None else operation.kind.kind, duplicates)
-    if duplicates:
-        operation.problems += [f'duplicate field "{key}"' for key in duplicates]
-    return obj
+    repeated = operation.repeated if operation.counts_fields else None
+    return decode(request, "" if operation.kind.custom is not None else operation.kind.kind, repeated)
 
 
 def respond(operation: Operation, accepted: Accepted, code: int, raw: bytes) -> Response:

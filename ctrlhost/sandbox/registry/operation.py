@@ -15,6 +15,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
+class Repeated:
+    """The keys that a body repeats."""
+
+    paths: dict[str, int] = field(default_factory=dict)
+    """Of JSON: paths such as `spec.replicas`, with their place in the document."""
+    order: dict[str, int] = field(default_factory=dict)
+    """The first place of every path in a JSON document that repeats keys."""
+    lines: list[str] = field(default_factory=list)
+    """Of YAML: a text for each repetition."""
+
+
+@dataclass(slots=True)
 class Operation:
     """A verb on a kind or object, with the options that all verbs share."""
 
@@ -30,7 +42,8 @@ class Operation:
     dry_run: bool = False
     field_validation: str = "Warn"
     problems: list[str] = field(default_factory=list)
-    """Problems of the body such as duplicate fields, reported together with its unknown fields."""
+    """Problems of a patch, reported together with the unknown fields of its result."""
+    repeated: Repeated = field(default_factory=Repeated)
     applied: set[tuple[str, ...]] | None = None
     """The fields that a server-side apply sets if it creates the object."""
 
