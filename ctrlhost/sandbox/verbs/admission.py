@@ -37,7 +37,7 @@ def conform_object(operation: Operation, obj: Object) -> Object:
         structural.prune(kind.custom.schema, obj, pruned)
         unknown += sorted(pruned)
     else:
-        shape = of_kind(kind.group, kind.kind)
+        shape = of_kind(kind.group, kind.version, kind.kind)
         meta.metadata_of(obj)
         if shape is not None:
             try:
