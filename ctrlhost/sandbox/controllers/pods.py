@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
-import time
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.api import subresources
-from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery import clock, times
 from ctrlhost.sandbox.apimachinery.objects import is_true
 from ctrlhost.sandbox.controllers import placement
 from ctrlhost.sandbox.controllers.controller import Controller, Key
@@ -80,8 +79,8 @@ class PodController(Controller):
     def _due(self, pod: Object, step: str, delay: float, key: Key) -> bool:
         """Return whether a step's delay is over; if not, enqueue the key for then."""
         mark = (pod["metadata"]["uid"], step)
-        began = self._since.setdefault(mark, time.monotonic())
-        left = began + delay - time.monotonic()
+        began = self._since.setdefault(mark, clock.now())
+        left = began + delay - clock.now()
         if left > 0.001:
             self.add_after(key, left)
             return False
