@@ -60,6 +60,8 @@ class Options:
     """`enforce`: evaluate the validation rules of CRDs; `warn`: store them, and warn on writing such a CRD."""
     pod_start_delay: float = 0.3
     pod_ready_delay: float = 1.0
+    pod_run_delay: float = 2.0
+    """How long pods run that are not restarted forever, unless an annotation says otherwise."""
     pod_stop_delay: float = 0.3
     load_balancer_delay: float = 0.5
     pod_cidr: str = "127.64.0.0/10"
@@ -72,7 +74,7 @@ class Options:
 
     def __post_init__(self) -> None:
         """Check all values; ConfigError for invalid ones."""
-        for name in ("pod_start_delay", "pod_ready_delay", "pod_stop_delay", "load_balancer_delay"):
+        for name in ("pod_start_delay", "pod_ready_delay", "pod_run_delay", "pod_stop_delay", "load_balancer_delay"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:
                 raise ConfigError(f"{name} must be a number of seconds, at least 0, got {value}")

@@ -21,7 +21,14 @@ _serial = itertools.count(1)
 @pytest.fixture(scope="session")
 def server() -> Iterator[Sandbox]:
     """One sandbox for all tests that do not stop it; pods start without delay."""
-    options = Options(admin=True, pod_start_delay=0.0, pod_ready_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0)
+    options = Options(
+        admin=True,
+        pod_start_delay=0.0,
+        pod_ready_delay=0.0,
+        pod_run_delay=0.0,
+        pod_stop_delay=0.0,
+        load_balancer_delay=0.0,
+    )
     with Sandbox(options=options) as sandbox:
         yield sandbox
 
