@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import time
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery import clock, times
 from ctrlhost.sandbox.apimachinery.objects import is_true
 from ctrlhost.sandbox.apimachinery.selectors import match_selector
 from ctrlhost.sandbox.controllers.controller import controller_of
@@ -116,4 +115,4 @@ def available_in(pod: Object, seconds: int) -> float:
         return 0.0
     since = next(item for item in pod["status"]["conditions"] if item["type"] == "Ready").get("lastTransitionTime")
     # Times of conditions have whole seconds, so a pod may seem up to one second older than it is.
-    return 0.0 if not since else max(times.epoch(since) + seconds - time.time(), 0.0)
+    return 0.0 if not since else max(times.epoch(since) + seconds - clock.time(), 0.0)

@@ -60,8 +60,8 @@ class Controller(ABC):
             self.context.soon(self._process)
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Enqueue a key after a delay."""
-        self.context.later(seconds, lambda: self.add(key))
+        """Enqueue a key after a delay of the sandbox's clock."""
+        self.context.timers.after(seconds, lambda: self.add(key))
 
     def _enqueue_touched(self, table: Table, event: Event) -> None:
         for key in self.touched(table, event):

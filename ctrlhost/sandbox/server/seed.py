@@ -10,6 +10,7 @@ from ctrlhost.sandbox import controllers
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.controllers.aggregation import AggregationController
 from ctrlhost.sandbox.controllers.crds import CrdController
+from ctrlhost.sandbox.controllers.namespaces import INITIAL
 from ctrlhost.sandbox.kinds.services import hold
 from ctrlhost.sandbox.registry.operation import Operation
 from ctrlhost.sandbox.server import default_roles
@@ -54,8 +55,8 @@ def create_objects(context: ServerContext, port: int) -> None:
 def is_initial(context: ServerContext, table: str, snapshot: Snapshot) -> bool:
     """Return whether an object is an initial one."""
     inside, name = snapshot.namespace, snapshot.name
-    if table == "serviceaccounts":
-        return name == "default" and inside in NAMESPACES
+    if inside in NAMESPACES and INITIAL.get(table) == name:
+        return True
     if table.startswith("rbac.") and not inside:
         return context.authorizer is not None and b"rbac-defaults" in snapshot.raw
     return (table, inside, name) in _INITIAL

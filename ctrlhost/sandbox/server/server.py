@@ -27,7 +27,7 @@ from ctrlhost.sandbox.http.http import Connection
 from ctrlhost.sandbox.http.tls_layer import layered
 from ctrlhost.sandbox.server import accounts, seed
 from ctrlhost.sandbox.server import kubeconfig as kubeconfig_file
-from ctrlhost.sandbox.server.admin import Admin
+from ctrlhost.sandbox.server.admin import MAX_ADVANCE, Admin
 from ctrlhost.sandbox.server.exposure import check_exposure, hosts
 from ctrlhost.sandbox.storage.persistence import Disk
 
@@ -208,6 +208,16 @@ class Sandbox:
         # A stopped sandbox has no thread, and no more changes.
         return authorizer.used_by(user) if self._context is None else self._ask(lambda _: authorizer.used_by(user))
 
+    def advance(self, seconds: float) -> None:
+        """Advance the sandbox's clock: controllers act on it, and objects get its times. It also runs by itself.
+
+        Only delays of controllers and the expiry of tokens follow it, not timeouts of connections. Raises ValueError
+        for a negative number or more than 1e9, RuntimeError if the sandbox is not running.
+        """
+        if not 0 <= seconds <= MAX_ADVANCE:
+            raise ValueError(f"seconds must be 0 to {MAX_ADVANCE:.0f}, got {seconds}")
+        self._ask(lambda context: context.timers.advance(seconds))
+
     def _ask(self, question: Callable[[ServerContext], T]) -> T:
         """Call `question` in the server's own thread; TimeoutError after ten seconds."""
         context, loop = self._context, self._loop
@@ -275,6 +285,7 @@ class Sandbox:
         context.host, app.allowed_hosts = hosts(self._address, port)
         self.url = f"{'http' if tls_context is None else 'https'}://{context.host}"
         self._write_kubeconfig()
+        context.ca = self.ca
         seed.create_objects(context, port)
         app.ready = True
         self._context = context
