@@ -101,6 +101,8 @@ pub(super) enum Expr {
     List(Vec<(Id, bool)>),
     Map(Vec<(Id, Id, bool)>),
     Fold(Box<Comprehension>),
+    /// `Name{field: value}`; the flag marks `?field`.
+    Message(String, Vec<(String, Id, bool)>),
     /// `of.optMap(var, body)`; `flat` for `optFlatMap`.
     OptMap {
         flat: bool,

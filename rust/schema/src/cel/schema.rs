@@ -21,6 +21,8 @@ pub(super) struct Shape {
 
 #[derive(Debug)]
 pub(super) enum ShapeKind {
+    /// A value without a schema.
+    Any,
     /// Either an integer or a string.
     IntOrString,
     Bool,
@@ -76,6 +78,8 @@ impl Shape {
                 (ShapeKind::List(items, kind), of)
             }
             "object" => return Self::object(schema, root),
+            // Not in CRDs: parts of an admission request.
+            "any" => (ShapeKind::Any, Type::Dyn),
             _ => return None,
         };
         Some(Self::new(kind, of))
@@ -130,6 +134,7 @@ impl Shape {
             return Value::Null;
         }
         match &self.kind {
+            ShapeKind::Any => any(json),
             ShapeKind::IntOrString => match json.kind() {
                 read::Kind::String => text(json, Format::Plain),
                 _ => int(json),
@@ -161,6 +166,27 @@ impl Shape {
                         });
                 Value::Map(Arc::new(entries.collect()))
             }
+        }
+    }
+}
+
+/// Convert a value without a schema.
+pub(super) fn any(json: read::Value<'_>) -> Value {
+    match json.kind() {
+        read::Kind::Null => Value::Null,
+        read::Kind::Bool => Value::Bool(json.is_true()),
+        read::Kind::String => text(json, Format::Plain),
+        read::Kind::Number => json.json().parse().map_or_else(
+            |_| json.json().parse().map_or(Value::Null, Value::Double),
+            Value::Int,
+        ),
+        read::Kind::Array => Value::list(json.elements().map(any).collect()),
+        read::Kind::Object => {
+            let entries = json.members().map(|(name, value)| {
+                let name = name.as_str().unwrap_or_default();
+                (Key::String(name.as_ref().into()), any(value))
+            });
+            Value::Map(Arc::new(entries.collect()))
         }
     }
 }
