@@ -43,8 +43,11 @@ _SCALARS: Mapping[str, Mapping[str, Any]] = {
     "any": {"type": "object"},
 }
 _ROOT = {
-    "apiVersion": {"type": "string", "description": "APIVersion defines the version of the schema that the object is written in."},
+    "apiVersion": {"type": "string", "description": "APIVersion defines the version of the object's schema."},
     "kind": {"type": "string", "description": "The kind of the object."},
+}
+_DESCRIPTIONS = {
+    "meta.ObjectMeta": {"creationTimestamp": "CreationTimestamp is a timestamp: when the server stored the object."}
 }
 
 
@@ -206,10 +209,10 @@ def _reference(shape: Shape, schemas: dict[str, Any]) -> str:
 
 
 def _struct(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {name: _field(child, schemas) for name, child in shape.fields.items()},
-    }
+    fields = {name: _field(child, schemas) for name, child in shape.fields.items()}
+    for name, text in _DESCRIPTIONS.get(shape.name, {}).items():
+        fields[name]["description"] = text
+    schema: dict[str, Any] = {"type": "object", "properties": fields}
     if needed := sorted(name for name, child in shape.fields.items() if child.required):
         schema["required"] = needed
     return schema

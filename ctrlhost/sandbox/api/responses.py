@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.operation import Operation, Repeated
 
 
-def accepted_by(request: Request) -> Accepted:
-    """Return the encoding that the client accepts."""
-    return negotiation.accept(request.headers.get("accept", ""))
+def accepted_by(request: Request, *, forms: bool = True) -> Accepted:
+    """Return the encoding that the client accepts; without `forms`, 406 for a Table or PartialObjectMetadata."""
+    return negotiation.accept(request.headers.get("accept", ""), forms=forms)
 
 
 def decode(request: Request, kind: str, repeated: Repeated | None = None) -> Any:

@@ -103,8 +103,9 @@ def bind(context: ServerContext, operation: Operation, node: str) -> None:
 
 
 def _token(context: ServerContext, request: Request, operation: Operation) -> Response:
+    accepted = responses.accepted_by(request, forms=False)
     made = token_requests.request(context, operation, responses.decode(request, "TokenRequest"))
-    return responses.respond(operation, responses.accepted_by(request), 201, views.encode(made))
+    return responses.respond(operation, accepted, 201, views.encode(made))
 
 
 _SPECIAL = {"scale": _scale, "log": _log, "eviction": _eviction, "binding": _binding, "token": _token}

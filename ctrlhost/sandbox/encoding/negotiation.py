@@ -51,8 +51,8 @@ class Accepted:
 _FORMS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 
 
-def accept(header: str) -> Accepted:
-    """Choose the first servable clause of an Accept header; 406 if there is none."""
+def accept(header: str, *, forms: bool = True) -> Accepted:
+    """Choose the first servable clause of an Accept header; 406 if there is none. `forms` allows other kinds."""
     if not header:
         return Accepted()
     for media, values in clauses(header):
@@ -60,7 +60,7 @@ def accept(header: str) -> Accepted:
         if media in (JSON, YAML):
             if not form:
                 return Accepted(media)
-            if form in _FORMS and values.get("g") == "meta.k8s.io" and values.get("v") in ("v1", "v1beta1"):
+            if forms and form in _FORMS and values.get("g") == "meta.k8s.io" and values.get("v") in ("v1", "v1beta1"):
                 return Accepted(media, form, values["v"])
         elif media in ("*/*", "application/*") and not form:
             return Accepted()
