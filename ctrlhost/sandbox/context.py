@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 _LEAST_ADDRESSES = 8
 CONTROLLERS = ("gc", "namespace")
 CONTROLLER_GROUPS = {
-    "workloads": ("deployment", "replicaset", "statefulset", "daemonset", "scheduler", "kubelet"),
+    "workloads": (
+        *("deployment", "replicaset", "statefulset", "daemonset", "job", "cronjob"),
+        *("persistentvolume", "disruption", "scheduler", "kubelet"),
+    ),
     "service": ("endpointslice", "loadbalancer"),
 }
 """Names of groups of controllers."""

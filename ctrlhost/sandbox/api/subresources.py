@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox.api import responses, scaling, token_requests
+from ctrlhost.sandbox.api import evictions, responses, scaling, token_requests
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.registry import meta, views
-from ctrlhost.sandbox.verbs import deletes, reads, writes
+from ctrlhost.sandbox.verbs import reads, writes
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.context import ServerContext
@@ -63,9 +63,7 @@ def _log(context: ServerContext, request: Request, operation: Operation) -> Resp
 
 
 def _eviction(context: ServerContext, request: Request, operation: Operation) -> Response:
-    body = responses.decode(request, "Eviction")
-    options = body.get("deleteOptions") if isinstance(body, dict) else None
-    deletes.delete(context, operation, deletes.read_options(operation, options))
+    evictions.evict(context, operation, responses.decode(request, "Eviction"))
     done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return responses.json_answer(201, done)
 

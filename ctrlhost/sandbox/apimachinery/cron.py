@@ -68,13 +68,15 @@ def parse(text: str) -> Schedule:
 
 
 def _is_star(field: str) -> bool:
-    return any(part.partition("/")[0] in ("*", "?") and part.partition("/")[2] in ("", "1") for part in field.split(","))
+    return any(
+        part.partition("/")[0] in ("*", "?") and part.partition("/")[2] in ("", "1") for part in field.split(",")
+    )
 
 
 def _field(text: str, low: int, high: int, names: tuple[str, ...] = ()) -> frozenset[int]:
     found: set[int] = set()
     for part in filter(None, text.split(",")):
-        found |= _range(part, low, high, names)
+        found.update(_range(part, low, high, names))
     return frozenset(found)
 
 

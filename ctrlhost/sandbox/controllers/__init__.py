@@ -13,9 +13,12 @@ if TYPE_CHECKING:
 
 def start(context: ServerContext) -> None:
     """Start the enabled controllers; they reconcile the stored objects first."""
+    from ctrlhost.sandbox.controllers.cronjobs import CronJobController
     from ctrlhost.sandbox.controllers.daemonsets import DaemonSetController
     from ctrlhost.sandbox.controllers.deployments import DeploymentController
+    from ctrlhost.sandbox.controllers.disruptions import DisruptionController
     from ctrlhost.sandbox.controllers.gc import GarbageCollector
+    from ctrlhost.sandbox.controllers.jobs import JobController
     from ctrlhost.sandbox.controllers.namespaces import NamespaceController
     from ctrlhost.sandbox.controllers.pods import PodController
     from ctrlhost.sandbox.controllers.replicasets import ReplicaSetController
@@ -23,6 +26,7 @@ def start(context: ServerContext) -> None:
     from ctrlhost.sandbox.controllers.statefulsets import StatefulSetController
 
     workloads = (ReplicaSetController, DeploymentController, StatefulSetController, DaemonSetController)
-    for controller in (GarbageCollector, NamespaceController, PodController, *workloads, ServiceController):
+    batch = (JobController, CronJobController, DisruptionController)
+    for controller in (GarbageCollector, NamespaceController, PodController, *workloads, *batch, ServiceController):
         if context.options.controllers & (controller.parts or {controller.name}):
             controller(context).start()

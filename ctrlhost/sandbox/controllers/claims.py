@@ -40,8 +40,13 @@ def owned(controller: Controller, owner: Object) -> list[Object]:
     return [pod for pod in mine if controller_of(pod) == metadata["uid"]]
 
 
-def claim(controller: Controller, owner: Object, fits: Callable[[Object], bool] = lambda _: True) -> list[Object]:
-    """Return the pods that `owner` controls, after adopting matching ones and releasing the others."""
+def claim(
+    controller: Controller, owner: Object, fits: Callable[[Object], bool] = lambda _: True, finalizer: str = ""
+) -> list[Object]:
+    """Return the pods that `owner` controls, after adopting matching ones and releasing the others.
+
+    Adopted pods get the finalizer, released ones lose it.
+    """
     kind, metadata, selector = controller.kind("", "Pod"), owner["metadata"], owner["spec"]["selector"]
     mine = []
     for snapshot in controller.context.store.table("pods").list(metadata["namespace"]):
@@ -55,11 +60,19 @@ def claim(controller: Controller, owner: Object, fits: Callable[[Object], bool] 
             mine.append(pod)
         elif holder == metadata["uid"]:
             pod["metadata"]["ownerReferences"] = [one for one in references if one["uid"] != holder]
+            _set_finalizer(pod, finalizer, wanted=False)
             controller.update(kind, pod)
         elif holder is None and selected and not going and fits(pod):
             pod["metadata"]["ownerReferences"] = [*references, meta.owner_reference(owner)]
+            _set_finalizer(pod, finalizer, wanted=True)
             mine.append(controller.update(kind, pod))
     return mine
+
+
+def _set_finalizer(pod: Object, name: str, *, wanted: bool) -> None:
+    if name:
+        others = [one for one in pod["metadata"].get("finalizers") or () if one != name]
+        pod["metadata"]["finalizers"] = [*others, name] if wanted else others
 
 
 def from_template(owner: Object, template: Any, name: str, **labels: str) -> Object:

@@ -45,7 +45,7 @@ def is_held(pod: Object) -> bool:
 
 def ends(pod: Object) -> bool:
     """Return whether the pod's containers are not restarted forever."""
-    return pod["spec"].get("restartPolicy", "Always") != "Always"
+    return bool(pod["spec"].get("restartPolicy", "Always") != "Always")
 
 
 def is_waiting(pod: Object) -> bool:
