@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def start(context: ServerContext) -> None:
-    """Start the enabled controllers; they reconcile the stored objects first."""
+    """Start the enabled controllers and those of admission; they reconcile the stored objects first."""
     from ctrlhost.sandbox.controllers.cronjobs import CronJobController
     from ctrlhost.sandbox.controllers.daemonsets import DaemonSetController
     from ctrlhost.sandbox.controllers.deployments import DeploymentController
@@ -21,10 +21,12 @@ def start(context: ServerContext) -> None:
     from ctrlhost.sandbox.controllers.jobs import JobController
     from ctrlhost.sandbox.controllers.namespaces import NamespaceController
     from ctrlhost.sandbox.controllers.pods import PodController
+    from ctrlhost.sandbox.controllers.quotas import QuotaController
     from ctrlhost.sandbox.controllers.replicasets import ReplicaSetController
     from ctrlhost.sandbox.controllers.services import ServiceController
     from ctrlhost.sandbox.controllers.statefulsets import StatefulSetController
 
+    QuotaController(context).start()
     workloads = (ReplicaSetController, DeploymentController, StatefulSetController, DaemonSetController)
     batch = (JobController, CronJobController, DisruptionController)
     for controller in (GarbageCollector, NamespaceController, PodController, *workloads, *batch, ServiceController):

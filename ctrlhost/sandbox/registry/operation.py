@@ -44,6 +44,10 @@ class Operation:
     problems: list[str] = field(default_factory=list)
     """Problems of a patch, reported together with the unknown fields of its result."""
     repeated: Repeated = field(default_factory=Repeated)
+    annotations: dict[str, str] = field(default_factory=dict)
+    """What admission adds to the event of the request in the audit log."""
+    untracked: set[tuple[str, ...]] = field(default_factory=set)
+    """The fields that admission sets, which no manager owns."""
     applied: set[tuple[str, ...]] | None = None
     """The fields that a server-side apply sets if it creates the object."""
 

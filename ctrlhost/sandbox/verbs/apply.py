@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ctrlhost.sandbox.admission import objects
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
@@ -17,7 +18,7 @@ from ctrlhost.sandbox.registry import meta, views
 from ctrlhost.sandbox.registry.operation import Operation, Repeated, bad_option
 from ctrlhost.sandbox.schema import fieldset
 from ctrlhost.sandbox.schema.declared import undeclared
-from ctrlhost.sandbox.verbs import admission, writes
+from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
@@ -80,7 +81,7 @@ def _check_declared(kind: Kind, applied: Object) -> None:
 def _report_repeated(operation: Operation, lines: list[str]) -> None:
     """Refuse repeated keys, or warn about them, as the client asked."""
     if operation.field_validation == "Strict":
-        text = admission.yaml_errors(lines)
+        text = objects.yaml_errors(lines)
         raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
     operation.warnings += lines
 

@@ -15,6 +15,10 @@ const BEGINNINGS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null'
 /// Words that are not allowed as names.
 const RESERVED: &str = "as break const continue else for function if import let loop package namespace return var void while";
 
+fn is_literal(name: &str) -> bool {
+    matches!(name, "true" | "false" | "null" | "in")
+}
+
 pub(super) fn is_reserved(name: &str) -> bool {
     RESERVED.split(' ').any(|word| word == name)
 }
@@ -31,7 +35,8 @@ impl Parser {
             if self.accept(".") {
                 let optional = self.accept("?");
                 let field = match self.peek() {
-                    Token::Ident(name) if !is_reserved(name) => name.clone(),
+                    // Reserved words are names behind a dot.
+                    Token::Ident(name) if !is_literal(name) => name.clone(),
                     Token::Quoted(name) => name.clone(),
                     _ => return Err(self.unexpected("IDENTIFIER")),
                 };
@@ -104,7 +109,8 @@ impl Parser {
         while !self.is("}") {
             let optional = self.accept("?");
             let field = match self.peek() {
-                Token::Ident(name) | Token::Quoted(name) => name.clone(),
+                Token::Ident(name) if !is_literal(name) => name.clone(),
+                Token::Quoted(name) => name.clone(),
                 _ => return Err(self.unexpected("IDENTIFIER")),
             };
             self.next += 1;
