@@ -189,7 +189,8 @@ def _type_name(name: str) -> str:
 def _kind_schema(kind: Kind, schemas: dict[str, Any]) -> dict[str, Any]:
     if kind.custom is not None:
         reference = _reference(builtin("meta.ObjectMeta"), schemas)
-        metadata = {"$ref": reference, "description": "Standard object's metadata."}
+        # A description beside a reference has no effect.
+        metadata = {"allOf": [{"$ref": reference}], "description": "Standard object's metadata."}
         declared = {**_ROOT, **(kind.custom.schema.get("properties") or {}), "metadata": metadata}
         schema = {**kind.custom.schema, "properties": declared}
     else:

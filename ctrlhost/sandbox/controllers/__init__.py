@@ -22,12 +22,13 @@ def start(context: ServerContext) -> None:
     from ctrlhost.sandbox.controllers.namespaces import NamespaceController
     from ctrlhost.sandbox.controllers.pods import PodController
     from ctrlhost.sandbox.controllers.quotas import QuotaController
-    from ctrlhost.sandbox.controllers.replicasets import ReplicaSetController
+    from ctrlhost.sandbox.controllers.replicasets import ReplicaSetController, ReplicationControllerController
     from ctrlhost.sandbox.controllers.services import ServiceController
     from ctrlhost.sandbox.controllers.statefulsets import StatefulSetController
 
     QuotaController(context).start()
-    workloads = (ReplicaSetController, DeploymentController, StatefulSetController, DaemonSetController)
+    replicated = (ReplicaSetController, ReplicationControllerController)
+    workloads = (*replicated, DeploymentController, StatefulSetController, DaemonSetController)
     batch = (JobController, CronJobController, DisruptionController)
     for controller in (GarbageCollector, NamespaceController, PodController, *workloads, *batch, ServiceController):
         if context.options.controllers & (controller.parts or {controller.name}):

@@ -14,7 +14,6 @@ MEDIA_TYPES = frozenset(
 CONTENT_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
-
 def document(head: Mapping[str, Any], paths: Iterable[bytes], definitions: Iterable[bytes]) -> bytes:
     """Encode a document from its first members and the entries of its paths and definitions."""
     found = (_message("Document", head), _field(8, b"".join(paths)), _field(9, b"".join(definitions)))

@@ -23,7 +23,6 @@ VERSION_KEYS = [
     "compiler",
     "platform",
 ]
-PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 
 @pytest.mark.behaviour("sandbox/DI-01")
@@ -202,15 +201,6 @@ def test_every_reference_in_openapi_resolves(api: Api) -> None:
         document = api.get(entry["serverRelativeURL"]).expect(200)
         known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
         assert references(document) <= known
-
-
-@pytest.mark.behaviour("sandbox/DI-16")
-def test_openapi_v2_is_protobuf_for_every_accept_header(api: Api) -> None:
-    for accept in (PROTOBUF, "application/json", None):
-        answer = api.get("/openapi/v2", accept)
-        assert answer.status == 200
-        assert "protobuf" in answer.headers["content-type"]
-        assert len(answer.body) == 28
 
 
 @pytest.mark.behaviour("sandbox/DI-17")
