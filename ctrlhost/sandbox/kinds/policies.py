@@ -35,13 +35,13 @@ _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*", re.ASCII)
 _RESERVED = re.compile(
     "true|false|null|in|as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return|var|void|while"
 )
-_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
 _MAX_CONDITIONS = 64
 _MAX_ANNOTATIONS = 20
 _MAX_ANNOTATION = 5 * 1024
 _PATCHES = {"JSONPatch": ("jsonPatch", "list(JSONPatch)"), "ApplyConfiguration": ("applyConfiguration", "Object")}
-_MUTATED = ("*", "CREATE", "UPDATE")
+_MUTATED = ("*", "CONNECT", "CREATE", "UPDATE")
 """The operations that policies may mutate."""
 
 

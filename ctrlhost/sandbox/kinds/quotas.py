@@ -1,4 +1,4 @@
-"""Resource quotas and limit ranges."""
+"""LimitRanges and ResourceQuotas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import qualified_problems
 from ctrlhost.sandbox.kinds.cells import created
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
-from ctrlhost.sandbox.schema.quantities import Amounts, Quantity, parsed
+from ctrlhost.sandbox.schema.normalize import amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,61 +19,26 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.operation import Operation
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
-_COUNTS = (
-    *("pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps"),
+_COUNTED = (
+    *("pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps"),
     *("persistentvolumeclaims", "services.nodeports", "services.loadbalancers"),
 )
-_POD_RESOURCES = frozenset(
-    {"pods", *(f"{part}{name}" for part in ("", "requests.", "limits.") for name in _COMPUTE[:2])}
+_QUOTA = (*_COMPUTE, "storage", *_COUNTED, *(f"{kind}.{name}" for kind in ("limits", "requests") for name in _COMPUTE))
+_QUOTA_NAMES = frozenset((*_QUOTA, "requests.storage"))
+_SCOPES = (
+    *("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "PriorityClass", "CrossNamespacePodAffinity"),
+    "VolumeAttributesClass",
 )
-_QUOTA_RESOURCES = frozenset(
-    {*_COUNTS, "requests.storage", *(f"{part}{name}" for part in ("", "requests.", "limits.") for name in _COMPUTE)}
+_POD_NAMES = frozenset(
+    ("pods", *_COMPUTE, *(f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "memory")))
 )
-_PLAIN_SCOPES = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity")
-_SCOPES = frozenset({*_PLAIN_SCOPES, "PriorityClass", "VolumeAttributesClass"})
-_CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
-_PLAIN_SCOPE_TEXT = (
-    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
-    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
-)
-_LIMIT_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
-
-
-class _ResourceQuotas(BuiltinStrategy):
-    """The status belongs to the server."""
-
-    columns = "Request Limit Age"
-
-    def cells(self, obj: Object) -> Sequence[Any]:
-        state = obj.get("status") or {}
-        hard, used = state.get("hard") or {}, state.get("used") or {}
-        shown: dict[bool, list[str]] = {True: [], False: []}
-        for name in sorted(hard):
-            shown[name.startswith("limits")].append(f"{name}: {used.get(name, '0')}/{hard[name]}")
-        return (", ".join(shown[False]), ", ".join(shown[True]), created(obj))
-
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
-        """Check the names and values of resources, and the scopes."""
-        if operation.subresource == "status":
-            for part in ("hard", "used"):
-                yield from _quota_causes((obj.get("status") or {}).get(part) or {}, f"status.{part}")
-            return
-        spec = obj["spec"]
-        hard, scopes = spec.get("hard") or {}, spec.get("scopes") or []
-        yield from _quota_causes(hard, "spec.hard")
-        for scope in scopes:
-            if scope not in _SCOPES:
-                yield status.invalid_value("spec.scopes", scopes, "unsupported scope")
-            yield from _misapplied(scope, hard, "spec.scopes", scopes)
-        yield from _conflicting(set(scopes), "spec.scopes", scopes)
-        if spec.get("scopeSelector") is not None:
-            yield from _selector_causes(spec)
-        if old is not None and set(old["spec"].get("scopes") or ()) != set(scopes):
-            yield status.invalid_value("spec.scopes", spec.get("scopes"), "field is immutable")
+_TYPES = ("Container", "Pod", "PersistentVolumeClaim")
+_LIMITS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+_NOT_INTEGER = "must be an integer"
 
 
 class _LimitRanges(BuiltinStrategy):
-    """Bounds and defaults for the resources of containers, pods and claims."""
+    """The defaults of containers follow from each other."""
 
     columns = "Created_At:d"
 
@@ -81,147 +46,142 @@ class _LimitRanges(BuiltinStrategy):
         return (obj["metadata"].get("creationTimestamp"),)
 
     def default(self, obj: Object) -> None:
-        """Set the default limits of containers to the maximum, and the requests to the limits or the minimum."""
-        for limit in obj["spec"].get("limits") or ():
+        for limit in (obj.get("spec") or {}).get("limits") or ():
             if limit.get("type") != "Container":
                 continue
-            limits = {**(limit.get("max") or {}), **(limit.get("default") or {})}
-            requests = {**(limit.get("min") or {}), **limits, **(limit.get("defaultRequest") or {})}
-            for name, values in (("default", limits), ("defaultRequest", requests)):
-                if values:
-                    limit[name] = values
+            default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
+            requested = {**default, **(limit.get("min") or {}), **(limit.get("defaultRequest") or {})}
+            own = limit.get("default") or {}
+            requested |= {key: value for key, value in own.items() if key not in (limit.get("defaultRequest") or {})}
+            for name, value in (("default", default), ("defaultRequest", requested)):
+                if value:
+                    limit[name] = value
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
-        """Check the names of resources, and that the bounds fit each other."""
+        """Check that minimum, default and maximum are in order."""
         seen: set[str] = set()
-        for index, limit in enumerate(obj["spec"].get("limits") or ()):
-            field, name = f"spec.limits[{index}]", limit.get("type", "")
-            if problems := qualified_problems(name):
-                yield from (status.invalid_value(f"{field}.type", name, text) for text in problems)
-            elif "/" not in name and name not in _LIMIT_TYPES:
+        for index, limit in enumerate((obj.get("spec") or {}).get("limits") or ()):
+            where, kind = f"spec.limits[{index}]", limit.get("type", "")
+            yield from [status.invalid_value(f"{where}.type", kind, text) for text in qualified_problems(kind)]
+            if kind and "/" not in kind and kind not in _TYPES:
                 text = "must be a standard limit type or fully qualified"
-                yield status.invalid_value(f"{field}.type", name, text)
-            if name in seen:
-                yield status.duplicate(f"{field}.type", name)
-            seen.add(name)
-            yield from _limit_causes(limit, field)
+                yield status.invalid_value(f"{where}.type", kind, text)
+            if kind in seen:
+                yield status.duplicate(f"{where}.type", kind)
+            seen.add(kind)
+            yield from _limit_causes(limit, kind, where)
 
 
-def _quota_causes(resources: Mapping[str, str], field: str) -> Iterator[Cause]:
-    for name, text in sorted(resources.items()):
-        where = f"{field}[{name}]"
-        yield from (status.invalid_value(where, name, problem) for problem in qualified_problems(name))
-        plain = name.removeprefix("requests.")
-        if "/" not in name and name not in _QUOTA_RESOURCES and not plain.startswith("hugepages-"):
-            yield status.invalid_value(where, name, "must be a standard resource for quota")
-        number = Quantity.parse(text).amount
-        if number < 0:
-            yield status.invalid_value(where, text, "must be greater than or equal to 0")
-        if name in _COUNTS and number % 1:
-            yield status.invalid_value(where, text, "must be an integer")
+def _limit_causes(limit: Mapping[str, Any], kind: str, where: str) -> Iterator[Cause]:
+    for name in ("default", "defaultRequest"):
+        if kind == "Pod" and limit.get(name):
+            yield status.forbidden_field(f"{where}.{name}", "may not be specified when `type` is 'Pod'")
+    for name in _LIMITS:
+        for resource in limit.get(name) or {}:
+            if "/" not in resource and resource not in (*_COMPUTE, "storage") and not resource.startswith("hugepages-"):
+                yield from _name_causes(resource, f"{where}.{name}[{resource}]", container=kind in ("Pod", "Container"))
+    least, most = limit.get("min") or {}, limit.get("max") or {}
+    if kind == "PersistentVolumeClaim" and "storage" not in {**least, **most}:
+        text = "either minimum or maximum storage value is required, but neither was provided"
+        yield status.required(f"{where}.limits", text)
+    texts = {"min": "min", "default": "default", "defaultRequest": "default request", "max": "max"}
+    pairs = (
+        *(("min", "max", "min"), ("min", "defaultRequest", "defaultRequest"), ("defaultRequest", "max", "")),
+        *(("defaultRequest", "default", ""), ("min", "default", "default"), ("default", "max", "")),
+    )
+    for small, large, field in pairs:
+        one, other = limit.get(small) or {}, limit.get(large) or {}
+        for resource in sorted(one.keys() & other.keys()):
+            if amount(one[resource]) > amount(other[resource]):
+                text = f"{texts[small]} value {one[resource]} is greater than {texts[large]} value {other[resource]}"
+                yield status.invalid_value(f"{where}.{field or small}[{resource}]", one[resource], text)
+    for resource, ratio in (limit.get("maxLimitRequestRatio") or {}).items():
+        field = f"{where}.maxLimitRequestRatio[{resource}]"
+        if amount(ratio) < 1:
+            yield status.invalid_value(field, ratio, f"ratio {ratio} is less than 1")
+        if resource in least and resource in most and amount(least[resource]) > 0:
+            bound = amount(most[resource]) / amount(least[resource])
+            if amount(ratio) > bound:
+                yield status.invalid_value(field, ratio, f"ratio {ratio} is greater than max/min = {bound:f}")
 
 
-def _misapplied(scope: str, hard: Mapping[str, str], field: str, value: Any) -> Iterator[Cause]:
-    """Check that each resource can be limited for objects of a scope."""
-    allowed = {
-        "BestEffort": {"pods"},
-        "VolumeAttributesClass": {"persistentvolumeclaims", "requests.storage"},
-    }.get(scope, _POD_RESOURCES)
-    for name in sorted(hard):
-        if name in _QUOTA_RESOURCES and name not in allowed and scope in _SCOPES:
-            yield status.invalid_value(field, value, "unsupported scope applied to resource")
+def _name_causes(name: str, where: str, *, container: bool) -> Iterator[Cause]:
+    yield status.invalid_value(where, name, "must be a standard resource type or fully qualified")
+    if container:
+        yield status.invalid_value(where, name, "must be a standard resource for containers")
 
 
-def _conflicting(scopes: set[str], field: str, value: Any) -> Iterator[Cause]:
-    for pair in _CONFLICTS:
-        if pair <= scopes:
-            yield status.invalid_value(field, value, "conflicting scopes")
+class _Quotas(BuiltinStrategy):
+    """The scopes of a quota are immutable."""
+
+    columns = "Request Limit Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        state = obj.get("status") or {}
+        hard, used = state.get("hard") or {}, state.get("used") or {}
+        limits = sorted(name for name in hard if name.startswith("limits."))
+        requests = sorted(name for name in hard if name not in limits)
+        texts = (", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in one) for one in (requests, limits))
+        return (*texts, created(obj))
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
+        if operation.subresource:
+            state = obj.get("status") or {}
+            for name in ("hard", "used"):
+                yield from _hard_causes(state.get(name) or {}, f"status.{name}")
+            return
+        spec = obj.get("spec") or {}
+        yield from _hard_causes(spec.get("hard") or {}, "spec.hard")
+        yield from _scope_causes(spec)
+        if old is not None and set(spec.get("scopes") or ()) != set((old.get("spec") or {}).get("scopes") or ()):
+            yield status.invalid_value("spec.scopes", spec.get("scopes"), "field is immutable")
 
 
-def _selector_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
-    field, scopes = "spec.scopeSelector.matchExpressions", set[str]()
-    for requirement in spec["scopeSelector"].get("matchExpressions") or ():
-        scope, operator = requirement.get("scopeName", ""), requirement.get("operator", "")
-        values = requirement.get("values") or []
+def _hard_causes(hard: Mapping[str, str], where: str) -> Iterator[Cause]:
+    for name, value in hard.items():
+        field = f"{where}[{name}]"
+        yield from [status.invalid_value(field, name, text) for text in qualified_problems(name)]
+        if "/" not in name and name not in _QUOTA_NAMES and not name.startswith(("hugepages-", "requests.hugepages-")):
+            yield status.invalid_value(field, name, "must be a standard resource for quota")
+        if amount(value) < 0:
+            yield status.invalid_value(field, value, "must be greater than or equal to 0")
+        if name in _COUNTED and amount(value) % 1:
+            yield status.invalid_value(field, value, _NOT_INTEGER)
+
+
+def _scope_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
+    scopes = spec.get("scopes") or []
+    for scope in scopes:
+        if scope not in _SCOPES:
+            yield status.invalid_value("spec.scopes", scopes, "unsupported scope")
+        for name in sorted(spec.get("hard") or {}):
+            if name in _QUOTA_NAMES and not _fits(scope, name):
+                yield status.invalid_value("spec.scopes", scopes, "unsupported scope applied to resource")
+    for one, other in (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")):
+        if one in scopes and other in scopes:
+            yield status.invalid_value("spec.scopes", scopes, "conflicting scopes")
+    field = "spec.scopeSelector.matchExpressions"
+    for item in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        scope, operator, values = item.get("scopeName", ""), item.get("operator", ""), item.get("values") or []
         if scope not in _SCOPES:
             yield status.invalid_value(f"{field}.scopeName", scope, "unsupported scope")
-        yield from _misapplied(scope, spec.get("hard") or {}, field, spec["scopeSelector"])
-        if scope in _PLAIN_SCOPES and operator != "Exists":
-            yield status.invalid_value(f"{field}.operator", operator, _PLAIN_SCOPE_TEXT)
-        if operator in ("In", "NotIn"):
-            if not values:
-                text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-                yield status.required(f"{field}.values", text)
-        elif operator not in ("Exists", "DoesNotExist"):
-            yield status.invalid_value(f"{field}.operator", operator, "not a valid selector operator")
-        elif values:
+        if operator in ("In", "NotIn") and not values:
+            text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            yield status.required(f"{field}.values", text)
+        elif operator in ("Exists", "DoesNotExist") and values:
             text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
             yield status.invalid_value(f"{field}.values", values, text)
-        scopes.add(scope)
-    yield from _conflicting(scopes, field, spec.get("scopes"))
+        elif operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            yield status.invalid_value(f"{field}.operator", operator, "not a valid selector operator")
 
 
-def _limit_causes(limit: Mapping[str, Any], field: str) -> Iterator[Cause]:
-    kind = limit.get("type")
-    parts = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"]
-    if kind == "Pod":
-        for name in ("default", "defaultRequest"):
-            parts.remove(name)
-            if limit.get(name):
-                yield status.forbidden_field(f"{field}.{name}", "may not be specified when `type` is 'Pod'")
-    for part in parts:
-        for name in sorted(limit.get(part) or {}):
-            where = f"{field}.{part}[{name}]"
-            yield from (status.invalid_value(where, name, text) for text in qualified_problems(name))
-            if kind in ("Pod", "Container") and "/" not in name and name not in _COMPUTE and "hugepages-" not in name:
-                yield status.invalid_value(where, name, "must be a standard resource for containers")
-    if kind == "PersistentVolumeClaim" and not any("storage" in (limit.get(part) or {}) for part in ("min", "max")):
-        text = "either minimum or maximum storage value is required, but neither was provided"
-        yield status.required(f"{field}.limits", text)
-    bounds = {part: parsed(limit.get(part)) for part in parts}
-    for name in sorted({name for found in bounds.values() for name in found}):
-        yield from _bound_causes(bounds, name, field)
+def _fits(scope: str, name: str) -> bool:
+    """Return whether objects that a resource counts have a scope."""
+    if scope == "BestEffort":
+        return name == "pods"
+    if scope == "VolumeAttributesClass":
+        return name in ("persistentvolumeclaims", "requests.storage")
+    return name in _POD_NAMES
 
 
-def _bound_causes(bounds: Mapping[str, Amounts], name: str, field: str) -> Iterator[Cause]:
-    """Check the bounds and defaults of one resource against each other."""
-    pairs = (
-        ("min", "max", "min", "min", "min value {} is greater than max value {}"),
-        (
-            "min",
-            "defaultRequest",
-            "defaultRequest",
-            "defaultRequest",
-            "min value {} is greater than default request value {}",
-        ),
-        (
-            "defaultRequest",
-            "max",
-            "defaultRequest",
-            "defaultRequest",
-            "default request value {} is greater than max value {}",
-        ),
-        (
-            *("defaultRequest", "default", "defaultRequest", "defaultRequest"),
-            "default request value {} is greater than default limit value {}",
-        ),
-        ("min", "default", "default", "min", "min value {} is greater than default value {}"),
-        ("default", "max", "default", "max", "default value {} is greater than max value {}"),
-    )
-    for low, high, at, value, text in pairs:
-        small, large = bounds.get(low, {}).get(name), bounds.get(high, {}).get(name)
-        if small is not None and large is not None and small.amount > large.amount:
-            yield status.invalid_value(f"{field}.{at}[{name}]", str(bounds[value][name]), text.format(small, large))
-    ratio = bounds["maxLimitRequestRatio"].get(name)
-    if ratio is None:
-        return
-    where = f"{field}.maxLimitRequestRatio[{name}]"
-    if ratio.amount < 1:
-        yield status.invalid_value(where, str(ratio), f"ratio {ratio} is less than 1")
-    least, most = bounds["min"].get(name), bounds["max"].get(name)
-    if least is not None and most is not None and least.amount and ratio.amount > most.amount / least.amount:
-        text = f"ratio {ratio} is greater than max/min = {float(most.amount / least.amount):.6f}"
-        yield status.invalid_value(where, str(ratio), text)
-
-
-STRATEGIES = {("", "LimitRange"): _LimitRanges(), ("", "ResourceQuota"): _ResourceQuotas()}
+STRATEGIES = {("", "LimitRange"): _LimitRanges(), ("", "ResourceQuota"): _Quotas()}

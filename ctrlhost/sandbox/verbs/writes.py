@@ -79,7 +79,7 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     _check_namespace(context, operation, metadata)
     table = context.store.table(kind.table)
     strategy = strategy_of(kind)
-    asked = copy.deepcopy(obj.get("spec")) if strategy.allocates else None
+    asked = copy.deepcopy(obj.get("spec") or {}) if strategy.allocates else None
     objects.default_object(operation, obj)
     if chain.mutates(context):
         obj = chain.mutate(context, operation, obj, None)
@@ -98,7 +98,13 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     if existing is not None:
         prefix = "object is being deleted: " if "deletionTimestamp" in existing.decode()["metadata"] else ""
         raise status.already_exists(kind.plural, kind.group, name, prefix)
-    managed.track_create(operation, obj if asked is None else strategy.tracked(obj, asked))
+    if asked is None:
+        managed.track_create(operation, obj)
+    else:
+        tracked = strategy.tracked(obj, asked)
+        managed.track_create(operation, tracked)
+        if "managedFields" in tracked["metadata"]:
+            metadata["managedFields"] = tracked["metadata"]["managedFields"]
     if operation.dry_run:
         return WriteResult(201, obj)
     snapshot = store(context, kind, obj)

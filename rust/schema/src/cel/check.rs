@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::pattern::Pattern;
 
 use super::CompileError;
-use super::ast::{Ast, Comprehension, Expr, Fold, Id};
+use super::ast::{Ast, Comprehension, Expr, Field, Fold, Id};
 use super::convert;
 use super::signatures;
 use super::types::{
@@ -44,6 +44,8 @@ pub(super) fn check(ast: &Ast, names: &Names) -> Result<Checked, CompileError> {
 const OBJECT: &str = "Object";
 const OBJECT_PART: &str = "Object.";
 pub(super) const PATCH: &str = "JSONPatch";
+/// The beginning of the names of functions that are known where patches are.
+const PATCH_FUNCTIONS: &str = "jsonpatch.";
 /// The fields of a patch that are strings.
 const PATCH_TEXTS: [&str; 3] = ["op", "path", "from"];
 
@@ -180,25 +182,26 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn message(&mut self, name: &str, fields: &[(String, Id, bool)], at: usize) -> Found {
+    fn message(&mut self, name: &str, fields: &[Field], at: usize) -> Found {
         let is_patch = name == PATCH;
         let is_object = name == OBJECT || name.starts_with(OBJECT_PART);
         if !self.names.messages || !(is_patch || is_object) {
             return Err(undeclared(at, name));
         }
-        for (field, value, optional) in fields {
-            let given = self.element(*value, *optional)?;
-            if is_patch && field != "value" {
-                let why = if !PATCH_TEXTS.contains(&field.as_str()) {
-                    format!("undefined field '{field}'")
+        for field in fields {
+            let given = self.element(field.value, field.optional)?;
+            let name = field.name.as_str();
+            if is_patch && name != "value" {
+                let why = if !PATCH_TEXTS.contains(&name) {
+                    format!("undefined field '{name}'")
                 } else if !given.fits(&Type::String) {
                     format!(
-                        "expected type of field '{field}' is 'string' but provided type is '{given}'"
+                        "expected type of field '{name}' is 'string' but provided type is '{given}'"
                     )
                 } else {
                     continue;
                 };
-                return Err(CompileError::at(self.at(*value), why));
+                return Err(CompileError::at(field.at, why));
             }
         }
         Ok(Type::Message(name.into()))
@@ -237,10 +240,12 @@ impl<'a> Checker<'a> {
                 _ => self.of(*id)?,
             });
         }
-        if !signatures::is_known(function)
-            || (!self.names.messages && function.starts_with("jsonpatch."))
-        {
+        if !signatures::is_known(function) {
             return Err(undeclared(at, function));
+        }
+        if !self.names.messages && function.starts_with(PATCH_FUNCTIONS) {
+            let space = PATCH_FUNCTIONS.trim_end_matches('.');
+            return Err(undeclared(at.saturating_sub(function.len()), space));
         }
         let Some(result) = signatures::result(function, target.is_some(), &given) else {
             let shown = shown_call(target.is_some(), &given);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::EvalError;
-use super::ast::{Expr, Id};
+use super::ast::{Expr, Field, Id};
 use super::check::Checked;
 use super::equality::{Budget, position};
 use super::scope::{Scope, VARIABLES};
@@ -162,12 +162,12 @@ impl<'p> Evaluation<'p> {
         }
     }
 
-    fn message(&mut self, name: &str, fields: &[(String, Id, bool)]) -> Evaluated {
+    fn message(&mut self, name: &str, fields: &[Field]) -> Evaluated {
         self.budget.charge(MAP_STEPS)?;
         let mut found = BTreeMap::new();
-        for (field, value, optional) in fields {
-            if let Some(value) = given(self.of(*value)?, *optional)? {
-                found.insert(field.clone(), value);
+        for field in fields {
+            if let Some(value) = given(self.of(field.value)?, field.optional)? {
+                found.insert(field.name.clone(), value);
             }
         }
         Ok(Value::Message(Arc::new(Message {

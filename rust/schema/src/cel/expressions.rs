@@ -25,7 +25,7 @@ const USER: &str = r#"{"type":"object","properties":{"username":{"type":"string"
  "groups":{"type":"array","items":{"type":"string"}},
  "extra":{"type":"object","additionalProperties":{"type":"array","items":{"type":"string"}}}}}"#;
 const NAMESPACE: &str = r#"{"type":"object","properties":{
- "metadata":{"type":"object","properties":{"name":{"type":"string"},"generateName":{"type":"string"},
+ "metadata":{"type":"object","plainNames":true,"properties":{"name":{"type":"string"},"generateName":{"type":"string"},
   "namespace":{"type":"string"},"labels":{"type":"object","additionalProperties":{"type":"string"}},
   "annotations":{"type":"object","additionalProperties":{"type":"string"}},"UID":{"type":"string"},
   "creationTimestamp":{"type":"string","format":"date-time"},"deletionGracePeriodSeconds":{"type":"integer"},
@@ -39,7 +39,7 @@ const NAMESPACE: &str = r#"{"type":"object","properties":{
 static REQUEST_SHAPE: LazyLock<Option<Arc<Shape>>> = LazyLock::new(|| {
     let text = r#"{"type":"string"}"#;
     shape(&format!(
-        r#"{{"type":"object","properties":{{"kind":{GVK},"resource":{GVR},"subResource":{text},"requestKind":{GVK},
+        r#"{{"type":"object","plainNames":true,"properties":{{"kind":{GVK},"resource":{GVR},"subResource":{text},"requestKind":{GVK},
  "requestResource":{GVR},"requestSubResource":{text},"name":{text},"namespace":{text},"operation":{text},
  "userInfo":{USER},"dryRun":{{"type":"boolean"}},"options":{{"type":"any"}}}}}}"#
     ))

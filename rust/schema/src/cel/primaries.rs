@@ -1,6 +1,6 @@
 //! Names, literals, and their suffixes: the parts of expressions that bind tightest.
 
-use super::ast::{Expr, Id};
+use super::ast::{Expr, Field, Id};
 use super::lexer::{Spanned, Token};
 use super::macros::{self, Called};
 use super::parser::{Parsed, Parser};
@@ -108,14 +108,20 @@ impl Parser {
         let mut fields = Vec::new();
         while !self.is("}") {
             let optional = self.accept("?");
-            let field = match self.peek() {
+            let name = match self.peek() {
                 Token::Ident(name) if !is_literal(name) => name.clone(),
                 Token::Quoted(name) => name.clone(),
                 _ => return Err(self.unexpected("IDENTIFIER")),
             };
             self.next += 1;
+            let at = self.at();
             self.expect(":")?;
-            fields.push((field, self.expression()?, optional));
+            fields.push(Field {
+                name,
+                value: self.expression()?,
+                optional,
+                at,
+            });
             if !self.accept(",") {
                 break;
             }

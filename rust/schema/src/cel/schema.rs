@@ -11,6 +11,9 @@ use super::types::{ObjectType, Type};
 use super::value::{Key, List, ListKind, Value};
 use ctrlhost_core::json::read;
 
+/// Marks objects, not of CRDs, whose fields have the same names in rules.
+pub(super) const PLAIN_NAMES: &str = "plainNames";
+
 /// The form of a schema's values in rules.
 #[derive(Debug)]
 pub(super) struct Shape {
@@ -96,9 +99,11 @@ impl Shape {
             return Some(Self::new(ShapeKind::Map(rest), of));
         }
         let mut fields = BTreeMap::new();
+        let plain = flag(schema, PLAIN_NAMES);
         for (name, property) in properties(schema) {
             let shape = Self::of(property, flag(property, "x-kubernetes-embedded-resource"));
-            if let Some((escaped, shape)) = escape(name).zip(shape) {
+            let named = if plain { Some(name.clone()) } else { escape(name) };
+            if let Some((escaped, shape)) = named.zip(shape) {
                 fields.insert(name.clone(), (escaped.into(), shape));
             }
         }
