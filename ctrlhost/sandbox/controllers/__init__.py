@@ -24,9 +24,10 @@ def start(context: ServerContext) -> None:
     from ctrlhost.sandbox.controllers.replicasets import ReplicaSetController
     from ctrlhost.sandbox.controllers.services import ServiceController
     from ctrlhost.sandbox.controllers.statefulsets import StatefulSetController
+    from ctrlhost.sandbox.controllers.volumes import VolumeController
 
     workloads = (ReplicaSetController, DeploymentController, StatefulSetController, DaemonSetController)
-    batch = (JobController, CronJobController, DisruptionController)
+    batch = (JobController, CronJobController, DisruptionController, VolumeController)
     for controller in (GarbageCollector, NamespaceController, PodController, *workloads, *batch, ServiceController):
         if context.options.controllers & (controller.parts or {controller.name}):
             controller(context).start()
