@@ -62,7 +62,8 @@ class _Jobs(BuiltinStrategy):
         job_spec.default(spec)
         labels = (spec["template"].get("metadata") or {}).get("labels")
         if labels and not metadata.get("labels"):
-            metadata["labels"] = dict(labels)
+            # As in the real server, both are one map, so the job gets the generated labels too.
+            metadata["labels"] = labels
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Generate the selector and the labels, unless they are the client's."""
