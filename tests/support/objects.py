@@ -57,6 +57,15 @@ def cron_job(name: str = "c", schedule: str = "*/5 * * * *", **spec: Any) -> dic
     }
 
 
+def persistent_volume_claim(name: str = "c", size: str = "1Gi", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}, **spec},
+    }
+
+
 def service(name: str = "s", *ports: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",

@@ -25,11 +25,12 @@ def start(context: ServerContext) -> None:
     from ctrlhost.sandbox.controllers.replicasets import ReplicaSetController, ReplicationControllerController
     from ctrlhost.sandbox.controllers.services import ServiceController
     from ctrlhost.sandbox.controllers.statefulsets import StatefulSetController
+    from ctrlhost.sandbox.controllers.volumes import VolumeController
 
     QuotaController(context).start()
     replicated = (ReplicaSetController, ReplicationControllerController)
     workloads = (*replicated, DeploymentController, StatefulSetController, DaemonSetController)
-    batch = (JobController, CronJobController, DisruptionController)
+    batch = (JobController, CronJobController, DisruptionController, VolumeController)
     for controller in (GarbageCollector, NamespaceController, PodController, *workloads, *batch, ServiceController):
         if context.options.controllers & (controller.parts or {controller.name}):
             controller(context).start()

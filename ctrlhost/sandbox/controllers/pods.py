@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ctrlhost.sandbox.api import subresources
 from ctrlhost.sandbox.apimachinery import clock
 from ctrlhost.sandbox.apimachinery.objects import is_true
-from ctrlhost.sandbox.controllers import containers, placement
+from ctrlhost.sandbox.controllers import containers, placement, volumes
 from ctrlhost.sandbox.controllers.controller import Controller, Key
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ class PodController(Controller):
         self._serials = itertools.count()
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Return a changed pod, and all unscheduled pods for a changed node."""
-        if table.name == "nodes":
-            pods = self.context.store.table("pods").list()
+        """Return a changed pod, and the unscheduled pods for a changed node or claim."""
+        if table.name in ("nodes", volumes.CLAIMS):
+            pods = self.context.store.table("pods").list(event.latest.namespace or None)
             return [pod.key for pod in pods if b'"nodeName"' not in pod.raw]
         if table.name != "pods":
             return []
@@ -84,6 +84,8 @@ class PodController(Controller):
             return
         if "deletionTimestamp" in pod["metadata"] or pod["spec"].get("schedulingGates"):
             return
+        if not self._has_volumes(pod):
+            return
         for node in self.listed(self.kind("", "Node")):
             cordoned = (node.get("spec") or {}).get("unschedulable") and not placement.tolerates_cordon(pod["spec"])
             if not cordoned and placement.selects(pod["spec"], node):
@@ -93,6 +95,14 @@ class PodController(Controller):
                 text = f"Successfully assigned {namespace}/{name} to {node['metadata']['name']}"
                 self.event(pod, "Scheduled", text, "default-scheduler")
                 return
+
+    def _has_volumes(self, pod: Object) -> bool:
+        """Return whether all claims of a pod are bound, unless no controller binds them."""
+        if "persistentvolume" not in self.context.options.controllers:
+            return True
+        kind, namespace = self.kind("", "PersistentVolumeClaim"), pod["metadata"]["namespace"]
+        found = [self.read(kind, namespace, name) for name in volumes.claims_of(pod)]
+        return all(claim is not None and claim["status"].get("phase") == "Bound" for claim in found)
 
     def _address(self, uid: str) -> str:
         """Return a pod's address, allocated if missing; freed ones are reused last."""

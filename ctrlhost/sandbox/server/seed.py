@@ -11,6 +11,7 @@ from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.controllers.aggregation import AggregationController
 from ctrlhost.sandbox.controllers.crds import CrdController
 from ctrlhost.sandbox.controllers.namespaces import INITIAL
+from ctrlhost.sandbox.kinds.persistent_volumes import DEFAULT_CLASS
 from ctrlhost.sandbox.kinds.services import hold
 from ctrlhost.sandbox.registry.operation import Operation
 from ctrlhost.sandbox.server import default_roles
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 NODE = "sandbox-node"
+STORAGE_CLASS = "standard"
 _MANAGER = "sandbox"
 _INITIAL = frozenset(
     {
         *(("namespaces", "", name) for name in NAMESPACES),
         ("nodes", "", NODE),
+        ("storage.k8s.io/storageclasses", "", STORAGE_CLASS),
         ("services", "default", "kubernetes"),
         ("discovery.k8s.io/endpointslices", "default", "kubernetes"),
     }
@@ -44,6 +47,8 @@ def create_objects(context: ServerContext, port: int) -> None:
         _create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     _node(context)
     _kubernetes(context, port)
+    if "persistentvolume" in context.options.controllers:
+        _create(context, _storage_class())
     if context.authorizer is not None:
         for obj in default_roles.objects():
             _create(context, obj)
@@ -116,6 +121,13 @@ def _node(context: ServerContext) -> None:
     }
     kind = context.registry.builtin("", "Node")
     writes.update(context, Operation("update", kind, "", NODE, "status", manager=_MANAGER), node)
+
+
+def _storage_class() -> Object:
+    """Return the default class, whose volumes are simulated like those of any other."""
+    metadata = {"name": STORAGE_CLASS, "annotations": {DEFAULT_CLASS: "true"}}
+    made = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": metadata}
+    return {**made, "provisioner": "sandbox.ctrlhost.dev/simulated"}
 
 
 def _kubernetes(context: ServerContext, port: int) -> None:

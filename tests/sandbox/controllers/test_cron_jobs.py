@@ -16,7 +16,7 @@ from tests.support.rbac_rig import api_of
 from tests.support.waiting import eventually
 from tests.support.workload_clusters import cluster
 
-FOREVER = {"run-seconds": "1e9"}
+FOREVER = {"run-seconds": "1000000000"}
 FIVE = 300
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 

@@ -139,7 +139,7 @@ def test_two_budgets_and_other_names_are_refused(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("findings/FS2")
 def test_a_budget_of_pods_without_a_scale_fails_safe(api: Api, ns: str) -> None:
-    api.post(f"/apis/batch/v1/namespaces/{ns}/jobs", job(annotations={"run-seconds": "1e8"})).expect(201)
+    api.post(f"/apis/batch/v1/namespaces/{ns}/jobs", job(annotations={"run-seconds": "100000000"})).expect(201)
     api.post(budgets(ns), budget(maxUnavailable=1)).expect(201)
     eventually(lambda: pods(api, ns) and counts(api, ns)[3] == 0)
 

@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 from tests.support.workload_clusters import cluster, pods, ready
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
-FOREVER = {"run-seconds": "1e8"}
+FOREVER = {"run-seconds": "100000000"}
 FAILING = {"exit-code": "1"}
 
 
