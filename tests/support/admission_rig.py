@@ -30,7 +30,13 @@ def without_server_fields(obj: dict[str, Any]) -> dict[str, Any]:
 
 def rules(*resources: str, group: str = "", operations: tuple[str, ...] = ("*",), **more: Any) -> dict[str, Any]:
     """Return a rule for resources."""
-    return {"apiGroups": [group], "apiVersions": ["*"], "operations": list(operations), "resources": [*resources], **more}
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["*"],
+        "operations": list(operations),
+        "resources": [*resources],
+        **more,
+    }
 
 
 def config_map(name: str = "c", **data: str) -> dict[str, Any]:

@@ -48,7 +48,9 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
     ),
     "options": (refuses("request.options.kind + request.options.apiVersion + request.options.dryRun[0]"), {}, 422),
     "fields of the request": (
-        refuses("string(has(request.subResource)) + string(has(request.userInfo.extra)) + string(has(request.options))"),
+        refuses(
+            "string(has(request.subResource)) + string(has(request.userInfo.extra)) + string(has(request.options))"
+        ),
         {},
         422,
     ),
@@ -76,7 +78,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
         422,
     ),
     "variable that fails": (
-        says("variables.b", variables=[{"name": "a", "expression": "object.nothing"}, {"name": "b", "expression": "variables.a"}]),
+        says(
+            "variables.b",
+            variables=[{"name": "a", "expression": "object.nothing"}, {"name": "b", "expression": "variables.a"}],
+        ),
         {},
         422,
     ),
@@ -98,7 +103,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
     "condition that fails beside a false one": (
         {
             "validations": [NO],
-            "matchConditions": [{"name": "a", "expression": "object.nothing == 1"}, {"name": "b", "expression": "false"}],
+            "matchConditions": [
+                {"name": "a", "expression": "object.nothing == 1"},
+                {"name": "b", "expression": "false"},
+            ],
         },
         {},
         201,
@@ -137,7 +145,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
         422,
     ),
     "annotation": ({"auditAnnotations": [{"key": "a", "valueExpression": "object.data.x"}]}, {}, 201),
-    "operation": ({"validations": [NO], "matchConstraints": {"resourceRules": [rules("configmaps", operations=("DELETE",))]}}, {}, 201),
+    "operation": (
+        {"validations": [NO], "matchConstraints": {"resourceRules": [rules("configmaps", operations=("DELETE",))]}},
+        {},
+        201,
+    ),
     "other resource": ({"validations": [NO], "matchConstraints": {"resourceRules": [rules("secrets")]}}, {}, 201),
     "every resource": ({"validations": [NO], "matchConstraints": {"resourceRules": [rules("*")]}}, {}, 422),
     "name": (
@@ -207,7 +219,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
         {
             "paramKind": PARAMS,
             "validations": [
-                {"expression": "int(object.data.x) < int(params.data.limit)", "messageExpression": "params.metadata.name"}
+                {
+                    "expression": "int(object.data.x) < int(params.data.limit)",
+                    "messageExpression": "params.metadata.name",
+                }
             ],
         },
         {"paramRef": {"selector": {"matchLabels": {"limits": "yes"}}, "parameterNotFoundAction": "Deny"}},
