@@ -39,6 +39,7 @@ class _Jobs(BuiltinStrategy):
     """A job's selector and the labels of its pods are generated from its uid."""
 
     allocates = True
+    orphans = True
     kept_metadata = ("labels",)
     defaults = (
         ("spec.completionMode", "NonIndexed"),
@@ -62,7 +63,7 @@ class _Jobs(BuiltinStrategy):
         job_spec.default(spec)
         labels = (spec["template"].get("metadata") or {}).get("labels")
         if labels and not metadata.get("labels"):
-            # As in the real server, both are one map, so the job gets the generated labels too.
+            # One map, as in a real server: the generated labels will be in both.
             metadata["labels"] = labels
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
@@ -87,7 +88,10 @@ class _Jobs(BuiltinStrategy):
             kept = {key: value for key, value in labels.items() if key in own}
             if kept:
                 metadata["labels"] = kept
-        return {**obj, "spec": {**spec, "template": {**spec["template"], "metadata": metadata}}}
+        tracked = {**obj, "spec": {**spec, "template": {**spec["template"], "metadata": metadata}}}
+        if obj["metadata"].get("labels") is labels and labels is not None:
+            tracked["metadata"] = {**obj["metadata"], "labels": metadata.get("labels") or {}}
+        return tracked
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check the spec, and that only mutable fields change."""
@@ -105,6 +109,8 @@ class _Jobs(BuiltinStrategy):
         labels = (spec["template"].get("metadata") or {}).get("labels") or {}
         if not spec.get("selector"):
             yield status.required("spec.selector")
+            text = "`selector` does not match template `labels`"
+            yield status.invalid_value("spec.template.metadata.labels", labels or None, text)
         else:
             yield from (found := list(selector_causes(spec["selector"], "spec.selector")))
             if not found and not match_selector(spec["selector"], labels):
@@ -137,7 +143,7 @@ class _CronJobs(BuiltinStrategy):
         last = age(state["lastScheduleTime"]) if state.get("lastScheduleTime") else NONE
         template = (spec.get("jobTemplate") or {}).get("spec") or {}
         schedule = (spec.get("schedule", ""), spec.get("timeZone", NONE), _shown(spec.get("suspend")))
-        selector = selector_text(template.get("selector"))
+        selector = selector_text(template.get("selector")) or NONE
         return (
             *schedule,
             len(state.get("active") or ()),
@@ -186,7 +192,7 @@ def _generated_causes(obj: Object) -> Iterator[Cause]:
     if spec.get("manualSelector"):
         return
     labels = spec["template"]["metadata"]["labels"]
-    wanted = {name: metadata["uid"] for name in UID_LABELS} | {name: metadata.get("name", "") for name in NAME_LABELS}
+    wanted = dict.fromkeys(UID_LABELS, metadata["uid"]) | {name: metadata.get("name", "") for name in NAME_LABELS}
     for name, value in wanted.items():
         if labels[name] != value:
             yield status.invalid_value("spec.template.metadata.labels", labels, f"must be '{value}'")

@@ -27,7 +27,7 @@ class _PriorityClasses(BuiltinStrategy):
     """The value of a class is immutable."""
 
     defaults = (("preemptionPolicy", "PreemptLowerPriority"),)
-    columns = "Value:i Global-Default:b Age PreemptionPolicy:w"
+    columns = "Value:i Global-Default:b Age PreemptionPolicy"
     checks = (
         one_of("preemptionPolicy", "PreemptLowerPriority", "Never"),
         unchanged("preemptionPolicy"),

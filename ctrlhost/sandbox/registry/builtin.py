@@ -193,7 +193,7 @@ def _groups() -> list[Kind]:
         _kind(RBAC, "ClusterRole clusterroles", **CLUSTER, **ROLE),
         _kind(RBAC, "RoleBinding rolebindings", **ROLE),
         _kind(RBAC, "Role roles", **ROLE),
-        _kind("storage.k8s.io", "CSIDriver csidrivers", **CLUSTER, **RETURNED, generation=True, needs_version=True),
+        _kind("storage.k8s.io", "CSIDriver csidrivers", **CLUSTER, **RETURNED, needs_version=True),
         _kind("storage.k8s.io", "CSINode csinodes", **CLUSTER, **RETURNED, needs_version=True),
         _kind("storage.k8s.io", "CSIStorageCapacity csistoragecapacities", needs_version=True),
         _kind("storage.k8s.io", "StorageClass storageclasses sc", **CLUSTER, **RETURNED),

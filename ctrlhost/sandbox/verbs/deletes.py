@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.storage.store import Snapshot
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+_ORPHANS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
@@ -72,7 +76,8 @@ def delete(context: ServerContext, operation: Operation, options: DeleteOptions)
     if "deletionTimestamp" in old["metadata"]:
         return _delete_again(context, operation, snapshot, old, options)
     obj = views.load(operation.kind, snapshot)
-    _apply_policy(operation, obj, options)
+    strategy.prepare_delete(context, operation, obj)
+    _apply_policy(obj, _policy(operation, options))
     grace = strategy.grace_period(obj, options.grace)
     finalizers = obj["metadata"].get("finalizers")
     if not finalizers and not grace and not strategy.holds_deletion(context, obj):
@@ -129,13 +134,24 @@ def _delete_again(
     return _answer(operation, obj, gone=False)
 
 
-def _apply_policy(operation: Operation, obj: Object, options: DeleteOptions) -> None:
+def _policy(operation: Operation, options: DeleteOptions) -> str:
+    """Return the propagation policy, "" for the usual one."""
+    if operation.kind.table == "events":
+        return ""
+    if options.policy or not strategy_of(operation.kind).orphans:
+        return options.policy
+    if operation.kind.kind == "Job":
+        operation.warnings.append(_ORPHANS)
+    return "Orphan"
+
+
+def _apply_policy(obj: Object, policy: str) -> None:
     """Convert the propagation policy into the finalizers of the garbage collector."""
-    if not options.policy or operation.kind.table == "events":
+    if not policy:
         return
     metadata = obj["metadata"]
     finalizers = [name for name in metadata.pop("finalizers", None) or () if name not in (FOREGROUND, ORPHAN)]
-    finalizers += {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(options.policy, [])
+    finalizers += {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(policy, [])
     if finalizers:
         metadata["finalizers"] = finalizers
 

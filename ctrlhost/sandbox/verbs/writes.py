@@ -78,7 +78,7 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     _name(context, operation, metadata)
     meta.initialize(metadata, generation=kind.generation)
     strategy = strategy_of(kind)
-    asked = copy.deepcopy(obj.get("spec")) if strategy.allocates else None
+    asked = copy.deepcopy(obj.get("spec") or {}) if strategy.allocates else None
     admission.default_object(operation, obj)
     strategy.prepare_create(context, operation, obj)
     name = metadata.get("name", "")
@@ -90,7 +90,13 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     if existing is not None:
         prefix = "object is being deleted: " if "deletionTimestamp" in existing.decode()["metadata"] else ""
         raise status.already_exists(kind.plural, kind.group, name, prefix)
-    managed.track_create(operation, obj if asked is None else strategy.tracked(obj, asked))
+    if asked is None:
+        managed.track_create(operation, obj)
+    else:
+        tracked = strategy.tracked(obj, asked)
+        managed.track_create(operation, tracked)
+        if "managedFields" in tracked["metadata"]:
+            metadata["managedFields"] = tracked["metadata"]["managedFields"]
     if operation.dry_run:
         return WriteResult(201, obj)
     snapshot = store(context, kind, obj)
