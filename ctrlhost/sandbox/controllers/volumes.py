@@ -12,11 +12,13 @@ from ctrlhost.sandbox.schema.normalize import amount
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Event, Table
 
 CLAIMS = "persistentvolumeclaims"
 VOLUMES = "persistentvolumes"
 CLASSES = "storage.k8s.io/storageclasses"
+ATTRIBUTES = "storage.k8s.io/volumeattributesclasses"
 _PROVISIONED = "pv.kubernetes.io/provisioned-by"
 _BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
 _PROVISIONERS = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
@@ -24,50 +26,56 @@ _NONE = "kubernetes.io/no-provisioner"
 
 
 class VolumeController(Controller):
-    """Keys are namespace and name of a claim, or the name of a volume."""
+    """Keys are a table, a namespace and a name."""
 
-    name, parts = "persistentvolume", frozenset({"gc", "persistentvolume"})
+    name = "persistentvolume"
 
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Return a changed claim with its volume, a changed volume with its claims, and the claims of a pod."""
-        if table.name == CLAIMS:
-            volume = (event.latest.decode().get("spec") or {}).get("volumeName")
-            return [event.latest.key, *([(volume,)] if volume else [])]
+        latest = event.latest
         if table.name == "pods":
-            namespace = event.latest.namespace
-            return [(namespace, name) for name in claims_of(event.latest.decode())]
-        if table.name in (VOLUMES, CLASSES):
-            waiting = [one.key for one in self.context.store.table(CLAIMS).list() if not _is_bound(one.decode())]
-            return [*([(event.latest.name,)] if table.name == VOLUMES else []), *waiting]
-        return []
+            return [(CLAIMS, latest.namespace, name) for name in claims_of(latest.decode())]
+        if table.name not in (CLAIMS, VOLUMES, CLASSES, ATTRIBUTES):
+            return []
+        keys: list[Key] = [] if table.name == CLASSES else [(table.name, *latest.key)]
+        spec = latest.decode().get("spec") or {}
+        named = ((VOLUMES, spec.get("volumeName")), (ATTRIBUTES, spec.get("volumeAttributesClassName")))
+        keys += [(kind, "", name) for kind, name in named if name]
+        if table.name == CLAIMS:
+            return keys
+        waiting = [one for one in self.context.store.table(CLAIMS).list() if not _is_bound(one.decode())]
+        return [*keys, *((CLAIMS, *one.key) for one in waiting)]
 
     def reconcile(self, key: Key) -> None:
         """Bind a claim or reclaim a volume, and release what is being deleted and unused."""
-        kind = self.kind("", "PersistentVolume" if len(key) == 1 else "PersistentVolumeClaim")
-        found = self.read(kind, *(("", *key) if len(key) == 1 else key))
+        kind = self.context.registry.tables()[key[0]]
+        found = self.read(kind, *key[1:])
         if found is None:
             return
         if claims.is_going(found):
-            self._release(found)
-        elif "persistentvolume" not in self.context.options.controllers:
-            return
-        elif len(key) == 1:
+            self._release(kind, found)
+        elif key[0] == VOLUMES:
             self._reclaim(found)
-        else:
+        elif key[0] == CLAIMS:
             self._bind(found)
 
-    def _release(self, found: Object) -> None:
-        """Remove the finalizer of a claim that no pod uses, or of a volume that is not bound."""
-        metadata, finalizer = found["metadata"], PROTECTION[found["kind"]]
-        if finalizer not in (metadata.get("finalizers") or ()):
-            return
-        if found["kind"] == "PersistentVolume":
-            used = found["status"].get("phase") == "Bound" and self._claim_of(found) is not None
-        else:
-            used = any(not claims.has_ended(pod) for pod in self._pods_of(found))
-        if not used:
+    def _release(self, kind: Kind, found: Object) -> None:
+        """Remove the finalizer of an object that nothing uses."""
+        metadata, finalizer = found["metadata"], PROTECTION[kind.kind]
+        if finalizer in (metadata.get("finalizers") or ()) and not self._is_used(kind, found):
             metadata["finalizers"].remove(finalizer)
-            self.update(self.kind("", found["kind"]), found)
+            self.update(kind, found)
+
+    def _is_used(self, kind: Kind, found: Object) -> bool:
+        """Return whether a pod uses a claim, a claim a volume, or either a class of attributes."""
+        if kind.table == CLAIMS:
+            return any(not claims.has_ended(pod) for pod in self._pods_of(found))
+        if kind.table == VOLUMES:
+            return found["status"].get("phase") == "Bound" and self._claim_of(found) is not None
+        objects = [
+            one for name in ("PersistentVolumeClaim", "PersistentVolume") for one in self.listed(self.kind("", name))
+        ]
+        return any(one["spec"].get("volumeAttributesClassName") == found["metadata"]["name"] for one in objects)
 
     def _pods_of(self, claim: Object) -> list[Object]:
         metadata = claim["metadata"]

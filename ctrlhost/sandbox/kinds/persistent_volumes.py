@@ -155,15 +155,15 @@ class _Claims(Protected):
         )
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
-        """Name the default class, the newest if there are several, as admission does."""
+        """Set the first phase, and name the default class as admission does: the newest of several."""
         super().prepare_create(context, operation, obj)
+        obj["status"] = {"phase": "Pending"}
         table = context.store.table("storage.k8s.io/storageclasses")
         classes = [one.decode()["metadata"] for one in table.list() if DEFAULT_CLASS.encode() in one.raw]
         chosen = [one for one in classes if one["annotations"].get(DEFAULT_CLASS) == "true"]
         if chosen and "storageClassName" not in obj["spec"]:
             chosen.sort(key=lambda one: one["name"])
             obj["spec"]["storageClassName"] = max(chosen, key=lambda one: one["creationTimestamp"])["name"]
-        obj["status"] = {"phase": "Pending"}
 
     def default(self, obj: Object) -> None:
         """Keep both names of the data source equal."""

@@ -49,8 +49,9 @@ class Sandbox:
     `address` must be a loopback address unless `expose` is set. `data_dir` keeps the objects across restarts; else they
     are in memory only. `kubeconfig` is the path of the kubeconfig, by default in a directory that `stop` removes.
     `insecure_http` serves without TLS and without a token. `controllers` names the built-in controllers that run: gc
-    and namespace by default; on request deployment, replicaset, statefulset, daemonset, scheduler and kubelet (pods
-    start and become ready), together called workloads, and endpointslice and loadbalancer, together called service.
+    and namespace by default; on request deployment, replicaset, statefulset, daemonset, job, cronjob, persistentvolume,
+    disruption, scheduler and kubelet (pods start, become ready and end), together called workloads, and endpointslice
+    and loadbalancer, together called service.
     `crd_conditions="external"` leaves accepting the names of CRDs to a controller. With `rbac` Roles and bindings
     decide what a client may do; else all may do everything. Every request is appended to the file `audit_log` as an
     audit event. The other options are the fields of `Options`; delays are in seconds.

@@ -175,3 +175,17 @@ def test_claims_of_stateful_sets(api: Api, ns: str, server: Sandbox, scaled: str
         eventually(lambda: "data-x-0" not in names(api.get(listed)))
     else:
         assert names(api.get(listed)) == left
+
+
+@pytest.mark.behaviour("findings/FS2")
+def test_a_class_of_attributes_is_kept_while_a_claim_names_it(api: Api, ns: str, server: Sandbox) -> None:
+    attributes = "/apis/storage.k8s.io/v1/volumeattributesclasses"
+    api.post(attributes, {"metadata": {"name": ns}, "driverName": "t.example.org", "parameters": {"a": "b"}}).expect(
+        201
+    )
+    path = claim(api, ns, storageClassName="", volumeAttributesClassName=ns)
+    api.delete(f"{attributes}/{ns}").expect(200)
+    eventually(lambda: server.at_rest)
+    assert "deletionTimestamp" in api.get(f"{attributes}/{ns}").expect(200)["metadata"]
+    api.delete(path).expect(200)
+    api.gone(f"{attributes}/{ns}")
