@@ -112,6 +112,7 @@ MUTATING: dict[str, dict[str, Any]] = {
     "no configuration": configuration("{'a': 'b'}"),
     "unknown message": configuration("Thing{}"),
     "part of an object": configuration("Object.spec{}"),
+    "quoted field": configuration("Object{`a-b`: 1}"),
     "optional field": configuration("Object{?metadata: optional.none()}"),
     "good patch": patch("[JSONPatch{op: 'add', path: '/a', value: 1}, JSONPatch{op: 'remove', path: '/a'}]"),
     "good escape": patch("[JSONPatch{op: 'add', path: '/' + jsonpatch.escapeKey('a/b'), value: Object.metadata{}}]"),
