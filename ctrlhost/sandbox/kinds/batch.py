@@ -211,15 +211,21 @@ def _update_causes(obj: Object, old: Object) -> Iterator[Cause]:
         yield status.invalid_value("spec.completions", spec.get("completions"), text)
     yield from immutable(obj, old, "spec", "selector")
     if _frozen(obj, old) != _frozen(old, old):
-        yield status.invalid_value("spec.template", spec["template"], "field is immutable")
+        field = "spec.template.spec" if _is_movable(old) else "spec.template"
+        yield status.invalid_value(field, spec["template"], "field is immutable")
     for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
         yield from immutable(obj, old, "spec", name)
 
 
+def _is_movable(obj: Object) -> bool:
+    """Return whether a job never started, so that it may be scheduled elsewhere."""
+    return bool(obj["spec"].get("suspend")) and not (obj.get("status") or {}).get("startTime")
+
+
 def _frozen(obj: Object, old: Object) -> Any:
-    """Return the immutable part of the template; a job that never started may be scheduled elsewhere."""
+    """Return the immutable part of the template."""
     template = obj["spec"]["template"]
-    if not old["spec"].get("suspend") or (old.get("status") or {}).get("startTime"):
+    if not _is_movable(old):
         return template
     pod = dict(template["spec"])
     for name in ("nodeSelector", "affinity", "tolerations", "schedulingGates"):

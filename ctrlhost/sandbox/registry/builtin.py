@@ -212,7 +212,7 @@ def _groups() -> list[Kind]:
             **RETURNED,
             **WITH_STATUS,
         ),
-        _kind("scheduling.k8s.io", "PriorityClass priorityclasses pc", **CLUSTER, generation=True),
+        _kind("scheduling.k8s.io", "PriorityClass priorityclasses pc", **CLUSTER),
         _kind("coordination.k8s.io", "Lease leases", needs_version=True, creates_on_update=True),
         _kind("node.k8s.io", "RuntimeClass runtimeclasses", **CLUSTER, needs_version=True, creates_on_update=True),
         _kind("discovery.k8s.io", "EndpointSlice endpointslices", generation=True),
