@@ -15,7 +15,7 @@ from tests.support.control_plane import BINARY as CONTROL_PLANE
 
 BINARY = CONTROL_PLANE.with_name("conformance")
 AT_ONCE = 4
-SECONDS_EACH = 300
+SECONDS_EACH = 200
 
 #: The tests that need neither the output of a container nor a webhook that a container serves.
 AREAS = re.compile(

@@ -12,8 +12,9 @@ from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.verbs import tables
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.repeated import Repeated
     from ctrlhost.sandbox.encoding.negotiation import Accepted
-    from ctrlhost.sandbox.registry.operation import Operation, Repeated
+    from ctrlhost.sandbox.registry.operation import Operation
 
 
 def accepted_by(request: Request, *, forms: bool = True) -> Accepted:

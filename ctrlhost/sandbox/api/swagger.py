@@ -6,7 +6,7 @@ unknown fields has no type, so that clients do not refuse them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -125,7 +125,7 @@ def _converted(schema: Schema) -> Schema:
 
 def _only_reference(schema: Schema) -> str:
     """Return the reference behind a field with a default, which version 3 wraps; "" for other schemas."""
-    parts = schema.get("allOf") or ()
+    parts: Sequence[Schema] = schema.get("allOf") or ()
     return str(parts[0].get("$ref", "")) if len(parts) == 1 else ""
 
 

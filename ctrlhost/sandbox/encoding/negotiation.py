@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
+from ctrlhost.sandbox.apimachinery.repeated import Repeated
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.encoding import protobuf
-from ctrlhost.sandbox.registry.operation import Repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

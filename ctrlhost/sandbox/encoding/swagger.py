@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 MEDIA_TYPES = frozenset(
     f"application/com.github.proto-openapi.spec.v2{separator}v1.0+protobuf" for separator in ("@", ".")

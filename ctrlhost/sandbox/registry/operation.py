@@ -7,23 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery.names import check_manager
 from ctrlhost.sandbox.apimachinery.objects import ADMIN, User
+from ctrlhost.sandbox.apimachinery.repeated import Repeated
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, invalid, not_supported
 from ctrlhost.sandbox.http.messages import Query
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.registry import Kind
-
-
-@dataclass(slots=True)
-class Repeated:
-    """The keys that a body repeats."""
-
-    paths: dict[str, int] = field(default_factory=dict)
-    """Of JSON: paths such as `spec.replicas`, with their place in the document."""
-    order: dict[str, int] = field(default_factory=dict)
-    """The first place of every path in a JSON document that repeats keys."""
-    lines: list[str] = field(default_factory=list)
-    """Of YAML: a text for each repetition."""
 
 
 @dataclass(slots=True)

@@ -9,13 +9,14 @@ import msgspec
 
 from ctrlhost.sandbox.admission import objects
 from ctrlhost.sandbox.apimachinery import status, times
+from ctrlhost.sandbox.apimachinery.repeated import Repeated
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.patch import managed
 from ctrlhost.sandbox.patch.apply import merge, remove
 from ctrlhost.sandbox.patch.managed import APPLY, UPDATE, Manager
 from ctrlhost.sandbox.registry import meta, views
-from ctrlhost.sandbox.registry.operation import Operation, Repeated, bad_option
+from ctrlhost.sandbox.registry.operation import Operation, bad_option
 from ctrlhost.sandbox.schema import fieldset
 from ctrlhost.sandbox.schema.declared import undeclared
 from ctrlhost.sandbox.verbs import writes

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.repeated import Repeated
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.patch.json_patch import PatchError, json_patch, merge_patch
 from ctrlhost.sandbox.patch.strategic import strategic_merge
 from ctrlhost.sandbox.registry import meta, views
-from ctrlhost.sandbox.registry.operation import Operation, Repeated, bad_option
+from ctrlhost.sandbox.registry.operation import Operation, bad_option
 from ctrlhost.sandbox.schema import go_text
 from ctrlhost.sandbox.schema.normalize import Undecodable
 from ctrlhost.sandbox.schema.shapes import ANY, of_kind

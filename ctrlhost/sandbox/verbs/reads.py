@@ -15,7 +15,7 @@ from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Operation, bad_option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 1.0
 """How long a read waits for a future revision; short, since clients retry the 504 themselves."""
 
-_MISSING = {
+_MISSING: Mapping[tuple[str, ...], str] = {
     ("spec", "hostNetwork"): "false",
     ("spec", "unschedulable"): "false",
     ("status", "replicas"): "0",
     ("status", "succeeded"): "0",
 }
 """What selectors see of a field of a built-in kind that is missing."""
-_INSTEAD = {("source", "component"): ("reportingComponent",)}
+_INSTEAD: Mapping[tuple[str, ...], tuple[str, ...]] = {("source", "component"): ("reportingComponent",)}
 """The fields that selectors see instead of empty ones."""
 
 

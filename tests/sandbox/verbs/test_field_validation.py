@@ -58,8 +58,10 @@ def send(api: Api, path: str, body: str, media: str = "json", **query: Any) -> A
         # In the document's order; values of unknown fields are not looked at.
         (
             '{"metadata": {"name": "a", "odd": 1, "name": "a"}, "u": {"x": 1, "x": 2}, "data": {"k": "1", "k": "2"}}',
-            ['unknown field "metadata.odd"', 'duplicate field "metadata.name"', 'unknown field "u"']
-            + ['duplicate field "data.k"'],
+            [
+                *('unknown field "metadata.odd"', 'duplicate field "metadata.name"', 'unknown field "u"'),
+                'duplicate field "data.k"',
+            ],
         ),
         (
             '{"metadata": {"name": "a"}, "data": {"k": "1"}, "data": {"k": "1", "k": "2"}, "u": 1, "u": 2}',
