@@ -21,13 +21,16 @@ def start(context: ServerContext) -> None:
     from ctrlhost.sandbox.controllers.jobs import JobController
     from ctrlhost.sandbox.controllers.namespaces import NamespaceController
     from ctrlhost.sandbox.controllers.pods import PodController
+    from ctrlhost.sandbox.controllers.policy_status import PolicyStatusController
     from ctrlhost.sandbox.controllers.quotas import QuotaController
     from ctrlhost.sandbox.controllers.replicasets import ReplicaSetController, ReplicationControllerController
     from ctrlhost.sandbox.controllers.services import ServiceController
     from ctrlhost.sandbox.controllers.statefulsets import StatefulSetController
     from ctrlhost.sandbox.controllers.volumes import VolumeController
 
-    QuotaController(context).start()
+    # Quotas and policies are the server's own business, whatever else runs.
+    for own in (QuotaController, PolicyStatusController):
+        own(context).start()
     replicated = (ReplicaSetController, ReplicationControllerController)
     workloads = (*replicated, DeploymentController, StatefulSetController, DaemonSetController)
     batch = (JobController, CronJobController, DisruptionController, VolumeController)
