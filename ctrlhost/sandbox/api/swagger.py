@@ -20,7 +20,6 @@ from ctrlhost.sandbox.schema.structural import PRESERVE
 _V3 = "#/components/schemas/"
 _JUNCTORS = ("allOf", "anyOf", "oneOf", "not")
 _GVK = "x-kubernetes-group-version-kind"
-_INT_OR_STRING = {"type": "string", "format": "int-or-string"}
 Schema = Mapping[str, Any]
 Describe = Callable[[list[Kind]], Mapping[str, Any]]
 
@@ -111,8 +110,9 @@ def _converted(schema: Schema) -> Schema:
     if reference := _only_reference(schema):
         rest = {key: value for key, value in schema.items() if key not in ("allOf", "default")}
         return {**rest, "$ref": reference.replace(_V3, "#/definitions/")}
-    if {one.get("type") for one in schema.get("oneOf") or ()} == {"integer", "string"}:
-        return {**_INT_OR_STRING, **{key: schema[key] for key in ("description",) if key in schema}}
+    if any(one.get("type") == "string" for one in schema.get("oneOf") or ()):
+        # A type with several forms, such as a quantity, is a string of some format.
+        return {**{key: value for key, value in schema.items() if key != "oneOf"}, "type": "string"}
     found = {key: value for key, value in schema.items() if key not in _JUNCTORS}
     nullable, kept = found.pop("nullable", False), found.get(PRESERVE)
     if nullable or kept:

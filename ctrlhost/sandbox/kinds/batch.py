@@ -95,7 +95,6 @@ class _Jobs(BuiltinStrategy):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check the spec, and that only mutable fields change."""
-        spec = obj["spec"]
         path = ("spec", "template", "spec")
         pod_warnings.warn(
             at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings
@@ -103,26 +102,11 @@ class _Jobs(BuiltinStrategy):
         if operation.subresource == "status":
             yield from not_negative(obj.get("status") or {}, "active", "succeeded", "failed", path="status")
             return
-        if old is None:
-            yield from _generated_causes(obj)
-        yield from job_spec.causes(spec, "spec")
-        labels = (spec["template"].get("metadata") or {}).get("labels") or {}
-        if not spec.get("selector"):
-            yield status.required("spec.selector")
-            text = "`selector` does not match template `labels`"
-            yield status.invalid_value("spec.template.metadata.labels", labels or None, text)
-        else:
-            yield from (found := list(selector_causes(spec["selector"], "spec.selector")))
-            if not found and not match_selector(spec["selector"], labels):
-                text = "`selector` does not match template `labels`"
-                yield status.invalid_value("spec.template.metadata.labels", labels or None, text)
-        count = spec.get("completions") or 0
-        if old is None and spec.get("completionMode") == "Indexed" and count > 0:
-            name = obj["metadata"].get("name", "")
-            if not is_label(f"{name}-{count - 1}"):
-                text = f"will not able to create pod with invalid DNS label: {name}-{count - 1}"
-                yield status.invalid_value("metadata.name", name, text)
+        found = list(_spec_causes(obj, old))
+        yield from found
         if old is not None:
+            # A real server checks the new spec by itself, and again as part of the update.
+            yield from found
             yield from _update_causes(obj, old)
 
 
@@ -183,6 +167,29 @@ class _CronJobs(BuiltinStrategy):
         name = obj["metadata"].get("name", "")
         if old is None and len(name) > _LONGEST_CRON_NAME:
             text = f"must be no more than {_LONGEST_CRON_NAME} characters"
+            yield status.invalid_value("metadata.name", name, text)
+
+
+def _spec_causes(obj: Object, old: Object | None) -> Iterator[Cause]:
+    spec = obj["spec"]
+    if old is None:
+        yield from _generated_causes(obj)
+    yield from job_spec.causes(spec, "spec")
+    labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+    if not spec.get("selector"):
+        yield status.required("spec.selector")
+        text = "`selector` does not match template `labels`"
+        yield status.invalid_value("spec.template.metadata.labels", labels or None, text)
+    else:
+        yield from (found := list(selector_causes(spec["selector"], "spec.selector")))
+        if not found and not match_selector(spec["selector"], labels):
+            text = "`selector` does not match template `labels`"
+            yield status.invalid_value("spec.template.metadata.labels", labels or None, text)
+    count = spec.get("completions") or 0
+    if old is None and spec.get("completionMode") == "Indexed" and count > 0:
+        name = obj["metadata"].get("name", "")
+        if not is_label(f"{name}-{count - 1}"):
+            text = f"will not able to create pod with invalid DNS label: {name}-{count - 1}"
             yield status.invalid_value("metadata.name", name, text)
 
 

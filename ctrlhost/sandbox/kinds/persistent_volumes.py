@@ -44,7 +44,6 @@ class Protected(BuiltinStrategy):
     """A volume, claim or class that is kept while it is used."""
 
     allocates = True
-    graceful = True
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Add the finalizer."""

@@ -89,7 +89,10 @@ def test_built_in_kinds_have_definitions(api: Api) -> None:
     assert deployment[GVK] == [{"group": "apps", "version": "v1", "kind": "Deployment"}]
     assert deployment["properties"]["spec"] == {"$ref": "#/definitions/io.k8s.api.apps.v1.DeploymentSpec"}
     port = document["definitions"]["io.k8s.api.core.v1.ServicePort"]["properties"]["targetPort"]
-    assert port == {"type": "string", "format": "int-or-string"}
+    name = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+    assert port == {"$ref": f"#/definitions/{name}"}
+    assert document["definitions"][name] == {"type": "string", "format": "int-or-string"}
+    assert document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"] == {"type": "string"}
     one = document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
     assert one[GVK]["kind"] == "Deployment"
     assert {"name": "fieldValidation", "in": "query", "type": "string", "uniqueItems": True} in one["parameters"]
