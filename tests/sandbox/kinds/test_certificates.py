@@ -42,7 +42,8 @@ def test_a_decision_is_written_through_approval_only(each_api: Api, request_path
     body = {"metadata": {"annotations": {"a": "b"}}, "status": {"conditions": [decision]}}
     # Not through the object itself, and not through its status.
     assert types(each_api.patch(request_path, body).expect(200)) == []
-    assert types(each_api.patch(f"{request_path}/status", body).expect(200)) == []
+    refused = each_api.patch(f"{request_path}/status", body).fails(422, "Invalid", "status.conditions")
+    assert 'updates may not add a condition of type "Approved"' in refused["message"]
     body["status"]["conditions"].append(other)
     body["spec"] = {"signerName": "example.com/y"}
     found = each_api.patch(f"{request_path}/approval", body).expect(200)
@@ -52,3 +53,6 @@ def test_a_decision_is_written_through_approval_only(each_api: Api, request_path
     found["status"]["conditions"].append({"type": "Third", "status": "Unknown"})
     assert types(each_api.put(f"{request_path}/approval", found).expect(200)) == ["Approved", "Other", "Third"]
     assert types(each_api.get(f"{request_path}/approval").expect(200)) == ["Approved", "Other", "Third"]
+    fourth = [*found["status"]["conditions"], {"type": "Fourth", "status": "True"}]
+    written = each_api.patch(f"{request_path}/status", {"status": {"conditions": fourth}}).expect(200)
+    assert types(written) == ["Approved", "Other", "Third", "Fourth"]
