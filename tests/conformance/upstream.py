@@ -12,7 +12,7 @@ import pytest
 
 from ctrlhost.sandbox import Sandbox
 from tests.support.conformance import BINARY, Outcome, Suite
-from tests.support.control_plane import require_kube_apiserver, skip_or_fail
+from tests.support.control_plane import require_kube_apiserver
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text(encoding="utf-8")
 _, _, SECTION = PAGE.partition("\n## Conformance\n")
@@ -26,7 +26,7 @@ CONTROLLERS = ("gc", "namespace", "workloads", "service")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
     """Run all tests once."""
     if not BINARY.exists():
-        skip_or_fail("the Conformance tests are not built; `make conformance` builds them")
+        pytest.skip("the Conformance tests are not built; `make conformance` builds them")
     require_kube_apiserver()  # for its kubectl
     directory = tmp_path_factory.mktemp("conformance")
     with Sandbox(kubeconfig=directory / "kubeconfig", controllers=CONTROLLERS):
