@@ -53,6 +53,7 @@ CONTROLPLANE := tests/go/bin/controlplane
 PEERS := tests/go/bin/peers
 CLIENTS := tests/go/bin/clients
 HELM := tests/go/bin/helm
+CONFORMANCE := tests/go/bin/conformance
 PYTEST := $(BIN)/python -m pytest
 
 $(CONTROLPLANE): $(GO_SOURCES) $(wildcard tests/go/controlplane/*.go)
@@ -66,6 +67,9 @@ $(CLIENTS): $(GO_SOURCES) $(wildcard tests/go/clients/*.go)
 
 $(HELM): tests/go/build $(wildcard tests/go/helm/go.*)
 	PYTHON=$(PYTHON) tests/go/build helm
+
+$(CONFORMANCE): tests/go/build $(wildcard tests/go/conformance/*)
+	PYTHON=$(PYTHON) tests/go/build conformance
 
 .PHONY: demo test test-fast test-rust loom test-python bitcoind controlplane controlplane-build
 demo: venv ## Run all plugins on the sandbox with example objects; KEEP=1 leaves it running
@@ -86,6 +90,10 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 test-python: venv $(CONTROLPLANE) $(CLIENTS) $(HELM)
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
+
+.PHONY: conformance
+conformance: venv $(CONTROLPLANE) $(CONFORMANCE) ## Kubernetes' own Conformance tests on the sandbox, if they need no containers
+	$(PYTEST) --quiet tests/conformance/upstream.py --timeout 1800
 
 # A free-threaded interpreter; `make test-free-threaded FREE_THREADED=…` uses another one.
 FREE_THREADED ?= $(shell command -v python3.14t python3.13t | head -n 1)

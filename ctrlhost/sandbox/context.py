@@ -28,7 +28,7 @@ _LEAST_ADDRESSES = 8
 CONTROLLERS = ("gc", "namespace")
 CONTROLLER_GROUPS = {
     "workloads": (
-        *("deployment", "replicaset", "statefulset", "daemonset", "job", "cronjob"),
+        *("deployment", "replicaset", "replicationcontroller", "statefulset", "daemonset", "job", "cronjob"),
         *("persistentvolume", "disruption", "scheduler", "kubelet"),
     ),
     "service": ("endpointslice", "loadbalancer"),

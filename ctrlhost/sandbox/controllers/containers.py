@@ -33,6 +33,11 @@ def number(pod: Object, name: str, otherwise: float) -> float:
         return otherwise
 
 
+def has_readiness_probe(pod: Object) -> bool:
+    """Return whether a container has a readiness probe; other pods are ready as soon as they run."""
+    return any("readinessProbe" in container for container in pod["spec"]["containers"])
+
+
 def is_held(pod: Object) -> bool:
     """Return whether an annotation keeps the pod from becoming ready."""
     return annotation(pod, READY_ANNOTATION, "true") == "false"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.storage.store import Event, Table
 
-TABLE = "namespaces"
+TABLE, PODS = "namespaces", "pods"
 ROOT_CA = "kube-root-ca.crt"
 _DESCRIPTION = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
@@ -86,18 +86,19 @@ class NamespaceController(Controller):
             self.update(kind, wanted)
 
     def _empty(self, name: str) -> tuple[Counter[str], Counter[str]]:
-        """Delete all contents; return the counts of remaining objects and of their finalizers."""
+        """Delete all contents, the pods first; return the counts of remaining objects and of their finalizers."""
         remaining: Counter[str] = Counter()
         finalizers: Counter[str] = Counter()
-        for kind in self.context.registry.tables().values():
-            if not kind.namespaced:
-                continue
+        kinds = (kind for kind in self.context.registry.tables().values() if kind.namespaced)
+        for kind in sorted(kinds, key=lambda kind: kind.table != PODS):
+            if remaining[PODS]:
+                break
             table = self.context.store.table(kind.table)
             for snapshot in table.list(name):
                 if not is_terminating(snapshot):
                     self.delete(kind, snapshot)
             for snapshot in table.list(name):
-                remaining[f"{kind.plural}.{kind.group}"] += 1
+                remaining[kind.table if kind.table == PODS else f"{kind.plural}.{kind.group}"] += 1
                 finalizers.update(snapshot.decode()["metadata"].get("finalizers") or ())
         return remaining, finalizers
 

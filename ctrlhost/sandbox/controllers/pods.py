@@ -115,6 +115,8 @@ class PodController(Controller):
 
     def _start(self, pod: Object) -> None:
         containers.start(pod, self._address(pod["metadata"]["uid"]))
+        if not containers.has_readiness_probe(pod):
+            containers.set_ready(pod, ready=_should_be_ready(pod))
         self._write(pod)
         for item in pod["spec"]["containers"]:
             self.event(pod, "Started", f"Started container {item['name']}", "kubelet")
@@ -127,8 +129,7 @@ class PodController(Controller):
                 containers.restart(pod)
                 self._write(pod)
             return
-        gates = pod["spec"].get("readinessGates") or ()
-        wanted = not containers.is_held(pod) and all(is_true(pod, gate["conditionType"]) for gate in gates)
+        wanted = _should_be_ready(pod)
         changes = wanted is not is_true(pod, "Ready")
         if changes and (not wanted or self._due(pod, "ready", options.pod_ready_delay, key)):
             containers.set_ready(pod, ready=wanted)
@@ -156,6 +157,11 @@ class PodController(Controller):
 
     def _write(self, pod: Object) -> None:
         self.update(self.kind("", "Pod"), pod, "status")
+
+
+def _should_be_ready(pod: Object) -> bool:
+    gates = pod["spec"].get("readinessGates") or ()
+    return not containers.is_held(pod) and all(is_true(pod, gate["conditionType"]) for gate in gates)
 
 
 def _restart_delay(restarts: int) -> float:

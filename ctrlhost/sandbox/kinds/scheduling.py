@@ -37,6 +37,10 @@ class _PriorityClasses(BuiltinStrategy):
         shown = (obj.get("value", 0), obj.get("globalDefault", False))
         return (*shown, created(obj), obj.get("preemptionPolicy", ""))
 
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Set the generation, which no update raises."""
+        obj["metadata"]["generation"] = 1
+
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check that only the server's classes have its names and values."""
         name, value = obj["metadata"].get("name", ""), obj.get("value", 0)

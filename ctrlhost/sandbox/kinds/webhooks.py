@@ -9,6 +9,7 @@ from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import is_label, is_label_1035, is_subdomain, name_problem, qualified_problems
 from ctrlhost.sandbox.kinds.cells import created
 from ctrlhost.sandbox.kinds.fields import selector_causes
+from ctrlhost.sandbox.kinds.match_rules import rule_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:
@@ -20,11 +21,8 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.kinds.strategy import Rule
     from ctrlhost.sandbox.registry.operation import Operation
 
-_SCOPES = ("*", "Cluster", "Namespaced")
-_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _VERSIONS = ("v1", "v1beta1")
-_ONLY = "if '*' is present, must not specify other"
 _DEFAULTS: list[Rule] = [
     ("failurePolicy", "Fail"),
     ("matchPolicy", "Equivalent"),
@@ -99,57 +97,6 @@ def _webhook_causes(hook: Mapping[str, Any], where: str) -> Iterator[Cause]:
         else:
             problems = qualified_problems(condition["name"])
             yield from [status.invalid_value(f"{spot}.name", condition["name"], text) for text in problems]
-
-
-def rule_causes(rule: Mapping[str, Any], where: str) -> Iterator[Cause]:
-    """Check the operations and resources of a rule."""
-    operations = rule.get("operations") or []
-    if not operations:
-        yield status.required(f"{where}.operations")
-    elif len(operations) > 1 and "*" in operations:
-        yield status.invalid_value(f"{where}.operations", operations, f"{_ONLY} operations")
-    for index, one in enumerate(operations):
-        if one not in _OPERATIONS:
-            yield status.not_supported(f"{where}.operations[{index}]", one, _OPERATIONS)
-    for field, what in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
-        values = rule.get(field) or []
-        if not values:
-            yield status.required(f"{where}.{field}")
-        elif len(values) > 1 and "*" in values:
-            yield status.invalid_value(f"{where}.{field}", values, f"{_ONLY} {what}")
-        if field == "apiVersions":
-            yield from [status.required(f"{where}.{field}[{at}]") for at, one in enumerate(values) if not one]
-    yield from _resource_causes(rule.get("resources") or [], f"{where}.resources")
-    if rule.get("scope", "*") not in _SCOPES:
-        yield status.not_supported(f"{where}.scope", rule["scope"], _SCOPES)
-
-
-def _resource_causes(resources: Sequence[str], where: str) -> Iterator[Cause]:
-    if not resources:
-        yield status.required(where)
-    every_part: set[str] = set()
-    every_kind: set[str] = set()
-    for index, text in enumerate(resources):
-        kind, slash, part = text.partition("/")
-        if not text:
-            yield status.required(f"{where}[{index}]")
-        if not slash:
-            continue
-        if kind in every_part:
-            why = f"if '{kind}/*' is present, must not specify {text}"
-            yield status.invalid_value(f"{where}[{index}]", text, why)
-        if part in every_kind:
-            why = f"if '*/{part}' is present, must not specify {text}"
-            yield status.invalid_value(f"{where}[{index}]", text, why)
-        every_part |= {kind} if part == "*" else set()
-        every_kind |= {part} if kind == "*" else set()
-    if len(resources) > 1 and "*/*" in resources:
-        why = "if '*/*' is present, must not specify other resources"
-        yield status.invalid_value(where, resources, why)
-    # A real server looks at the last resource without a sub-resource only.
-    whole = [text for text in resources if text and "/" not in text]
-    if "*" in whole and whole[-1] != "*":
-        yield status.invalid_value(where, resources, f"{_ONLY} resources without subresources")
 
 
 def _client_causes(client: Mapping[str, Any], where: str) -> Iterator[Cause]:

@@ -14,7 +14,7 @@ from ctrlhost.sandbox.controllers.namespaces import INITIAL
 from ctrlhost.sandbox.kinds.persistent_volumes import DEFAULT_CLASS
 from ctrlhost.sandbox.kinds.services import hold
 from ctrlhost.sandbox.registry.operation import Operation
-from ctrlhost.sandbox.server import default_roles
+from ctrlhost.sandbox.server import cluster_objects, default_roles
 from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
@@ -38,6 +38,13 @@ _INITIAL = frozenset(
     }
 )
 
+_CLUSTER_TABLES = frozenset(
+    {
+        *("componentstatuses", "networking.k8s.io/servicecidrs", "scheduling.k8s.io/priorityclasses"),
+        *("flowcontrol.apiserver.k8s.io/flowschemas", "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations"),
+    }
+)
+
 
 def create_objects(context: ServerContext, port: int) -> None:
     """Create missing initial objects, and start the controllers."""
@@ -49,6 +56,8 @@ def create_objects(context: ServerContext, port: int) -> None:
     _kubernetes(context, port)
     if "persistentvolume" in context.options.controllers:
         _create(context, _storage_class())
+    for obj in cluster_objects.objects(context):
+        _create(context, obj)
     if context.authorizer is not None:
         for obj in default_roles.objects():
             _create(context, obj)
@@ -64,6 +73,8 @@ def is_initial(context: ServerContext, table: str, snapshot: Snapshot) -> bool:
         return True
     if table.startswith("rbac.") and not inside:
         return context.authorizer is not None and b"rbac-defaults" in snapshot.raw
+    if table in _CLUSTER_TABLES:
+        return any(name == obj["metadata"]["name"] for obj in cluster_objects.objects(context))
     return (table, inside, name) in _INITIAL
 
 

