@@ -252,9 +252,9 @@ def _field(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
             schema["x-kubernetes-patch-strategy"] = "merge"
         return schema
     if shape.name in _STRUCTS:
-        package, schema = _STRUCTS[shape.name]
+        package, known = _STRUCTS[shape.name]
         name = f"{package}.{shape.name}"
-        schemas[name] = dict(schema)
+        schemas[name] = dict(known)
         return {"$ref": f"#/components/schemas/{name}"}
     scalar = dict(_SCALARS.get(shape.type, {}))
     if shape.name == "int32":

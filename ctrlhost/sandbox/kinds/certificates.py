@@ -31,6 +31,7 @@ _DECISIONS = ("Approved", "Denied")
 _FINAL = (*_DECISIONS, "Failed")
 _LEGACY = "kubernetes.io/legacy-unknown"
 _LEAST_SECONDS = 600
+_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 _BEGIN = b"-----BEGIN CERTIFICATE REQUEST-----"
 
 
@@ -109,6 +110,10 @@ class _Requests(BuiltinStrategy):
         if operation.subresource == "status":
             yield from _decision_causes(conditions, old or {})
         yield from _condition_causes(conditions, old)
+        certificate = (obj.get("status") or {}).get("certificate")
+        if certificate and _CERTIFICATE not in base64.b64decode(certificate):
+            text = "must contain at least one CERTIFICATE PEM block"
+            yield status.invalid_value("status.certificate", "<certificate data>", text)
 
 
 def _request_causes(text: str) -> Iterator[Cause]:

@@ -175,6 +175,10 @@ class _Claims(Protected):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         if operation.subresource:
+            for name, size in ((obj.get("status") or {}).get("capacity") or {}).items():
+                if amount(size) < 0:
+                    field = f"status.capacity[{name}]"
+                    yield status.invalid_value(field, size, "must be a valid resource quantity")
             return
         spec = obj.get("spec") or {}
         yield from _mode_causes(spec.get("accessModes") or (), "spec", "at least 1 access mode is required")

@@ -139,7 +139,7 @@ def make_filter(kind: Kind, operation: Operation) -> Filter:
     for label, equal, value in selectors.parse_fields(operation.query.first("fieldSelector")):
         if label == "metadata.name" or (label == "name" and kind.plural == "namespaces"):
             names.append((value, equal))
-        elif label == "metadata.namespace" and kind.namespaced:
+        elif label == "metadata.namespace" and (kind.namespaced or _knows_only_metadata(kind)):
             terms.append((("metadata", "namespace"), equal, value))
         elif label in kind.field_selectors:
             terms.append((kind.field_selectors[label], equal, value))
@@ -148,11 +148,20 @@ def make_filter(kind: Kind, operation: Operation) -> Filter:
     return Filter(labels, terms, names)
 
 
+def _knows_only_metadata(kind: Kind) -> bool:
+    """Return whether a built-in kind has no selectors of its own; such a kind has both fields in any scope."""
+    return kind.custom is None and not kind.field_selectors
+
+
 def _unknown_field(kind: Kind, label: str) -> str:
-    """Return the message in one of a real server's two forms."""
-    if kind.custom is not None or (not kind.group and kind.field_selectors):
-        return f"field label not supported: {label}"
-    return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    """Return the message in the form that a real server has for the kind."""
+    if _knows_only_metadata(kind):
+        return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    if kind.group == "batch":
+        return f'field label "{label}" not supported for {kind.kind}'
+    if kind.group == "resource.k8s.io":
+        return f"field label not supported for {kind.api_version}, Kind={kind.kind}: {label}"
+    return f"field label not supported: {label}"
 
 
 def list_page(context: ServerContext, operation: Operation, received: float) -> Page:
