@@ -16,7 +16,7 @@ _PROXY = ("create", "delete", "get", "patch", "update")
 _NO_COLLECTION_DELETE = ("create", "delete", "get", "list", "patch", "update", "watch")
 _POD_FIELDS = (
     *(f"spec.{name}" for name in ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName", "hostNetwork")),
-    *("status.phase", "status.podIP", "status.nominatedNodeName"),
+    *("status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName"),
 )
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 

@@ -196,7 +196,7 @@ def replace(
     causes = meta.keep_identity(metadata, before)
     metadata["resourceVersion"] = before["resourceVersion"]
     strategy = strategy_of(kind)
-    if operation.subresource == "status":
+    if operation.subresource in ("status", "approval"):
         obj = strategy.only_status(kind, obj, old)
     elif kind.has_status and operation.subresource != "binding":
         obj["status"] = old.get("status")

@@ -141,3 +141,40 @@ def test_updates_are_accepted_or_refused_as_by_a_real_server(both: Both, kind: K
     finally:
         for api in both:
             api.delete(f"{path}/{name}")
+
+
+@pytest.mark.behaviour("findings/FS1")
+@pytest.mark.parametrize("kind", KINDS, ids=title)
+def test_every_kind_is_watched(both: Both, kind: Kind) -> None:
+    number = next(_serial)
+    name, path = name_for(kind.kind, f"watched-{number}", number), path_of(kind)
+    body = {"metadata": {"name": name}, **minimal_objects()[kind.group, kind.kind]}
+    seen = []
+    for api in both:
+        events = api.watch(path, fieldSelector=f"metadata.name={name}", resourceVersion=api.revision(path))
+        try:
+            api.post(path, body).expect(201)
+            added = events.next()
+            api.patch(f"{path}/{name}", {"metadata": {"labels": {"a": "b"}}}).expect(200)
+            changes = [events.next()]
+            while "labels" not in changes[-1]["object"]["metadata"]:
+                # A controller of the real server wrote first.
+                changes.append(events.next())
+            seen.append((added["type"], changes[-1]["type"], changes[-1]["object"]["kind"]))
+        finally:
+            events.close()
+            api.delete(f"{path}/{name}")
+    assert seen == [("ADDED", "MODIFIED", kind.kind)] * 2
+
+
+@pytest.mark.behaviour("findings/FS1")
+@pytest.mark.parametrize("kind", KINDS, ids=title)
+def test_fields_of_every_kind_are_validated(both: Both, kind: Kind) -> None:
+    number = next(_serial)
+    body = {"metadata": {"name": name_for(kind.kind, f"strict-{number}", number)}, "nonesuch": 1}
+    body |= minimal_objects()[kind.group, kind.kind]
+    for mode in ("Strict", "Warn", "Ignore"):
+        answers = [api.post(path_of(kind), body, dryRun="All", fieldValidation=mode) for api in both]
+        ours, theirs = ((one.status, one.warnings, one.json().get("message")) for one in answers)
+        assert ours == theirs
+        assert ours[0] == (400 if mode == "Strict" else 201)
