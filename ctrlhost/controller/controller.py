@@ -221,12 +221,12 @@ class Controller:
         if not self._may_work() and not self._counts.total().active:
             return None
         # Reading the length moves delayed keys that are due into the queue.
-        queued, snapshot = len(self.queue), self.queue.snapshot()
+        queued, summary = len(self.queue), self.queue.summary(10)
         active = self._counts.total().active
         due = sum(one.due for one in self._attachments)
-        if not (queued or snapshot.queued or snapshot.processing or active or due):
+        if not (queued or summary.queued or summary.processing or active or due):
             return None
-        keys = [one.key for one in snapshot.processing] + [one.key for one in snapshot.queued]
+        keys = [one.key for one in summary.first.processing] + [one.key for one in summary.first.queued]
         return f"controller {self.name}: {queued} queued, {active} active, {due} timers due; {keys[:10]}"
 
     def status(self) -> ControllerStatus:
