@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 
@@ -116,7 +117,7 @@ def test_retries_that_the_server_asks_for_are_those_of_the_bucket(bench: Bench, 
         eventually(lambda: idle(controller))
         before.append(bench.results()["error"])
     # After the burst, at most the bucket's rate: many keys at their longest back-off stay below it.
-    assert all(later - earlier <= 20 for earlier, later in zip(before[10:], before[11:], strict=False))
+    assert all(later - earlier <= 20 for earlier, later in itertools.pairwise(before[10:]))
 
 
 def test_the_operator_sets_the_rate_for_all_plugins_and_for_one(bench: Bench, manual_clock: ManualClock) -> None:
