@@ -6,6 +6,7 @@
 
 mod delays;
 mod fair;
+mod invariants;
 mod levels;
 mod limiter_calls;
 mod list;

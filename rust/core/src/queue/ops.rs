@@ -322,6 +322,13 @@ impl<K: QueueKey> Locked<'_, K> {
         Snapshot::of(&self.state, now, limit, show)
     }
 
+    /// Panic unless the queue's entries are consistent; for tests, since it takes time quadratic in the keys.
+    #[doc(hidden)]
+    pub fn check(&mut self) {
+        let now = self.exact_tick();
+        self.state.check(now);
+    }
+
     /// Return the number of keys that the queue knows, for whatever reason.
     pub fn known(&self) -> usize {
         self.state.slab.len()
