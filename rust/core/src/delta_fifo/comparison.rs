@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
-use parking_lot::MutexGuard;
 
 use super::{Delta, DeltaFifo, DeltaObject, DeltaType, State};
 use crate::object::{Key, Object};
 use crate::store::Store;
+use crate::sync::MutexGuard;
 
 /// The objects that the consumer knows, with which `replace`, `delete` and `resync` compare. Called without locks.
 pub trait KnownObjects {
@@ -111,6 +111,7 @@ impl DeltaFifo {
             state.populated = true;
             state.initial = expected;
         }
+        state.whole = state.queue.len();
         drop(state);
         self.changed.notify_all();
     }
