@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.support.controllers import Bench, Script
 from tests.support.objects import crd
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.waiting import create_eventually, eventually
+from tests.support.workqueue_threads import Background
 
 MINE = For("v1", "ConfigMap", label_selector="mine")
 MISSING = For("example.com/v1", "Widget")
@@ -52,10 +54,11 @@ def test_a_controller_syncs_once_its_informers_run(bench: ClusterBench, sources:
     assert not controller.has_synced()
     controller.attach()
     bench.factory.start()
-    assert controller.wait_for_sync(10)
+    assert controller.wait_for_sync(10) is True
     assert controller.has_synced()
     assert controller.waiting() is None
-    assert len(controller.queue) == 0
+    controller.queue.add(Request("a", "b"))
+    assert controller.queue.get() == Request("a", "b")
 
 
 @pytest.mark.behaviour("workqueue/K20")
@@ -81,9 +84,21 @@ def test_a_sync_timeout_names_the_controller_and_the_kind(bench: ClusterBench, s
 def test_a_cancelled_sync_is_not_an_error(bench: ClusterBench) -> None:
     controller = bench.declared(MISSING)
     controller.attach()
+    assert not controller.wait_for_sync(10, already_set())
+    # Cancelled in the middle of the wait.
+    bench.factory.start()
+    stop = threading.Event()
+    waiting = Background(controller.wait_for_sync, 3600, stop)
+    eventually(lambda: controller.waiting() is not None)
+    assert waiting.waits
+    stop.set()
+    assert waiting.result() is False
+
+
+def already_set() -> threading.Event:
     stop = threading.Event()
     stop.set()
-    assert not controller.wait_for_sync(10, stop)
+    return stop
 
 
 @pytest.mark.behaviour("workqueue/K28")
@@ -117,15 +132,20 @@ def test_attaching_from_many_threads_attaches_once(bench: ClusterBench) -> None:
         controller.attach()
         attached.append(controller.informers)
 
-    threads = [threading.Thread(target=attach) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    # The start of the factory comes in between.
+    calls = [Background(attach) for _ in range(3)] + [Background(bench.factory.start)]
+    for call in [*calls, *(Background(attach) for _ in range(2))]:
+        call.result()
+    assert controller.wait_for_sync(10)
     (informer,) = bench.factory.informers()
     assert informer.users == 1
     # Later callers wait for the first one.
     assert attached == [(informer,)] * 5
+    # Nothing is left to attach: one more call changes nothing.
+    handlers = controller.handlers
+    controller.attach()
+    assert controller.handlers == handlers
+    assert (len(handlers), informer.users) == (1, 1)
 
 
 @pytest.mark.behaviour("workqueue/K30")
@@ -218,3 +238,23 @@ def test_a_controller_waits_for_its_crd_and_others_start_without_it(ctrlhost_hos
         informer.wake()
     eventually(lambda: widgets.calls == [Request("w", "default")])
     eventually(lambda: plugin.state == "running")
+
+
+@pytest.mark.behaviour("supervision/CR10")
+def test_a_plugin_runs_beside_a_crd_that_has_more_versions(ctrlhost_host, sandbox, caplog) -> None:
+    own = crd("example.com", "Widget")
+    live = copy.deepcopy(own)
+    live["spec"]["versions"].append({**live["spec"]["versions"][0], "name": "v2", "storage": False})
+    client = ctrlhost.Client.load(sandbox.kubeconfig)
+    name = client.create(live)["metadata"]["name"]
+    before = client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)["spec"]
+    reconcile = Script()
+    host = ctrlhost_host(
+        plugin_of(lambda plugin: plugin.add_controller("c", reconcile, MISSING), crds=lambda: [own]), sandbox=sandbox
+    )
+    host.client.create({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}})
+    host.run_until_idle()
+    assert reconcile.calls == [Request("a", "default")]
+    assert f"CRD {name} stays as it is: it has the versions v2" in caplog.text
+    assert client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)["spec"] == before
+    client.close()
