@@ -11,6 +11,7 @@ import json
 import sys
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -77,24 +78,20 @@ def test_a_reader_of_a_store_that_is_written(ratios: Ratios, lists: list[bytes])
     informer = SharedInformer("pods", "v1", "Pod")
     relist(informer, lists[0])
     found: dict[bool, list[float]] = {False: [], True: []}
+
+    def read(ending: threading.Event) -> None:
+        while not ending.wait(0.0005):
+            informer.indexer.get_by_key("team-7/pod-7")
+            len(informer.indexer)
+
     for turn in range(1, 2 * ROUNDS + 1):
-        reads, writing = turn % 2 == 0, True
-
-        def read() -> None:
-            while writing:
-                informer.indexer.get_by_key("team-7/pod-7")
-                informer.indexer.resource_version  # noqa: B018 - it is read under the lock
-                time.sleep(0.0005)
-
-        def write(page: bytes = lists[turn % 2]) -> None:
-            # Without the interpreter, as a reflector.
-            relist(informer, page)
-
-        reader = threading.Thread(target=read)
-        if reads:
+        ending = threading.Event()
+        reader = threading.Thread(target=read, args=(ending,))
+        if reads := turn % 2 == 0:
             reader.start()
-        found[reads].append(longest_pause(write))
-        writing = False
+        # Without the interpreter, as a reflector.
+        found[reads].append(longest_pause(partial(relist, informer, lists[turn % 2])))
+        ending.set()
         if reads:
             reader.join()
     ratios.add(
@@ -112,10 +109,7 @@ def test_an_index_on_a_large_store(ratios: Ratios, lists: list[bytes]) -> None:
     functions: dict[str, Any] = {"a path": "spec.nodeName", "a function": lambda obj: [obj.name]}
     for name, function in functions.items():
         pauses = [
-            longest_pause(
-                lambda number=number, name=name, function=function: indexer.add_indexers({f"{name} {number}": function})
-            )
-            for number in range(ROUNDS)
+            longest_pause(partial(indexer.add_indexers, {f"{name} {number}": function})) for number in range(ROUNDS)
         ]
         ratios.add("store", f"longest pause of other threads while {name} indexes 100,000 objects", "s", min(pauses))
 
@@ -143,6 +137,9 @@ def test_a_loop_over_a_view_of_16_000_keys(ratios: Ratios) -> None:
         for at in range(len(view)):
             view[at]
 
-    items = fastest(lambda: Object(text)["data"].items())
+    def all_items() -> None:
+        Object(text)["data"].items()
+
+    items = fastest(all_items)
     ratios.add("view", "look-up of each of 16,000 keys", "s", fastest(look_up_keys), items=items)
     ratios.add("view", "look-up of each of 16,000 positions", "s", fastest(look_up_positions), items=items)

@@ -61,8 +61,9 @@ class Registration:
     callbacks: Callbacks
     listener: Listener
     metrics: HandlerMetrics
-    #: Both under the dispatcher's lock: a callback begins only while `removed` is false, and `running` is true until it ends.
+    #: No callback begins once this is true. Both are set under the dispatcher's lock.
     removed: bool = False
+    #: A callback runs.
     running: bool = False
 
     def call(self, kind: str, old: Any, new: Any, is_initial: bool) -> None:
@@ -101,7 +102,7 @@ class Dispatcher:
         return registration
 
     def remove(self, registration: Registration, *, wait: bool = False) -> None:
-        """Begin no callback of a handler any more, and drop its notifications; with `wait`, wait for a running callback.
+        """Begin no callback of a handler any more, and drop its notifications; with `wait`, wait for a running one.
 
         A callback does not wait, not even for one of another informer: two of them could wait for each other. May be
         repeated, also after an exception.
@@ -189,8 +190,7 @@ class Dispatcher:
             finally:
                 with self._changed:
                     registration.running = False
-                    if registration.removed:
-                        self._changed.notify_all()
+                    self._changed.notify_all()
         return True
 
 

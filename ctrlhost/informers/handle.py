@@ -44,9 +44,10 @@ class Handle:
     def remove(self, *, wait: bool = False) -> None:
         """Stop notifying the handler: no call of its functions begins after this has returned.
 
-        May be repeated, and tried again if it raised. May be called from a callback of any handler, a map or a predicate:
-        the handler then gets nothing more, although a call that another thread has begun may still run. Elsewhere this
-        waits for a running map or predicate, and with `wait` for a running callback, too. RuntimeError in a forked child.
+        May be repeated, and tried again if it raised. May be called from a callback of any handler, a map or a
+        predicate: the handler then gets nothing more, although a call that another thread has begun may still run.
+        Elsewhere this waits for a running map or predicate, and with `wait` for a running callback, too. RuntimeError
+        in a forked child.
         """
         self._remove(wait)
         self._removed = True

@@ -22,7 +22,7 @@ class Attached:
     """One handler on all parts, present and future. No lock is held while it is added or removed."""
 
     def __init__(self, add: Callable[[NamespaceInformer], Callable[[bool], None]]) -> None:
-        """Start on no part; `add` adds the handler to a part and returns the function that removes it: `remove(wait)`."""
+        """Start on no part; `add` adds the handler to a part, and returns the function `remove(wait)`."""
         self._add = add
         self._lock = threading.Lock()
         #: None for a part to which the handler is being added.

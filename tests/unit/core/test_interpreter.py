@@ -65,12 +65,17 @@ def test_other_threads_run_while_a_large_store_is_changed(work: str) -> None:
     indexer.replace(objects)
     ran: list[int] = []
     attempts = 0
+
+    def run(begin: threading.Event) -> None:
+        assert begin.wait(30)
+        ran.append(1)
+
     # The other thread is ready to run during the call; when it does is up to the system.
     while not ran:
         attempts += 1
         assert attempts < 20
         begin = threading.Event()
-        other = threading.Thread(target=lambda begin=begin: ran.append(attempts) if begin.wait(30) else None)
+        other = threading.Thread(target=run, args=(begin,))
         other.start()
         begin.set()
         ran.clear()

@@ -1,5 +1,6 @@
 //! One handler of an informer: notified by one thread at a time, and by none once it is removed.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool as Flag, Ordering};
 use std::time::Instant;
 
@@ -19,6 +20,9 @@ pub(super) struct Attached {
     notifier: Mutex<Option<ThreadId>>,
     idle: Condvar,
 }
+
+/// The handlers of an informer as of one moment.
+pub(super) type Handlers = Arc<[Arc<Attached>]>;
 
 /// The right to notify a handler, until this is dropped.
 struct Notifier<'a>(&'a Attached);

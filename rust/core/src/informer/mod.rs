@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use attached::Attached;
+use attached::{Attached, Handlers};
 pub use follow::{FollowError, Followed};
 pub use intake::WatchProgress;
 use intake::{Input, Intake};
@@ -210,13 +210,17 @@ impl SharedInformer {
             processed += popped.len();
             let (changes, handlers) = self.apply(popped);
             for piece in changes.chunks(BATCH) {
-                handlers.iter().for_each(|handler| handler.notify(piece));
+                for handler in &*handlers {
+                    handler.notify(piece);
+                }
             }
             self.fifo.finish();
         }
         if !self.synced.load(Ordering::Acquire) && self.fifo.has_synced() {
             let handlers = self.registry.lock().informer_synced();
-            handlers.iter().for_each(|handler| handler.notify_synced());
+            for handler in &*handlers {
+                handler.notify_synced();
+            }
             self.synced.store(true, Ordering::Release);
         }
         processed
@@ -240,7 +244,7 @@ impl SharedInformer {
 
     /// Write a batch to the store. Return the changes, and the handlers that did not find them there when they were
     /// added. The flag marks changes for resyncing handlers only.
-    fn apply(&self, popped: Vec<Popped>) -> (Vec<(Change, bool)>, Arc<[Arc<Attached>]>) {
+    fn apply(&self, popped: Vec<Popped>) -> (Vec<(Change, bool)>, Handlers) {
         let mut writes = Vec::with_capacity(popped.len());
         let mut sources = Vec::with_capacity(popped.len());
         for popped in popped {
@@ -353,7 +357,9 @@ impl SharedInformer {
         self.stopped.store(true, Ordering::Release);
         self.fifo.close();
         let dropped = self.registry.lock().close();
-        dropped.iter().for_each(|handler| handler.remove());
+        for handler in dropped {
+            handler.remove();
+        }
     }
 
     /// Return whether a list was ever begun.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::attached::Attached;
+use super::attached::{Attached, Handlers};
 use crate::handlers::{QueueHandler, SharedListener};
 
 /// The id of a handler; unique in the process, so that one informer ignores the handlers of another.
@@ -41,7 +41,7 @@ struct Entry {
 pub(super) struct Registry {
     entries: Vec<Entry>,
     /// The handlers of `entries`, for those who notify them without the lock.
-    all: Arc<[Arc<Attached>]>,
+    all: Handlers,
     /// Removed handlers that were being notified.
     leaving: Vec<(HandlerId, Arc<Attached>)>,
     /// The period of checks for resyncs, in seconds; 0 for never.
@@ -55,7 +55,7 @@ impl Registry {
     pub(super) fn new(check_period: f64) -> Self {
         Self {
             entries: Vec::new(),
-            all: Arc::default(),
+            all: Handlers::default(),
             leaving: Vec::new(),
             check_period,
             started: false,
@@ -86,7 +86,7 @@ impl Registry {
     }
 
     /// Return the handlers as of now.
-    pub(super) fn handlers(&self) -> Arc<[Arc<Attached>]> {
+    pub(super) fn handlers(&self) -> Handlers {
         self.all.clone()
     }
 
@@ -163,7 +163,7 @@ impl Registry {
     }
 
     /// Note that the first list is complete; return the handlers that have to be told.
-    pub(super) fn informer_synced(&mut self) -> Arc<[Arc<Attached>]> {
+    pub(super) fn informer_synced(&mut self) -> Handlers {
         self.synced = true;
         self.all.clone()
     }
@@ -171,7 +171,7 @@ impl Registry {
     /// Accept no further handlers, and return all of them, to be removed and dropped without the lock.
     pub(super) fn close(&mut self) -> Vec<Arc<Attached>> {
         self.closed = true;
-        self.all = Arc::default();
+        self.all = Handlers::default();
         self.entries.drain(..).map(|entry| entry.attached).collect()
     }
 }

@@ -69,9 +69,9 @@ fn add(
         if object.is_some() {
             values.next(indexes, *place);
         } else {
-            indexes
-                .iter_mut()
-                .for_each(|index| index.change(*place, &[]));
+            for index in &mut *indexes {
+                index.change(*place, &[]);
+            }
         }
     }
 }

@@ -101,7 +101,7 @@ mod ranks {
 
     pub(super) fn assert_none_held() {
         HELD.with_borrow(|held| {
-            assert!(held.is_empty(), "called beyond the border under {held:?}")
+            assert!(held.is_empty(), "called beyond the border under {held:?}");
         });
     }
 }
