@@ -203,18 +203,16 @@ impl SharedInformer {
     fn process_batches(&self) -> usize {
         let mut processed = 0;
         loop {
-            let popped = self.fifo.take_whole(BATCH);
-            if popped.is_empty() {
+            let Some(mut batch) = self.fifo.take_whole(BATCH) else {
                 break;
-            }
-            processed += popped.len();
-            let (changes, handlers) = self.apply(popped);
+            };
+            processed += batch.len();
+            let (changes, handlers) = self.apply(batch.take_items());
             for piece in changes.chunks(BATCH) {
                 for handler in &*handlers {
                     handler.notify(piece);
                 }
             }
-            self.fifo.finish();
         }
         if !self.synced.load(Ordering::Acquire) && self.fifo.has_synced() {
             let handlers = self.registry.lock().informer_synced();
