@@ -4,6 +4,7 @@ mod arguments;
 pub(crate) mod progress;
 
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use ctrlhost_core::clock::seconds;
 use ctrlhost_core::decode::{DecodeError, MAX_OBJECT_BYTES};
@@ -291,7 +292,8 @@ impl SharedInformer {
         let id = handler_id(handle)?;
         let engine = &**self.engine.get()?;
         engine.remove_handler(id);
-        if wait && !reentrancy::in_callback() {
+        let idle = || engine.wait_removed(id, Some(Instant::now()));
+        if wait && !reentrancy::in_callback() && !idle() {
             wait_in_slices(py, None, |end| {
                 engine.wait_removed(id, Some(end)).then_some(())
             })?;
