@@ -52,6 +52,8 @@ GO_SOURCES := tests/go/go.mod tests/go/go.sum tests/go/build
 CONTROLPLANE := tests/go/bin/controlplane
 PEERS := tests/go/bin/peers
 CLIENTS := tests/go/bin/clients
+HELM := tests/go/bin/helm
+CONFORMANCE := tests/go/bin/conformance
 PYTEST := $(BIN)/python -m pytest
 
 $(CONTROLPLANE): $(GO_SOURCES) $(wildcard tests/go/controlplane/*.go)
@@ -62,6 +64,12 @@ $(PEERS): $(GO_SOURCES) $(wildcard tests/go/peers/*.go)
 
 $(CLIENTS): $(GO_SOURCES) $(wildcard tests/go/clients/*.go)
 	PYTHON=$(PYTHON) tests/go/build clients
+
+$(HELM): tests/go/build $(wildcard tests/go/helm/go.*)
+	PYTHON=$(PYTHON) tests/go/build helm
+
+$(CONFORMANCE): tests/go/build $(wildcard tests/go/conformance/*)
+	PYTHON=$(PYTHON) tests/go/build conformance
 
 .PHONY: demo test test-fast test-rust loom test-python bitcoind controlplane controlplane-build
 demo: venv ## Run all plugins on the sandbox with example objects; KEEP=1 leaves it running
@@ -79,9 +87,13 @@ loom: ## Explore the interleavings of queue and handlers, up to a bound
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
 # Without bitcoind its tests are skipped with a message; in CI a missing bitcoind is a failure.
-test-python: venv $(CONTROLPLANE) $(CLIENTS)
+test-python: venv $(CONTROLPLANE) $(CLIENTS) $(HELM)
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
+
+.PHONY: conformance
+conformance: venv $(CONTROLPLANE) $(CONFORMANCE) ## Kubernetes' own Conformance tests on the sandbox, if they need no containers
+	$(PYTEST) --quiet tests/conformance/upstream.py --timeout 1800
 
 # A free-threaded interpreter; `make test-free-threaded FREE_THREADED=…` uses another one.
 FREE_THREADED ?= $(shell command -v python3.14t python3.13t | head -n 1)
@@ -101,7 +113,7 @@ test-fast: venv ## The tests without the real control plane and wheels, under a 
 bitcoind: ## Fetch bitcoind for the end-to-end tests, from Debian's packages into .cache
 	@tests/bitcoind/fetch
 
-controlplane-build: $(CONTROLPLANE) $(CLIENTS)
+controlplane-build: $(CONTROLPLANE) $(CLIENTS) $(HELM)
 
 controlplane: $(CONTROLPLANE) ## Start a real kube-apiserver for yourself; prints its kubeconfig
 	@mkdir -p .cache && $(CONTROLPLANE) serve .cache/controlplane

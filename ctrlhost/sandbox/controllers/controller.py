@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery import clock, times
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Operation
@@ -35,6 +36,8 @@ class Controller(ABC):
         """Act on `context`."""
         self.context = context
         self._dirty: dict[Key, None] = {}
+        self._delayed: dict[Key, float] = {}
+        """The key's next time on the sandbox's clock."""
         self._scheduled = False
 
     def start(self) -> None:
@@ -60,8 +63,19 @@ class Controller(ABC):
             self.context.soon(self._process)
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Enqueue a key after a delay."""
-        self.context.later(seconds, lambda: self.add(key))
+        """Enqueue a key after a delay of the sandbox's clock, unless it is already due earlier.
+
+        So `reconcile` must ask for every later delay anew.
+        """
+        due = clock.now() + seconds
+        if self._delayed.get(key, math.inf) > due:
+            self._delayed[key] = due
+            self.context.timers.after(seconds, lambda: self._add_due(key, due))
+
+    def _add_due(self, key: Key, due: float) -> None:
+        if self._delayed.get(key) == due:
+            del self._delayed[key]
+        self.add(key)
 
     def _enqueue_touched(self, table: Table, event: Event) -> None:
         for key in self.touched(table, event):
@@ -114,7 +128,7 @@ class Controller(ABC):
         operation = self.operation("update", kind, metadata.get("namespace", ""), metadata["name"], subresource)
         return writes.update(self.context, operation, obj).obj
 
-    def event(self, about: Object, reason: str, message: str, component: str = "") -> None:
+    def event(self, about: Object, reason: str, message: str, component: str = "", *, warning: bool = False) -> None:
         """Record an Event about an object, by default as the controller of that name."""
         metadata = about["metadata"]
         now, named = times.now(), {key: metadata[key] for key in ("namespace", "name", "uid")}
@@ -125,7 +139,7 @@ class Controller(ABC):
             "involvedObject": {"apiVersion": about["apiVersion"], "kind": about["kind"], **named},
             "reason": reason,
             "message": message,
-            "type": "Normal",
+            "type": "Warning" if warning else "Normal",
             "source": {"component": component or f"{self.name}-controller"},
             "firstTimestamp": now,
             "lastTimestamp": now,
@@ -153,5 +167,11 @@ def is_terminating(snapshot: Snapshot) -> bool:
 
 def controller_of(obj: Object) -> str | None:
     """Return the uid of the owner that controls an object."""
+    owner = owner_of(obj)
+    return None if owner is None else str(owner["uid"])
+
+
+def owner_of(obj: Object) -> dict[str, Any] | None:
+    """Return the reference to the owner that controls an object."""
     references = obj["metadata"].get("ownerReferences") or ()
-    return next((item["uid"] for item in references if item.get("controller")), None)
+    return next((item for item in references if item.get("controller")), None)

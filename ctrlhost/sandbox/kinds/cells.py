@@ -9,9 +9,9 @@ from ctrlhost.sandbox.apimachinery.durations import age
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
 
-NONE = "<none>"
+NONE, UNSET = "<none>", "<unset>"
 WORKLOAD = "Containers:w Images:w"
-_TYPES = {"i": "integer", "d": "date"}
+_TYPES = {"i": "integer", "d": "date", "b": "boolean"}
 
 
 def definition(
@@ -22,14 +22,17 @@ def definition(
 
 
 def heads(columns: str) -> list[dict[str, Any]]:
-    """Return the definitions of columns, each a name with a flag: `:i` integer, `:d` date, `:w` wide tables only.
+    """Return the definitions of columns.
+
+    Each is a name with a flag: `:i` integer, `:d` date, `:b` boolean, `:n` a name, `:w` wide tables only.
 
     A `_` is a space.
     """
     found = []
     for column in columns.split():
         name, _, flag = column.partition(":")
-        found.append(definition(name.replace("_", " "), _TYPES.get(flag, "string"), priority=1 if flag == "w" else 0))
+        priority, format_ = (1 if flag == "w" else 0), ("name" if flag == "n" else "")
+        found.append(definition(name.replace("_", " "), _TYPES.get(flag, "string"), priority=priority, format_=format_))
     return found
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.kinds.checks import Check
     from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.registry.registry import Kind
 
@@ -25,11 +26,17 @@ class Strategy:
 
     allocates = False
     """Whether `prepare_create` sets fields that no manager owns."""
+    orphans = False
+    """Whether a deletion that does not say what becomes of dependents keeps them."""
     graceful = False
     """Whether deletion has a grace period, even if it is 0."""
     defaults: Sequence[Rule] = ()
     columns = "Age"
     """The columns of a table behind the name, as `cells.heads` reads them."""
+
+    def name(self, obj: Object) -> str:
+        """Return the name in an object's row."""
+        return str(obj["metadata"]["name"])
 
     def cells(self, obj: Object) -> Sequence[Any]:
         """Return the cells of an object's row behind the name, without changing it."""
@@ -57,6 +64,9 @@ class Strategy:
 
     def deleted(self, context: ServerContext, obj: Object) -> None:
         """Called after a deletion."""
+
+    def prepare_delete(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Change an object before the server looks for what delays its deletion."""
 
     def check_delete(self, context: ServerContext, operation: Operation) -> None:
         """Raise to refuse a deletion."""
@@ -89,6 +99,14 @@ class BuiltinStrategy(Strategy):
     """The default for built-in kinds: /status also writes metadata, with exceptions."""
 
     kept_metadata: tuple[str, ...] = ()
+    checks: Sequence[Check] = ()
+    """The checks of `causes`."""
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterable[Cause]:
+        """Make the checks; a write to a sub-resource makes none."""
+        if not operation.subresource:
+            for check in self.checks:
+                yield from check(obj, old)
 
     def only_status(self, kind: Kind, obj: Object, old: Object) -> Object:
         """Take status and metadata."""

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ctrlhost.sandbox.admission import objects
 from ctrlhost.sandbox.apimachinery import status, times
+from ctrlhost.sandbox.apimachinery.repeated import Repeated
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.patch import managed
@@ -16,11 +18,13 @@ from ctrlhost.sandbox.patch.managed import APPLY, UPDATE, Manager
 from ctrlhost.sandbox.registry import meta, views
 from ctrlhost.sandbox.registry.operation import Operation, bad_option
 from ctrlhost.sandbox.schema import fieldset
+from ctrlhost.sandbox.schema.declared import undeclared
 from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.schema.fieldset import FieldSet
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -30,7 +34,8 @@ def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.W
     """Apply a configuration to an object; 409 for conflicts with other managers."""
     if not operation.query.first("fieldManager"):
         raise bad_option("PatchOptions", status.required("fieldManager", "is required for apply patch"))
-    applied = negotiation.decode_yaml(body)
+    repeated = Repeated() if operation.field_validation != "Ignore" else None
+    applied = negotiation.decode_yaml(body, repeated=repeated)
     kind = operation.kind
     if type(applied) is not dict or not applied.get("apiVersion") or not applied.get("kind"):
         raise bad_request("the applied object must have apiVersion and kind")
@@ -45,8 +50,11 @@ def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.W
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     metadata["name"] = operation.name
+    _check_declared(kind, applied)
     meta.place(operation, applied)
     wanted = _wanted(operation, applied)
+    if repeated is not None and repeated.lines:
+        _report_repeated(operation, repeated.lines)
     snapshot = context.store.table(kind.table).get(operation.namespace, operation.name)
     if snapshot is None:
         return _create(context, operation, applied, wanted)
@@ -58,6 +66,25 @@ def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.W
     merged, managers = _merge(operation, old, applied, wanted, managers)
     _refresh_last_applied(operation, merged, applied)
     return writes.replace(context, operation, snapshot, old, merged, managers=managers)
+
+
+def _check_declared(kind: Kind, applied: Object) -> None:
+    """Raise 500 without a reason for fields that the schema does not declare, like a real server."""
+    found = [f"{path}: field not declared in schema" for path in undeclared(managed.shape_of(kind), applied)]
+    if not found:
+        return
+    metadata = applied["metadata"]
+    where = f"{metadata.get('namespace', '')}/{metadata['name']}; {kind.group}/{kind.version}, Kind={kind.kind}"
+    text = found[0] if len(found) == 1 else "\n  ".join(("errors:", *found))
+    raise Failure(500, "", f"failed to create typed patch object ({where}): {text}")
+
+
+def _report_repeated(operation: Operation, lines: list[str]) -> None:
+    """Refuse repeated keys, or warn about them, as the client asked."""
+    if operation.field_validation == "Strict":
+        text = objects.yaml_errors(lines)
+        raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
+    operation.warnings += lines
 
 
 def _wanted(operation: Operation, applied: Object) -> FieldSet:

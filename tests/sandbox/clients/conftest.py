@@ -22,7 +22,9 @@ CONTROLLERS = ("gc", "namespace", "workloads", "service")
 @pytest.fixture(scope="session")
 def sandbox_server() -> Iterator[Server]:
     """Run a sandbox with all its controllers and instant pods."""
-    options = Options(pod_start_delay=0.0, pod_ready_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0)
+    options = Options(
+        pod_start_delay=0.0, pod_ready_delay=0.0, pod_run_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0
+    )
     with Sandbox(controllers=CONTROLLERS, options=options) as server:
         client = ctrlhost.Client.load(kubeconfig=str(server.kubeconfig))
         yield Server("sandbox", server.url, Path(server.kubeconfig), client)
@@ -66,6 +68,7 @@ def compare(
         server.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     for server in (sandbox_server, real_server):
         eventually(lambda server=server: server.client.find("v1", "ServiceAccount", "default", name), 60)
+        eventually(lambda server=server: server.client.find("v1", "ConfigMap", "kube-root-ca.crt", name), 60)
     return Comparison(sandbox_server, real_server, differences, used_differences)
 
 
