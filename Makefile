@@ -80,8 +80,8 @@ test: test-rust test-python ## Every test, the real kube-apiserver included
 test-rust:
 	cargo test --quiet --locked --package ctrlhost-core --package ctrlhost-schema
 
-loom: ## Explore the interleavings of the queue's core, up to a bound
-	cargo test --quiet --locked --package ctrlhost-core --features loom --test queue_loom
+loom: ## Explore the interleavings of queue and handlers, up to a bound
+	cargo test --quiet --locked --package ctrlhost-core --features loom --test queue_loom --test informer_loom
 
 # Tests mostly wait: two processes take little more than half the time of one. Each process has its own servers.
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)

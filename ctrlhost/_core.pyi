@@ -341,6 +341,16 @@ class DeltaFIFO:
     def list_keys(self) -> list[str]: ...
     def __len__(self) -> int: ...
 
+# Return whether the caller is a function that an informer calls: a predicate, a map, a transform, an index function.
+def in_callback() -> bool: ...
+
+# Notes the process in which it is made.
+@final
+class MadeHere:
+    def __new__(cls) -> Self: ...
+    # RuntimeError in a forked child.
+    def check(self) -> None: ...
+
 # Return the namespace of an object, as the default index "namespace" does.
 def namespace_index(object: _RawObject) -> list[str]: ...
 
@@ -528,8 +538,8 @@ class WatchProgress:
     def failed(self) -> Exception | None: ...
 
 # The engine of one informer, client-go's `sharedIndexInformer` without a reflector: decodes bytes, updates the store,
-# notifies handlers. One thread feeds and processes; all other calls may come from any thread. It starts no thread, and
-# no call holds the interpreter while it works.
+# notifies handlers. One thread feeds and processes; all other calls may come from any thread, and from callbacks of its
+# handlers. It starts no thread, and no call holds the interpreter while it works or waits.
 @final
 class SharedInformer:
     # `reads`: None keeps whole objects, "metadata" only metadata, paths ("spec.rules", "status") these fields, too.
@@ -596,8 +606,10 @@ class SharedInformer:
     # Add a buffer of notifications. `resync`: None whenever the informer resyncs, 0 never, else seconds. `every_change`
     # keeps all of them, however far behind the handler is.
     def add_listener(self, resync: float | None = None, *, every_change: bool = False) -> Listener: ...
-    # Remove a handler; unknown handles are ignored. A running callback continues; buffered notifications are dropped.
-    def remove_handler(self, handle: int | Listener) -> None: ...
+    # Remove a handler; unknown handles are ignored, buffered notifications are dropped. No call of a map or a predicate
+    # begins afterwards; with `wait`, this returns after a running one has ended, except in a callback, which gets no
+    # further call itself. May be repeated, also after an exception.
+    def remove_handler(self, handle: int | Listener, *, wait: bool = True) -> None: ...
     @property
     def handler_count(self) -> int: ...
     # Queue a resync for the handlers whose period has passed, for `process`; return whether there were any.

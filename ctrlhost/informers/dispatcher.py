@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost import _core
 from ctrlhost.cache import DeletedFinalStateUnknown
 from ctrlhost.errors import CtrlhostError
 
@@ -22,6 +23,9 @@ log = logging.getLogger(__name__)
 
 _IDLE = 1.0
 """Seconds after which an idle thread ends; the next change starts another one."""
+
+_here = threading.local()
+"""Has `calls_handlers` in the threads of dispatchers."""
 
 OnAdd = Callable[[Any, bool], None]
 OnUpdate = Callable[[Any, Any], None]
@@ -40,12 +44,6 @@ class Callbacks:
 
     def call(self, kind: str, old: Any, new: Any, is_initial: bool) -> None:
         """Call the callback for one notification."""
-        if self.passes is not None:
-            before, after = _passes(self.passes, old), _passes(self.passes, new)
-            if not before and not after:
-                return
-            if kind == "update" and before != after:
-                kind = "delete" if before else "add"
         if kind == "add":
             if self.on_add is not None:
                 self.on_add(new, is_initial)
@@ -62,9 +60,23 @@ class Registration:
 
     callbacks: Callbacks
     listener: Listener
-    #: Held while a callback runs, so that `remove` can wait for its end.
-    running: threading.Lock
     metrics: HandlerMetrics
+    #: No callback begins once this is true. Both are set under the dispatcher's lock.
+    removed: bool = False
+    #: A callback runs.
+    running: bool = False
+
+    def call(self, kind: str, old: Any, new: Any, is_initial: bool) -> None:
+        """Call filter and callback for one notification, as long as the handler is not removed."""
+        passes = self.callbacks.passes
+        if passes is not None:
+            before = _passes(passes, old)
+            after = not self.removed and _passes(passes, new)
+            if self.removed or not (before or after):
+                return
+            if kind == "update" and before != after:
+                kind = "delete" if before else "add"
+        self.callbacks.call(kind, old, new, is_initial)
 
 
 class Dispatcher:
@@ -83,23 +95,25 @@ class Dispatcher:
 
     def add(self, callbacks: Callbacks, listener: Listener, metrics: HandlerMetrics) -> Registration:
         """Deliver the notifications of `listener` to a handler from now on, and count the calls in `metrics`."""
-        registration = Registration(callbacks, listener, threading.Lock(), metrics)
+        registration = Registration(callbacks, listener, metrics)
         with self._changed:
             self._registrations = [*self._registrations, registration]
         self.wake()
         return registration
 
     def remove(self, registration: Registration, *, wait: bool = False) -> None:
-        """Stop calling a handler and drop its buffered notifications; with `wait`, wait for its running callback.
+        """Begin no callback of a handler any more, and drop its notifications; with `wait`, wait for a running one.
 
-        A call from inside that callback does not wait: it would wait for itself.
+        A callback does not wait, not even for one of another informer: two of them could wait for each other. May be
+        repeated, also after an exception.
         """
-        registration.listener.close()
         with self._changed:
+            registration.removed = True
             self._registrations = [each for each in self._registrations if each is not registration]
-        if wait and threading.current_thread() is not self._thread:
-            with registration.running:
-                pass
+        registration.listener.close()
+        if wait and not in_callback():
+            with self._changed:
+                self._changed.wait_for(lambda: not registration.running)
 
     def wake(self) -> None:
         """Check for notifications; cheap without handlers."""
@@ -111,7 +125,7 @@ class Dispatcher:
                     thread.start()
                     self._thread = thread
                 else:
-                    self._changed.notify()
+                    self._changed.notify_all()
 
     @property
     def merged(self) -> int:
@@ -129,7 +143,7 @@ class Dispatcher:
         with self._changed:
             self._stopped = True
             registrations, self._registrations = self._registrations, []
-            self._changed.notify()
+            self._changed.notify_all()
         for registration in registrations:
             registration.listener.close()
         thread = self._thread
@@ -137,6 +151,7 @@ class Dispatcher:
             thread.join(timeout)
 
     def _run(self) -> None:
+        _here.calls_handlers = True
         while True:
             with self._changed:
                 if not self._changed.wait_for(lambda: self._woken or self._stopped, self._idle):
@@ -162,16 +177,26 @@ class Dispatcher:
         if not batch:
             return False
         for kind, old, new, is_initial in batch:
-            with registration.running:
-                if self._stopped or registration not in self._registrations:
+            with self._changed:
+                if self._stopped or registration.removed:
                     return False
-                try:
-                    registration.metrics.call(registration.callbacks.call, kind, old, new, is_initial)
-                except BaseException:  # The handler may even call sys.exit; the others must still run.
-                    subject = new if new is not None else old
-                    key = getattr(subject, "key", subject)
-                    log.exception("handler %s failed on %s of %s", registration.callbacks.name, kind, key)
+                registration.running = True
+            try:
+                registration.metrics.call(registration.call, kind, old, new, is_initial)
+            except BaseException:  # The handler may even call sys.exit; the others must still run.
+                subject = new if new is not None else old
+                key = getattr(subject, "key", subject)
+                log.exception("handler %s failed on %s of %s", registration.callbacks.name, kind, key)
+            finally:
+                with self._changed:
+                    registration.running = False
+                    self._changed.notify_all()
         return True
+
+
+def in_callback() -> bool:
+    """Return whether the caller is a handler, or a function that an informer calls."""
+    return getattr(_here, "calls_handlers", False) or _core.in_callback()
 
 
 def _passes(passes: Callable[[Any], bool], obj: Any) -> bool:

@@ -25,7 +25,8 @@ class Handle:
     ) -> None:
         """Create the handle; called by `Informer.add_handler` and `Informer.enqueue_to`."""
         self.name = name
-        self._remove: Callable[[bool], None] | None = remove
+        self._remove = remove
+        self._removed = False
         self._synced = synced
         #: One entry per Python function of the handler.
         self.callback_metrics = callback_metrics
@@ -38,10 +39,15 @@ class Handle:
     @property
     def active(self) -> bool:
         """Whether the handler was not removed."""
-        return self._remove is not None
+        return not self._removed
 
     def remove(self, *, wait: bool = False) -> None:
-        """Stop notifying the handler; with `wait`, return after a running callback has ended. May be repeated."""
-        remove, self._remove = self._remove, None
-        if remove is not None:
-            remove(wait)
+        """Stop notifying the handler: no call of its functions begins after this has returned.
+
+        May be repeated, and tried again if it raised. May be called from a callback of any handler, a map or a
+        predicate: the handler then gets nothing more, although a call that another thread has begun may still run.
+        Elsewhere this waits for a running map or predicate, and with `wait` for a running callback, too. RuntimeError
+        in a forked child.
+        """
+        self._remove(wait)
+        self._removed = True

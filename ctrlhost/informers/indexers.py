@@ -30,16 +30,24 @@ class UnionIndexer:
             taken = sorted(set(indexers) & {"namespace", *self._added})
             if taken:
                 raise ValueError(f"indexer conflict: {taken}")
-            for each in self._known:
+            self._added = {**self._added, **indexers}
+            known = self._known
+        # Without the lock, since this calls the functions for all objects.
+        try:
+            for each in known:
                 each.add_indexers(indexers)
-            self._added.update(indexers)
+        except BaseException:
+            with self._lock:
+                self._added = {name: function for name, function in self._added.items() if name not in indexers}
+            raise
 
     def prepare(self, indexer: Indexer) -> None:
         """Add the index functions of the others to an indexer that will be read later."""
         with self._lock:
-            if self._added:
-                indexer.add_indexers(self._added)
-            self._known.append(indexer)
+            added = self._added
+            self._known = [*self._known, indexer]
+        if added:
+            indexer.add_indexers(added)
 
     def forget(self, indexer: Indexer) -> None:
         """Add no further index functions to an indexer that is no longer read."""

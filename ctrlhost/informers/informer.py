@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.callback_metrics import FunctionMetrics, HandlerMetrics, handler_name, instrument
-from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, Registration
+from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, Registration, in_callback
 from ctrlhost.informers.handle import Handle
 from ctrlhost.informers.lister import Lister
 from ctrlhost.informers.mappings import mapping_in_core
@@ -164,7 +164,7 @@ class Informer:
 
         def add(part: NamespaceInformer) -> Callable[[bool], None]:
             handle = part.engine.enqueue_to(queue, key, predicates=wanted, priority=priority, low_priority=low_priority)
-            return lambda _: part.engine.remove_handler(handle)
+            return lambda _: part.engine.remove_handler(handle, wait=not in_callback())
 
         attached = self._parts.attach(add)
         return self._handle(f"queue {getattr(queue, 'name', '')}", attached, lambda: self.has_synced, metrics)
@@ -188,9 +188,13 @@ class Informer:
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list is in the cache and was delivered to handlers; once true, it stays true."""
+        """Whether the first list is in the cache and was delivered to handlers; once true, it stays true.
+
+        RuntimeError in a forked child.
+        """
+        parts = self.parts
         if not self._synced:
-            self._synced = self._knows_namespaces() and all(part.engine.has_synced for part in self.parts)
+            self._synced = self._knows_namespaces() and all(part.engine.has_synced for part in parts)
         return self._synced
 
     @property

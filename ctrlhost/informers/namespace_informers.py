@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ctrlhost import _core
+from ctrlhost.errors import Closed
 from ctrlhost.informers.indexers import UnionIndexer
 
 if TYPE_CHECKING:
@@ -16,13 +18,49 @@ if TYPE_CHECKING:
     from ctrlhost.informers.namespace_informer import NamespaceInformer
 
 
-@dataclass(slots=True, eq=False)
 class Attached:
-    """One handler on all parts, present and future."""
+    """One handler on all parts, present and future. No lock is held while it is added or removed."""
 
-    #: Adds the handler to a part and returns the function that removes it: `remove(wait)`.
-    add: Callable[[NamespaceInformer], Callable[[bool], None]]
-    removes: dict[NamespaceInformer, Callable[[bool], None]] = field(default_factory=dict)
+    def __init__(self, add: Callable[[NamespaceInformer], Callable[[bool], None]]) -> None:
+        """Start on no part; `add` adds the handler to a part, and returns the function `remove(wait)`."""
+        self._add = add
+        self._lock = threading.Lock()
+        #: None for a part to which the handler is being added.
+        self._removes: dict[NamespaceInformer, Callable[[bool], None] | None] = {}
+        self._removed = False
+
+    def add_to(self, part: NamespaceInformer) -> None:
+        """Add the handler to a part, once."""
+        with self._lock:
+            if self._removed or part in self._removes:
+                return
+            self._removes[part] = None
+        try:
+            remove = self._add(part)
+        except BaseException:
+            self.forget(part)
+            raise
+        with self._lock:
+            removed = self._removed or part not in self._removes
+            if not removed:
+                self._removes[part] = remove
+        if removed:
+            remove(False)
+
+    def forget(self, part: NamespaceInformer) -> None:
+        """Forget a part that has ended."""
+        with self._lock:
+            self._removes.pop(part, None)
+
+    def remove(self, wait: bool) -> None:
+        """Remove the handler from all parts; may be repeated, also after an exception."""
+        with self._lock:
+            self._removed = True
+            removes = list(self._removes.items())
+        for part, remove in removes:
+            if remove is not None:
+                remove(wait)
+            self.forget(part)
 
 
 class NamespaceInformers:
@@ -33,6 +71,8 @@ class NamespaceInformers:
     ) -> None:
         """Create a part for each namespace; `""` means all namespaces."""
         self._make = make
+        self._made_here = _core.MadeHere()
+        #: Nothing that calls a handler, a map or an index function runs under it.
         self._lock = threading.RLock()
         #: Held while parts are emptied, which waits for their reflectors. Taken before `_lock`.
         self._changing = threading.Lock()
@@ -47,7 +87,8 @@ class NamespaceInformers:
 
     @property
     def now(self) -> tuple[NamespaceInformer, ...]:
-        """The current parts."""
+        """The current parts. RuntimeError in a forked child, which has none of their threads."""
+        self._made_here.check()
         return tuple(self._active.values())
 
     def indexer(self, *, fixed: bool) -> Indexer | UnionIndexer:
@@ -64,20 +105,22 @@ class NamespaceInformers:
         """Add a handler to each part, present and future."""
         attached = Attached(add)
         with self._lock:
-            for part in self.now:
-                attached.removes[part] = add(part)
-            self._attached.append(attached)
+            parts = self.now
+            self._attached = [*self._attached, attached]
+        try:
+            for part in parts:
+                attached.add_to(part)
+        except BaseException:
+            self.detach(attached, wait=False)
+            raise
         return attached
 
     def detach(self, attached: Attached, wait: bool) -> None:
-        """Remove a handler from all parts; with `wait`, return after a running callback has ended."""
+        """Remove a handler from all parts; with `wait`, return after a running callback has ended. May be repeated."""
+        self._made_here.check()
         with self._lock:
-            if attached in self._attached:
-                self._attached.remove(attached)
-            removes = list(attached.removes.values())
-            attached.removes.clear()
-        for remove in removes:
-            remove(wait)
+            self._attached = [each for each in self._attached if each is not attached]
+        attached.remove(wait)
 
     def start(self) -> None:
         """Start the parts that are not running, and each future one when it is made."""
@@ -122,43 +165,49 @@ class NamespaceInformers:
             with self._lock:
                 leaving = {name: part for name, part in self._active.items() if name not in namespaces}
                 self._active = {name: part for name, part in self._active.items() if name in namespaces}
-                self._retired.update(leaving)
+                self._retired = {**self._retired, **leaving}
             _empty(leaving.values())
+            self._drop_idle()
+            # Only this method changes the parts, one call at a time.
+            missing = [name for name in namespaces if name not in self._active and not self._stopped]
+            added = {name: self._retired.get(name) or self._make(self, name) for name in missing}
+            fresh = [part for name, part in added.items() if name not in self._retired]
+            for part in fresh:
+                if self._union is not None:
+                    self._union.prepare(part.engine.indexer)
             with self._lock:
-                self._drop_idle()
                 if self._stopped:
                     return
-                missing = [name for name in namespaces if name not in self._active]
-                self._active = {**self._active, **{name: self._started_part(name) for name in missing}}
+                self._active = {**self._active, **added}
+                self._retired = {name: part for name, part in self._retired.items() if name not in added}
+                attached = self._attached
                 # Emptied parts were read until here, so no object vanished before its deletion was delivered.
                 if self._union is not None:
                     self._union.adopt([part.engine.indexer for part in self.now])
-
-    def _started_part(self, name: str) -> NamespaceInformer:
-        """Return the part for a namespace, revived or new, started if the informer is; the caller holds the lock."""
-        retired = self._retired.pop(name, None)
-        part = retired or self._make(self, name)
-        if retired is None and self._union is not None:
-            self._union.prepare(part.engine.indexer)
-        for attached in self._attached:
-            if part not in attached.removes:
-                attached.removes[part] = attached.add(part)
-        if retired is not None:
-            part.restart(run=self._started)
-        elif self._started:
-            part.start()
-        return part
+            # Stopped meanwhile: there is nothing to hear any more.
+            with suppress(Closed):
+                for part in added.values():
+                    for each in attached:
+                        each.add_to(part)
+            with self._lock:
+                for part in () if self._stopped else added.values():
+                    if part not in fresh:
+                        part.restart(run=self._started)
+                    elif self._started:
+                        part.start()
 
     def _drop_idle(self) -> None:
-        """Drop retired parts whose handlers have processed everything; the caller holds the lock."""
-        for name, part in list(self._retired.items()):
-            if not part.dispatcher.pending:
-                del self._retired[name]
-                for attached in self._attached:
-                    attached.removes.pop(part, None)
-                if self._union is not None:
-                    self._union.forget(part.engine.indexer)
-                part.end()
+        """Drop retired parts whose handlers have processed everything."""
+        with self._lock:
+            idle = {name: part for name, part in self._retired.items() if not part.dispatcher.pending}
+            self._retired = {name: part for name, part in self._retired.items() if name not in idle}
+            attached = self._attached
+        for part in idle.values():
+            for each in attached:
+                each.forget(part)
+            if self._union is not None:
+                self._union.forget(part.engine.indexer)
+            part.end()
 
     def pending(self) -> int:
         """Return the number of notifications that Python handlers have not processed."""

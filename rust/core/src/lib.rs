@@ -6,7 +6,7 @@
 pub mod json; // scan and read JSON text
 
 pub mod clock; // time as an argument, so that no test sleeps
-mod sync; // locks, which loom replaces
+pub mod sync; // locks: their order, and loom's in their place
 
 pub mod stream; // HTTP bodies from a socket
 

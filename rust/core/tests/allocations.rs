@@ -167,11 +167,45 @@ fn a_watch_event_to_queued_key_allocates_five_times() {
 }
 
 #[test]
-fn the_namespace_index_allocates_twice_more_for_an_event() {
+fn the_namespace_index_allocates_once_more_for_an_event() {
     let store = Store::new();
     let index: Arc<dyn IndexFunc> = Arc::new(NamespaceIndex);
     store
         .add_indexes(&[("namespace".into(), index)])
         .expect("a new index");
-    assert_eq!(allocations_of_an_event(store), 7);
+    assert_eq!(allocations_of_an_event(store), 6);
+}
+
+/// Return the bytes that a store takes for each object besides the object, with so many indexes by namespace.
+fn bytes_of_a_key(indexes: usize) -> i64 {
+    let objects = objects();
+    let counted = measure(|| {
+        let store = Store::new();
+        for number in 0..indexes {
+            let index: Arc<dyn IndexFunc> = Arc::new(NamespaceIndex);
+            let name = number.to_string();
+            store
+                .add_indexes(&[(name.into(), index)])
+                .expect("a new index");
+        }
+        for object in &objects {
+            store.upsert(object.key().clone(), object.clone());
+        }
+        std::mem::forget(store);
+    });
+    counted.bytes_current / i64::from(KEYS)
+}
+
+// behaviour: findings/FQ14
+#[test]
+fn the_kept_index_values_take_four_bytes_and_a_reference_of_an_object() {
+    let (without, one, four) = (bytes_of_a_key(0), bytes_of_a_key(1), bytes_of_a_key(4));
+    // 24 for key and object, 4 for its place, as tables double; then 4 for the value, 4 for the place under the value.
+    assert!(without <= 36, "{without} bytes without an index");
+    assert!(one - without <= 20, "{} bytes for one index", one - without);
+    assert!(
+        four - without <= 80,
+        "{} bytes for four indexes",
+        four - without
+    );
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ctrlhost_core::json::path::Path;
 use ctrlhost_core::object::{Builder, Object};
@@ -26,7 +27,7 @@ enum Step {
     AddIndex,
 }
 
-/// Like an index function in Python: its values are kept, and it fails for some objects.
+/// Like an index function in Python: it fails for some objects.
 struct Picky;
 
 impl IndexFunc for Picky {
@@ -37,10 +38,6 @@ impl IndexFunc for Picky {
         } else {
             Ok(found.iter().map(|text| Arc::from(&**text)).collect())
         }
-    }
-
-    fn is_pure(&self) -> bool {
-        false
     }
 }
 
@@ -211,4 +208,115 @@ fn a_list_of_many_objects_has_each_once() {
         store.by_index("none", "x"),
         Err(StoreError::UnknownIndex("none".into()))
     );
+}
+
+/// Counts how often each state of an object was evaluated.
+#[derive(Default)]
+struct Counted(AtomicUsize);
+
+impl IndexFunc for Counted {
+    fn values(&self, object: &Arc<Object>) -> Result<Values, IndexFailed> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(values_of(object)
+            .iter()
+            .map(|text| Arc::from(&**text))
+            .collect())
+    }
+}
+
+// behaviour: findings/FQ14
+#[test]
+fn each_index_evaluates_each_state_of_an_object_once() {
+    let funcs: Vec<Arc<Counted>> = (0..3).map(|_| Arc::default()).collect();
+    let named = |(number, func): (usize, &Arc<Counted>)| -> (Box<str>, Arc<dyn IndexFunc>) {
+        (number.to_string().into(), func.clone())
+    };
+    let store = Store::new();
+    let indexes: Vec<_> = funcs.iter().enumerate().map(named).collect();
+    store.add_indexes(&indexes).expect("new names");
+    let thing = |values: &[u8]| {
+        made(&Thing {
+            name: 1,
+            namespace: 1,
+            values: values.to_vec(),
+        })
+    };
+    let states = [&[1][..], &[1], &[2, 3], &[3, 4, 4], &[], &[5]];
+    for (count, values) in states.into_iter().enumerate() {
+        let object = thing(values);
+        store.upsert(object.key().clone(), object);
+        for (number, func) in funcs.iter().enumerate() {
+            // Neither the old state nor the new one is evaluated under the lock.
+            assert_eq!(func.0.load(Ordering::Relaxed), count + 1);
+            let mut found = store
+                .index_values(&number.to_string())
+                .expect("it is there");
+            found.sort();
+            let mut wanted: Vec<_> = values.iter().map(|value| format!("v{value}")).collect();
+            wanted.dedup();
+            assert_eq!(found.iter().map(|one| &**one).collect::<Vec<_>>(), wanted);
+        }
+    }
+    store.delete("ns1/t1".into(), None);
+    for (number, func) in funcs.iter().enumerate() {
+        assert_eq!(func.0.load(Ordering::Relaxed), states.len());
+        assert!(
+            store
+                .index_values(&number.to_string())
+                .expect("it is there")
+                .is_empty()
+        );
+    }
+}
+
+/// Lets others write in the middle of a build.
+struct Writing(Arc<Store>, AtomicUsize);
+
+impl IndexFunc for Writing {
+    fn values(&self, object: &Arc<Object>) -> Result<Values, IndexFailed> {
+        // Readers and writers of the store continue during a build, in every round of it.
+        let round = self.1.fetch_add(1, Ordering::Relaxed);
+        if let 0..20 = round {
+            let name = u8::try_from(round).expect("small");
+            let new = made(&Thing {
+                name: name % 6,
+                namespace: 0,
+                values: vec![name],
+            });
+            self.0.upsert(new.key().clone(), new);
+            self.0
+                .delete(format!("t{}", (name + 3) % 6).as_str().into(), None);
+        }
+        if round == 10 {
+            self.0.replace(self.0.entries(), None);
+        }
+        Ok(values_of(object)
+            .iter()
+            .map(|text| Arc::from(&**text))
+            .collect())
+    }
+}
+
+// behaviour: findings/FQ13
+#[test]
+fn a_build_lets_others_read_and_write_and_is_complete() {
+    let store = Arc::new(Store::new());
+    for name in 0..6 {
+        let object = made(&Thing {
+            name,
+            namespace: 0,
+            values: vec![name],
+        });
+        store.upsert(object.key().clone(), object);
+    }
+    let func: Arc<dyn IndexFunc> = Arc::new(Writing(store.clone(), AtomicUsize::new(0)));
+    let twice = [
+        ("values".into(), func.clone()),
+        ("values".into(), func.clone()),
+    ];
+    assert!(store.add_indexes(&twice).is_err());
+    store
+        .add_indexes(&[("values".into(), func)])
+        .expect("a new name");
+    assert_eq!(index(&store, "values"), scan(&store, values_of));
 }

@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
-use crate::interpreter::Local;
+use crate::interpreter::{self, Local};
 
 /// The machine's monotonic clock.
 #[pyclass(frozen, subclass, module = "ctrlhost._core")]
@@ -55,7 +55,7 @@ impl ManualClock {
         let step = duration("seconds", seconds)?;
         // Listeners take their own locks.
         let clock = self.0.get()?;
-        py.detach(|| clock.advance(step));
+        interpreter::detach(py, || clock.advance(step));
         Ok(())
     }
 

@@ -1,8 +1,10 @@
-//! The interpreter as the queue needs it: its main thread, its exceptions, and whether it was forked.
+//! The interpreter as the border needs it: attaching and detaching, its main thread, its exceptions, and forks.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use ctrlhost_core::sync::set_blocking;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -10,6 +12,94 @@ use pyo3::types::{IntoPyDict, PyType};
 
 /// How long a thread sleeps before it checks for signals, which do not end a sleep by themselves.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
+
+thread_local! {
+    /// The thread has released the interpreter by [`detach`], and not taken it again by [`attach`].
+    static DETACHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks the thread as detached or attached until this is dropped.
+struct Marked {
+    before: bool,
+}
+
+impl Marked {
+    #[inline]
+    fn set(detached: bool) -> Self {
+        let before = DETACHED.replace(detached);
+        Self { before }
+    }
+}
+
+impl Drop for Marked {
+    #[inline]
+    fn drop(&mut self) {
+        DETACHED.set(self.before);
+    }
+}
+
+/// Run `work` without the interpreter.
+#[inline]
+#[expect(clippy::disallowed_methods, reason = "the one place that detaches")]
+pub(crate) fn detach<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> R {
+    py.detach(|| {
+        let _marked = Marked::set(true);
+        work()
+    })
+}
+
+/// Run `work` with the interpreter, on a thread that may have released it.
+#[inline]
+#[expect(clippy::disallowed_methods, reason = "the one place that attaches")]
+pub(crate) fn attach<R>(work: impl FnOnce(Python<'_>) -> R) -> R {
+    Python::attach(|py| {
+        let _marked = Marked::set(false);
+        work(py)
+    })
+}
+
+/// Run `work` during a pass of the garbage collector, which does not allow to release the interpreter.
+pub(crate) fn collecting<R>(work: impl FnOnce() -> R) -> R {
+    let _marked = Marked::set(true);
+    work()
+}
+
+/// Waits that released the interpreter.
+static RELEASED: AtomicUsize = AtomicUsize::new(0);
+
+/// Return how often a thread has released the interpreter to wait for a lock of the core.
+#[pyfunction]
+pub(crate) fn _released() -> usize {
+    RELEASED.load(Ordering::Relaxed)
+}
+
+/// The wait of the core; it has no reference to Python, so it may run detached.
+struct Wait<'a>(&'a mut dyn FnMut());
+
+// SAFETY: `detach` runs it on this thread. The bound keeps references to Python out, and the core has none.
+unsafe impl Send for Wait<'_> {}
+
+impl Wait<'_> {
+    fn run(self) {
+        (self.0)();
+    }
+}
+
+/// Release the interpreter for a wait for a lock of the core, if the thread has it.
+fn blocking(wait: &mut dyn FnMut()) -> bool {
+    if DETACHED.get() {
+        return false;
+    }
+    RELEASED.fetch_add(1, Ordering::Relaxed);
+    let wait = Wait(wait);
+    attach(|py| detach(py, || wait.run()));
+    true
+}
+
+/// Have threads release the interpreter while they wait for locks of the core.
+pub(crate) fn register_waits() {
+    set_blocking(blocking);
+}
 
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
@@ -60,6 +150,22 @@ impl<T> Local<T> {
         } else {
             Err(forked())
         }
+    }
+}
+
+/// Notes the process in which it is made, for objects in Python.
+#[pyclass(frozen, module = "ctrlhost._core")]
+pub(crate) struct MadeHere(Local<()>);
+
+#[pymethods]
+impl MadeHere {
+    #[new]
+    fn new() -> Self {
+        Self(Local::new(()))
+    }
+
+    fn check(&self) -> PyResult<()> {
+        self.0.get().copied()
     }
 }
 

@@ -56,6 +56,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     )?)?;
     module.add_function(wrap_pyfunction!(queue::metrics::queue_metrics, module)?)?;
     interpreter::register_fork_handler(module)?;
+    interpreter::register_waits();
+    module.add_class::<interpreter::MadeHere>()?;
+    module.add_function(wrap_pyfunction!(interpreter::_released, module)?)?;
+    module.add_function(wrap_pyfunction!(reentrancy::in_callback, module)?)?;
     module.add_class::<object::Object>()?;
     module.add_class::<object::OwnerReference>()?;
     module.add_class::<view::MapView>()?;

@@ -12,7 +12,7 @@ use pyo3::types::PyTuple;
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::clock::{core_clock, duration};
-use crate::interpreter::Local;
+use crate::interpreter::{self, Local};
 use crate::kept::{Keeps, Kept};
 use crate::key::buffer::KeyBuffer;
 use crate::key::{Key, Probe};
@@ -192,7 +192,7 @@ impl PythonLimiter {
         key: &dyn KeyRef<Key>,
         read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<R>,
     ) -> Result<R, LimiterError> {
-        let answer = Python::attach(|py| {
+        let answer = interpreter::attach(|py| {
             let key = key.content().to_object(py)?;
             read(&self.0.get(py)?.call_method1(method, (key,))?)
         });

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use ctrlhost_core::informer::SharedInformer;
+use pyo3::prelude::*;
 
 thread_local! {
     /// The engines whose calls this thread has not returned from; a Python callback of one of them may be running.
@@ -15,6 +16,12 @@ pub(crate) fn is_inside(engine: &SharedInformer) -> bool {
     // The pointer is compared, never followed.
     let engine: *const SharedInformer = engine;
     ENTERED.with_borrow(|entered| entered.contains(&engine))
+}
+
+/// Return whether the caller is a function that an informer calls: a predicate, a map, a transform, an index function.
+#[pyfunction]
+pub(crate) fn in_callback() -> bool {
+    ENTERED.with_borrow(|entered| !entered.is_empty())
 }
 
 /// Marks the thread as being in an engine until it is dropped.

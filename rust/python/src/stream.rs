@@ -1,12 +1,12 @@
 //! The body of a response while it arrives: Python passes pieces of it, or its socket.
 
 use ctrlhost_core::stream as core;
-use parking_lot::Mutex;
+use ctrlhost_core::sync::Turn;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::interpreter::Local;
+use crate::interpreter::{self, Local};
 
 struct State {
     body: core::Body,
@@ -17,13 +17,13 @@ struct State {
 /// Removes the framing of one body, for one thread at a time.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct Body {
-    state: Local<Mutex<State>>,
+    state: Local<Turn<State>>,
 }
 
 impl Body {
     /// Run `work` with the body.
     pub(crate) fn framed<R>(&self, work: impl FnOnce(&mut core::Body) -> R) -> PyResult<R> {
-        Ok(work(&mut self.state.get()?.lock().body))
+        Ok(work(&mut self.state.get()?.take().body))
     }
 
     /// Run `work` with the body and its socket.
@@ -35,7 +35,7 @@ impl Body {
         &self,
         work: impl FnOnce(&mut core::Body, &mut core::Socket) -> R,
     ) -> PyResult<R> {
-        let State { body, socket } = &mut *self.state.get()?.lock();
+        let State { body, socket } = &mut *self.state.get()?.take();
         let socket = socket.as_mut();
         let socket = socket.ok_or_else(|| PyValueError::new_err("the body has no socket"))?;
         Ok(work(body, socket))
@@ -57,7 +57,7 @@ impl Body {
             core::Body::of_length(length)
         };
         Self {
-            state: Local::new(Mutex::new(State {
+            state: Local::new(Turn::new(State {
                 body,
                 #[cfg(unix)]
                 socket: None,
@@ -92,7 +92,7 @@ impl Body {
         }
         // SAFETY: the caller owns the socket and keeps it open until this returns; only the duplicate is kept.
         let duplicate = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?;
-        self.state.get()?.lock().socket = Some(core::Socket::new(duplicate)?);
+        self.state.get()?.take().socket = Some(core::Socket::new(duplicate)?);
         Ok(true)
     }
 
@@ -106,7 +106,7 @@ impl Body {
     fn drop_socket(&self, py: Python<'_>) -> PyResult<()> {
         let state = self.state.get()?;
         #[cfg(unix)]
-        py.detach(|| drop(state.lock().socket.take()));
+        interpreter::detach(py, || drop(state.take().socket.take()));
         #[cfg(not(unix))]
         let _ = (py, state);
         Ok(())
@@ -118,8 +118,8 @@ impl Body {
         let idle = ctrlhost_core::clock::seconds(idle);
         let mut payload = Vec::new();
         let state = self.state.get()?;
-        py.detach(|| {
-            let State { body, socket } = &mut *state.lock();
+        interpreter::detach(py, || {
+            let State { body, socket } = &mut *state.take();
             while let (Some(socket), false) = (&mut *socket, body.is_done() || !payload.is_empty())
             {
                 match socket.receive(idle)? {

@@ -4,15 +4,13 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use super::{Clock, Tick, TimeListener};
+use crate::sync::{Mutex, Rank};
 
 /// 2026-01-01T00:00:00Z, the wall-clock time of a manual clock's zero.
 const UNIX_TIME_OF_ZERO: f64 = 1_767_225_600.0;
 
 /// A clock that moves only by [`ManualClock::advance`], which wakes the threads whose time has come.
-#[derive(Default)]
 pub struct ManualClock {
     now: AtomicU64,
     waiting: AtomicUsize,
@@ -24,7 +22,8 @@ impl ManualClock {
     pub fn new(start: Tick) -> Self {
         Self {
             now: AtomicU64::new(start.as_nanos()),
-            ..Self::default()
+            waiting: AtomicUsize::new(0),
+            listeners: Mutex::new(Rank::Clock, Vec::new()),
         }
     }
 

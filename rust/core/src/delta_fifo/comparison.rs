@@ -108,6 +108,7 @@ impl DeltaFifo {
             state.populated = true;
             state.initial = expected;
         }
+        state.whole = state.queue.len();
     }
 
     /// Queue a `Sync` of every known object that has nothing queued and is not being processed.

@@ -14,7 +14,6 @@ use std::time::Instant;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use parking_lot::{Condvar, Mutex};
 use smallvec::smallvec;
 
 pub use batch::{Batch, Popped};
@@ -22,6 +21,7 @@ pub use comparison::KnownObjects;
 pub use delta::{Delta, DeltaObject, DeltaType, Deltas};
 
 use crate::object::{Key, Object};
+use crate::sync::{Condvar, Mutex, Rank, wait, wait_until};
 
 /// The result of [`DeltaFifo::take`].
 pub enum Taken<'a> {
@@ -46,8 +46,8 @@ impl DeltaFifo {
     /// Create a FIFO that emits `Replaced` for the objects of a list, or `Sync` if not `emit_replaced`.
     pub fn new(emit_replaced: bool) -> Self {
         Self {
-            state: Mutex::default(),
-            changed: Condvar::new(),
+            state: Mutex::new(Rank::Fifo, State::default()),
+            changed: Condvar::default(),
             emit_replaced,
         }
     }
@@ -101,24 +101,32 @@ impl DeltaFifo {
             if state.closed && state.queue.is_empty() {
                 return Taken::Closed;
             }
-            match deadline {
-                None => self.changed.wait(&mut state),
-                Some(deadline) => {
-                    if self.changed.wait_until(&mut state, deadline).timed_out() {
-                        return Taken::TimedOut;
-                    }
-                }
+            if wait_until(&self.changed, &mut state, deadline) {
+                return Taken::TimedOut;
             }
         }
     }
 
     /// Take up to `max` keys if there are any, and wait only for others to finish.
     pub fn take_ready(&self, max: usize) -> Option<Batch<'_>> {
+        self.take_now(|_| max)
+    }
+
+    /// Do the same, but take at least all keys that were there at the last `replace`: all of a list.
+    pub fn take_whole(&self, max: usize) -> Option<Batch<'_>> {
+        self.take_now(|state| max.max(std::mem::take(&mut state.whole)))
+    }
+
+    fn take_now(&self, max: impl FnOnce(&mut State) -> usize) -> Option<Batch<'_>> {
         let mut state = self.state.lock();
         while state.taken || state.comparing > 0 {
-            self.changed.wait(&mut state);
+            wait(&self.changed, &mut state, None);
         }
-        (!state.queue.is_empty()).then(|| Batch::new(self, state.hand_out(max)))
+        if state.queue.is_empty() {
+            return None;
+        }
+        let max = max(&mut state);
+        Some(Batch::new(self, state.hand_out(max)))
     }
 
     /// Return whether everything of the first list was processed, or the first input was not a list.
@@ -178,6 +186,8 @@ struct State {
     initial_in_flight: usize,
     /// Keys are being processed; other calls of `take` wait.
     taken: bool,
+    /// The first so many keys make up a list, which [`DeltaFifo::take_whole`] hands out as a whole.
+    whole: usize,
     /// Running comparisons with the known objects; nothing is handed out meanwhile.
     comparing: usize,
     closed: bool,

@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::Change;
 use super::coalesce::coalesced;
+use crate::sync::{Condvar, Mutex, Rank, wait_until};
 
 /// The number of pending notifications from which those of one object are coalesced.
 pub const COALESCE_AFTER: usize = 1024;
@@ -74,8 +73,8 @@ impl Listener {
             ..State::default()
         };
         Self {
-            state: Mutex::new(state),
-            changed: Condvar::new(),
+            state: Mutex::new(Rank::Listener, state),
+            changed: Condvar::default(),
         }
     }
 
@@ -123,13 +122,8 @@ impl Listener {
                 state.handed_out = batch.iter().filter(|change| change.is_initial()).count();
                 return Next::Batch(batch);
             }
-            match deadline {
-                None => self.changed.wait(&mut state),
-                Some(deadline) => {
-                    if self.changed.wait_until(&mut state, deadline).timed_out() {
-                        return Next::TimedOut;
-                    }
-                }
+            if wait_until(&self.changed, &mut state, deadline) {
+                return Next::TimedOut;
             }
         }
     }

@@ -19,8 +19,14 @@ pub struct OwnedRequest {
 
 /// A mapping from beyond the border.
 pub trait MapFunc: Send + Sync {
-    /// Return the requests of a change; none if the function fails, which it has reported.
-    fn requests(&self, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) -> Vec<OwnedRequest>;
+    /// Return the requests of a change; none if the function fails, which it has reported. Once the handler is
+    /// `removed`, nothing more is called.
+    fn requests(
+        &self,
+        old: Option<&Arc<Object>>,
+        new: Option<&Arc<Object>>,
+        removed: &dyn Fn() -> bool,
+    ) -> Vec<OwnedRequest>;
 }
 
 /// The namespace of the object that a label names.
@@ -84,6 +90,7 @@ impl Mapping {
         old: Option<&'a Arc<Object>>,
         new: Option<&'a Arc<Object>>,
         out: &mut Vec<Mapped<'a>>,
+        removed: &dyn Fn() -> bool,
     ) {
         let begin = out.len();
         let mut push = |request: Mapped<'a>| {
@@ -137,7 +144,7 @@ impl Mapping {
                 }
             }
             Self::Custom(func) => {
-                for request in func.requests(old, new) {
+                for request in func.requests(old, new, removed) {
                     push(Mapped {
                         cluster: request.cluster.into(),
                         ..Mapped::new(request.name, request.namespace)
@@ -161,7 +168,7 @@ mod tests {
 
     fn requests(mapping: &Mapping, old: Option<&Arc<Object>>, new: &Arc<Object>) -> Vec<String> {
         let mut out = Vec::new();
-        mapping.collect(old, Some(new), &mut out);
+        mapping.collect(old, Some(new), &mut out, &|| false);
         out.iter()
             .map(|one| format!("{}/{}", one.namespace, one.name))
             .collect()

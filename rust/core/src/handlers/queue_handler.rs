@@ -31,22 +31,26 @@ impl QueueHandler {
         }
     }
 
-    /// Add the requests of the changes.
-    pub fn handle<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
+    /// Add the requests of the changes. Once the handler is `removed`, nothing more is called or added.
+    pub fn handle<'a>(
+        &self,
+        changes: impl Iterator<Item = &'a Change>,
+        removed: &dyn Fn() -> bool,
+    ) {
         let mut mapped: Vec<Mapped<'_>> = Vec::new();
         // Runs of requests of one priority, in order: the initial list is one run, so is a burst of events.
         let mut runs: Vec<(Option<i32>, usize)> = Vec::new();
         for change in changes {
             let (old, new) = change.states();
-            if !self
-                .predicates
-                .iter()
-                .all(|predicate| predicate.passes(old, new))
-            {
+            let passes = |predicate: &Predicate| !removed() && predicate.passes(old, new);
+            if !self.predicates.iter().all(passes) {
                 continue;
             }
+            if removed() {
+                return;
+            }
             let before = mapped.len();
-            self.mapping.collect(old, new, &mut mapped);
+            self.mapping.collect(old, new, &mut mapped, removed);
             let added = mapped.len() - before;
             if added == 0 {
                 continue;
@@ -74,6 +78,9 @@ impl QueueHandler {
             .collect();
         let mut rest = requests.as_slice();
         for (priority, count) in runs {
+            if removed() {
+                return;
+            }
             let (run, after) = rest.split_at(count);
             self.sink.add_requests(run, priority);
             rest = after;

@@ -53,7 +53,7 @@ impl Followed {
 impl SharedInformer {
     fn no_progress(&self) -> Followed {
         let progress = WatchProgress {
-            resource_version: self.intake.lock().resource_version().to_owned(),
+            resource_version: self.input.lock().resource_version.clone(),
             ..WatchProgress::default()
         };
         Followed {

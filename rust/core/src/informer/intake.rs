@@ -14,6 +14,7 @@ use crate::delta_fifo::{DeltaFifo, DeltaObject};
 use crate::json::read::Value;
 use crate::object::{Builder, Key, Object, ObjectError};
 use crate::store::Store;
+use crate::sync::assert_none_held;
 
 /// The content of a piece of a watch stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,15 @@ pub struct WatchProgress {
 
 /// The heap grows by so much at a time; a larger block would not come from the heap.
 const HEAP_STEP: usize = 96 << 10;
+
+/// What the intake has reported, for other threads than its user's.
+#[derive(Default)]
+pub(super) struct Input {
+    /// The resource version at which the stream continues; everything up to it is in the FIFO.
+    pub(super) resource_version: String,
+    pub(super) staged: usize,
+    pub(super) last_skip: String,
+}
 
 pub(super) struct Intake {
     builder: Builder,
@@ -89,16 +99,11 @@ impl Intake {
         self.staged = None;
     }
 
-    pub(super) fn staged(&self) -> usize {
-        self.staged.as_ref().map_or(0, Staged::len)
-    }
-
-    pub(super) fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
-
-    pub(super) fn last_skip(&self) -> &str {
-        &self.last_skip
+    pub(super) fn report(&self, input: &mut Input) {
+        self.resource_version
+            .clone_into(&mut input.resource_version);
+        input.staged = self.staged.as_ref().map_or(0, Staged::len);
+        self.last_skip.clone_into(&mut input.last_skip);
     }
 
     pub(super) fn take_staged(&mut self, resource_version: &str) -> Vec<(Key, Arc<Object>)> {
@@ -271,6 +276,7 @@ fn build(
     let Some(transform) = transform else {
         return Ok(object);
     };
+    assert_none_held();
     let Some(changed) = transform.apply(&object) else {
         counters.transform_errors.add(1);
         return Ok(object);

@@ -1,9 +1,14 @@
 //! The engine of one informer: reads bytes, updates the store, notifies handlers.
 //!
-//! One thread (the reflector's) feeds and processes; every other call may come from any thread. No lock is held
-//! during calls beyond the border, except in `process`, whose lock prevents handlers from being added within a batch:
-//! a late handler gets every object exactly once.
+//! One thread (the reflector's) feeds and processes; every other call may come from any thread. No lock is held during
+//! calls beyond the border. What must not happen at once takes turns instead: feeding (the intake is handed over),
+//! processing (the FIFO hands out one batch at a time), notifying one handler. Nobody who reads the state of an informer,
+//! adds a handler or removes one waits for a turn of another thread.
+//!
+//! A batch enters the store and its handlers are determined under one lock, so a late handler gets every object exactly
+//! once: as initial, or as a change.
 
+mod attached;
 mod follow;
 mod intake;
 mod registry;
@@ -11,12 +16,12 @@ mod stats;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use parking_lot::Mutex;
-
+use attached::{Attached, Handlers};
 pub use follow::{FollowError, Followed};
-use intake::Intake;
 pub use intake::WatchProgress;
+use intake::{Input, Intake};
 use registry::Registry;
 pub use registry::{Handler, HandlerId, Resync};
 pub(crate) use stats::Counters;
@@ -27,8 +32,10 @@ use crate::delta_fifo::{DeltaFifo, DeltaObject, DeltaType, Popped};
 use crate::handlers::Change;
 use crate::object::{Object, Projection};
 use crate::store::{Store, Write};
+use crate::sync::{Mutex, Rank, Turn};
 
-/// Keys that are processed together: one lock of the store, one lock of each queue.
+/// Keys that are processed together: one lock of the store, one lock of each queue. The keys of a list enter the store
+/// together, however many they are.
 const BATCH: usize = 1_000;
 
 /// Changes an object before it is cached; its name, namespace, uid and resource version stay as the server sent them.
@@ -79,8 +86,9 @@ pub struct SharedInformer {
     config: Config,
     store: Arc<Store>,
     fifo: DeltaFifo,
-    intake: Mutex<Intake>,
-    /// Held while a batch is processed and while a handler is added.
+    intake: Turn<Box<Intake>>,
+    /// What the intake has reported.
+    input: Mutex<Input>,
     registry: Mutex<Registry>,
     /// The version up to which everything was processed.
     reached: Mutex<String>,
@@ -95,12 +103,13 @@ impl SharedInformer {
     pub fn new(config: Config, store: Arc<Store>) -> Self {
         let counters = Arc::<Counters>::default();
         Self {
-            intake: Mutex::new(Intake::new(&config, counters.clone())),
-            registry: Mutex::new(Registry::new(config.resync)),
+            intake: Turn::new(Box::new(Intake::new(&config, counters.clone()))),
+            input: Mutex::new(Rank::Input, Input::default()),
+            registry: Mutex::new(Rank::Registry, Registry::new(config.resync)),
             fifo: DeltaFifo::new(true),
             config,
             store,
-            reached: Mutex::default(),
+            reached: Mutex::new(Rank::Reached, String::new()),
             counters,
             started: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -118,16 +127,24 @@ impl SharedInformer {
         &self.store
     }
 
+    /// Use the intake, and wait for its turn if another thread uses it. No lock is held: transforms may be called.
+    fn feed<R>(&self, work: impl FnOnce(&mut Intake) -> R) -> R {
+        let mut intake = self.intake.take();
+        let result = work(&mut intake);
+        intake.report(&mut self.input.lock());
+        result
+    }
+
     /// Begin to stage a list; drop what was staged before.
     pub fn begin_list(&self) {
         self.started.store(true, Ordering::Release);
         self.registry.lock().start();
-        self.intake.lock().begin_list();
+        self.feed(Intake::begin_list);
     }
 
     /// Drop what is staged; the store stays as it is.
     pub fn abort_list(&self) {
-        self.intake.lock().abort_list();
+        self.feed(Intake::abort_list);
     }
 
     /// Take more of a list page.
@@ -135,7 +152,7 @@ impl SharedInformer {
     /// # Errors
     /// The page is malformed; see [`DecodeError`].
     pub fn feed_list(&self, chunk: &[u8]) -> Result<(), DecodeError> {
-        self.intake.lock().feed_list(chunk, &self.store)
+        self.feed(|intake| intake.feed_list(chunk, &self.store))
     }
 
     /// Note the end of a page.
@@ -143,15 +160,16 @@ impl SharedInformer {
     /// # Errors
     /// The page is incomplete, or is not a list.
     pub fn end_page(&self) -> Result<ListMeta, DecodeError> {
-        self.intake.lock().end_page()
+        self.feed(Intake::end_page)
     }
 
     /// Make the staged objects the whole content: the next `process` notifies handlers of the difference.
     pub fn replace(&self, resource_version: &str) {
         self.counters.relists.add(1);
-        let mut intake = self.intake.lock();
-        let staged = intake.take_staged(resource_version);
-        self.fifo.replace(staged, Some(&*self.store), true);
+        self.feed(|intake| {
+            let staged = intake.take_staged(resource_version);
+            self.fifo.replace(staged, Some(&*self.store), true);
+        });
     }
 
     /// Take more of a watch stream: deltas for `process`, or staged objects between `begin_list` and `replace`.
@@ -159,9 +177,7 @@ impl SharedInformer {
     /// # Errors
     /// A frame is malformed. The frames before it were taken.
     pub fn feed_watch(&self, chunk: &[u8]) -> Result<WatchProgress, DecodeError> {
-        self.intake
-            .lock()
-            .feed_watch(chunk, &self.store, &self.fifo)
+        self.feed(|intake| intake.feed_watch(chunk, &self.store, &self.fifo))
     }
 
     /// Note the end of the watch stream.
@@ -169,7 +185,7 @@ impl SharedInformer {
     /// # Errors
     /// The stream was cut in the middle of a frame.
     pub fn end_watch(&self) -> Result<WatchProgress, DecodeError> {
-        self.intake.lock().end_watch(&self.store, &self.fifo)
+        self.feed(|intake| intake.end_watch(&self.store, &self.fifo))
     }
 
     /// Update the store and notify the handlers; return the number of keys.
@@ -187,16 +203,22 @@ impl SharedInformer {
     fn process_batches(&self) -> usize {
         let mut processed = 0;
         loop {
-            let mut registry = self.registry.lock();
-            let Some(mut batch) = self.fifo.take_ready(BATCH) else {
+            let Some(mut batch) = self.fifo.take_whole(BATCH) else {
                 break;
             };
             processed += batch.len();
-            let changes = self.apply(batch.take_items());
-            registry.notify(&changes);
+            let (changes, handlers) = self.apply(batch.take_items());
+            for piece in changes.chunks(BATCH) {
+                for handler in &*handlers {
+                    handler.notify(piece);
+                }
+            }
         }
         if !self.synced.load(Ordering::Acquire) && self.fifo.has_synced() {
-            self.registry.lock().informer_synced();
+            let handlers = self.registry.lock().informer_synced();
+            for handler in &*handlers {
+                handler.notify_synced();
+            }
             self.synced.store(true, Ordering::Release);
         }
         processed
@@ -205,21 +227,22 @@ impl SharedInformer {
     /// Record that everything taken in is in the store, so that this is as current as the stream; return false if
     /// not.
     fn record_reached(&self) -> bool {
-        let intake = self.intake.lock();
+        let mut reached = self.reached.lock();
+        // Read before the FIFO is: what it had up to this version has been processed then.
+        let version = self.input.lock().resource_version.clone();
         if !self.fifo.is_idle() {
             return false;
         }
-        if !intake.resource_version().is_empty() {
-            self.store.bookmark(intake.resource_version());
-            intake
-                .resource_version()
-                .clone_into(&mut self.reached.lock());
+        if !version.is_empty() {
+            self.store.bookmark(&version);
+            *reached = version;
         }
         true
     }
 
-    /// Write a batch to the store and return the changes. The flag marks changes for resyncing handlers only.
-    fn apply(&self, popped: Vec<Popped>) -> Vec<(Change, bool)> {
+    /// Write a batch to the store. Return the changes, and the handlers that did not find them there when they were
+    /// added. The flag marks changes for resyncing handlers only.
+    fn apply(&self, popped: Vec<Popped>) -> (Vec<(Change, bool)>, Handlers) {
         let mut writes = Vec::with_capacity(popped.len());
         let mut sources = Vec::with_capacity(popped.len());
         for popped in popped {
@@ -238,7 +261,17 @@ impl SharedInformer {
                 sources.push((key.clone(), delta, popped.is_initial));
             }
         }
-        let olds = self.store.apply(writes);
+        let mut prepared = self.store.prepare(writes);
+        let (olds, handlers) = loop {
+            let registry = self.registry.lock();
+            match self.store.commit(prepared) {
+                Ok(olds) => break (olds, registry.handlers()),
+                Err(writes) => {
+                    drop(registry);
+                    prepared = self.store.prepare(writes);
+                }
+            }
+        };
         let mut changes = Vec::with_capacity(sources.len());
         for ((key, delta, initial), old) in sources.into_iter().zip(olds) {
             let change = match (delta.kind, delta.object, old) {
@@ -249,7 +282,7 @@ impl SharedInformer {
             };
             changes.push((change, delta.kind == DeltaType::Sync));
         }
-        changes
+        (changes, handlers)
     }
 
     /// Queue a resync if the period of a handler has passed; return whether one was queued. `now` is in seconds.
@@ -267,26 +300,49 @@ impl SharedInformer {
     }
 
     /// Add a handler, which gets everything cached as initial adds. Return None if the informer was stopped.
+    ///
+    /// The calling thread notifies it of those. May be called from a callback of any handler.
     pub fn add_handler(&self, handler: Handler, resync: Resync, now: f64) -> Option<HandlerId> {
+        let attached = Arc::new(Attached::new(handler));
         let mut registry = self.registry.lock();
-        if self.stopped.load(Ordering::Acquire) {
+        if registry.is_closed() {
             return None;
         }
         let known = self.store.list();
-        let synced = self.fifo.has_synced();
-        Some(registry.add(handler, resync, now, known, synced))
+        let synced = self.fifo.has_synced() || registry.is_synced();
+        let id = registry.add(attached.clone(), resync, now);
+        drop(registry);
+        let initial = |object| Change::Add {
+            object,
+            initial: true,
+        };
+        let replay: Vec<Change> = known.into_iter().map(initial).collect();
+        attached.replay(&replay, synced);
+        Some(id)
     }
 
-    /// Remove a handler; an unknown one is no error.
+    /// Remove a handler; an unknown one is no error. No notification of it begins after this has returned, and one that
+    /// another thread has begun ends at its next change; see [`SharedInformer::wait_removed`]. May be called from a
+    /// callback of any handler.
     pub fn remove_handler(&self, id: HandlerId) {
         let removed = self.registry.lock().remove(id);
-        drop(removed);
+        if let Some(removed) = removed {
+            removed.remove();
+        }
+    }
+
+    /// Wait until no other thread notifies a handler that was removed; false if one does at the deadline (None: wait for
+    /// ever). A callback must not wait: two of them could wait for each other.
+    pub fn wait_removed(&self, id: HandlerId, deadline: Option<Instant>) -> bool {
+        let removed = self.registry.lock().remove(id);
+        removed.is_none_or(|removed| removed.wait_idle(deadline))
     }
 
     /// Return whether listeners wait for news.
     #[cfg(unix)]
     fn has_listeners(&self) -> bool {
-        self.registry.lock().has_listeners()
+        let handlers = self.registry.lock().handlers();
+        handlers.iter().any(|handler| handler.is_listener())
     }
 
     /// Return the number of handlers.
@@ -299,7 +355,9 @@ impl SharedInformer {
         self.stopped.store(true, Ordering::Release);
         self.fifo.close();
         let dropped = self.registry.lock().close();
-        drop(dropped);
+        for handler in dropped {
+            handler.remove();
+        }
     }
 
     /// Return whether a list was ever begun.

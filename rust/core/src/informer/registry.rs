@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::handlers::{Change, QueueHandler, SharedListener};
-use crate::object::Object;
+use super::attached::{Attached, Handlers};
+use crate::handlers::{QueueHandler, SharedListener};
 
 /// The id of a handler; unique in the process, so that one informer ignores the handlers of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,15 +16,6 @@ pub enum Handler {
     Queue(QueueHandler),
     /// Buffers notifications for a handler in Python.
     Listener(SharedListener),
-}
-
-impl Handler {
-    fn notify<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
-        match self {
-            Self::Queue(handler) => handler.handle(changes),
-            Self::Listener(listener) => listener.push(changes),
-        }
-    }
 }
 
 /// How often a handler wants a resync.
@@ -41,29 +32,35 @@ pub enum Resync {
 
 struct Entry {
     id: HandlerId,
-    handler: Handler,
+    attached: Arc<Attached>,
     resync: Resync,
     /// When the next resync is due, in seconds on the informer's clock.
     next: f64,
-    /// The last queued resync is for this handler.
-    syncing: bool,
 }
 
 pub(super) struct Registry {
     entries: Vec<Entry>,
+    /// The handlers of `entries`, for those who notify them without the lock.
+    all: Handlers,
+    /// Removed handlers that were being notified.
+    leaving: Vec<(HandlerId, Arc<Attached>)>,
     /// The period of checks for resyncs, in seconds; 0 for never.
     check_period: f64,
     started: bool,
     synced: bool,
+    closed: bool,
 }
 
 impl Registry {
     pub(super) fn new(check_period: f64) -> Self {
         Self {
             entries: Vec::new(),
+            all: Handlers::default(),
+            leaving: Vec::new(),
             check_period,
             started: false,
             synced: false,
+            closed: false,
         }
     }
 
@@ -79,20 +76,21 @@ impl Registry {
         self.entries.len()
     }
 
-    #[cfg(unix)]
-    pub(super) fn has_listeners(&self) -> bool {
-        let listens = |entry: &Entry| matches!(entry.handler, Handler::Listener(_));
-        self.entries.iter().any(listens)
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
     }
 
-    pub(super) fn add(
-        &mut self,
-        handler: Handler,
-        resync: Resync,
-        now: f64,
-        known: Vec<Arc<Object>>,
-        synced: bool,
-    ) -> HandlerId {
+    /// Return whether the handlers were told that the first list is complete.
+    pub(super) fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    /// Return the handlers as of now.
+    pub(super) fn handlers(&self) -> Handlers {
+        self.all.clone()
+    }
+
+    pub(super) fn add(&mut self, attached: Arc<Attached>, resync: Resync, now: f64) -> HandlerId {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let id = HandlerId(LAST.fetch_add(1, Ordering::Relaxed) + 1);
         if let Resync::Every(period) = resync
@@ -102,32 +100,28 @@ impl Registry {
         {
             self.check_period = period;
         }
-        let replay: Vec<Change> = known
-            .into_iter()
-            .map(|object| Change::Add {
-                object,
-                initial: true,
-            })
-            .collect();
-        handler.notify(replay.iter());
-        if let (Handler::Listener(listener), true) = (&handler, synced || self.synced) {
-            listener.informer_synced();
-        }
-        let mut entry = Entry {
+        let next = now + self.period(resync).unwrap_or(0.0);
+        self.entries.push(Entry {
             id,
-            handler,
+            attached,
             resync,
-            next: now,
-            syncing: false,
-        };
-        entry.next = now + self.period(&entry).unwrap_or(0.0);
-        self.entries.push(entry);
+            next,
+        });
+        self.list();
         id
     }
 
+    fn list(&mut self) {
+        self.all = self
+            .entries
+            .iter()
+            .map(|one| one.attached.clone())
+            .collect();
+    }
+
     /// Return the period of a handler: its own, but no shorter than the informer's checks. None for never.
-    fn period(&self, entry: &Entry) -> Option<f64> {
-        match entry.resync {
+    fn period(&self, resync: Resync) -> Option<f64> {
+        match resync {
             Resync::Never => None,
             Resync::Informer => Some(0.0),
             Resync::Every(_) if self.check_period <= 0.0 => None,
@@ -135,41 +129,32 @@ impl Registry {
         }
     }
 
-    pub(super) fn remove(&mut self, id: HandlerId) -> Option<Handler> {
-        let index = self.entries.iter().position(|entry| entry.id == id)?;
-        let handler = self.entries.remove(index).handler;
-        if let Handler::Listener(listener) = &handler {
-            listener.close();
-        }
-        Some(handler)
-    }
-
-    /// Notify each handler of the changes, in order. Marked changes come from a resync and go only to its handlers.
-    pub(super) fn notify(&mut self, changes: &[(Change, bool)]) {
-        for entry in &self.entries {
-            let syncing = entry.syncing;
-            entry.handler.notify(
-                changes
-                    .iter()
-                    .filter(|(_, sync)| syncing || !sync)
-                    .map(|(change, _)| change),
-            );
-        }
+    /// Take a handler out of the list. A handler that is being notified can be removed again, to wait for that.
+    pub(super) fn remove(&mut self, id: HandlerId) -> Option<Arc<Attached>> {
+        self.leaving.retain(|(_, attached)| attached.is_notified());
+        let Some(index) = self.entries.iter().position(|entry| entry.id == id) else {
+            let found = self.leaving.iter().find(|(leaving, _)| *leaving == id);
+            return found.map(|(_, attached)| attached.clone());
+        };
+        let attached = self.entries.remove(index).attached;
+        self.list();
+        self.leaving.push((id, attached.clone()));
+        Some(attached)
     }
 
     /// Mark the handlers whose resync is due; return whether there are any.
     pub(super) fn resync_due(&mut self, now: f64) -> bool {
         let mut any = false;
-        for index in 0..self.entries.len() {
-            let Some(period) = self.entries.get(index).map(|entry| self.period(entry)) else {
-                continue;
-            };
-            let Some(entry) = self.entries.get_mut(index) else {
-                continue;
-            };
+        let periods: Vec<_> = self
+            .entries
+            .iter()
+            .map(|one| self.period(one.resync))
+            .collect();
+        for (entry, period) in self.entries.iter_mut().zip(periods) {
             // A step of a manual clock lands on the moment itself; sums of floats may miss it slightly.
-            entry.syncing = period.is_some_and(|_| now + 1e-9 >= entry.next);
-            if let (true, Some(period)) = (entry.syncing, period) {
+            let due = period.filter(|_| now + 1e-9 >= entry.next);
+            entry.attached.set_syncing(due.is_some());
+            if let Some(period) = due {
                 entry.next = now + period;
                 any = true;
             }
@@ -177,23 +162,16 @@ impl Registry {
         any
     }
 
-    pub(super) fn informer_synced(&mut self) {
+    /// Note that the first list is complete; return the handlers that have to be told.
+    pub(super) fn informer_synced(&mut self) -> Handlers {
         self.synced = true;
-        for entry in &self.entries {
-            if let Handler::Listener(listener) = &entry.handler {
-                listener.informer_synced();
-            }
-        }
+        self.all.clone()
     }
 
-    /// Remove all handlers; return them to be dropped without the lock.
-    pub(super) fn close(&mut self) -> Vec<Handler> {
-        let handlers: Vec<Handler> = self.entries.drain(..).map(|entry| entry.handler).collect();
-        for handler in &handlers {
-            if let Handler::Listener(listener) = handler {
-                listener.close();
-            }
-        }
-        handlers
+    /// Accept no further handlers, and return all of them, to be removed and dropped without the lock.
+    pub(super) fn close(&mut self) -> Vec<Arc<Attached>> {
+        self.closed = true;
+        self.all = Handlers::default();
+        self.entries.drain(..).map(|entry| entry.attached).collect()
     }
 }

@@ -44,17 +44,17 @@ pub struct Stats {
 impl SharedInformer {
     /// Return what the informer has seen and what it holds.
     pub fn stats(&self) -> Stats {
+        let input = self.input.lock();
+        let (staged, last_skip) = (input.staged, input.last_skip.clone());
+        drop(input);
         let mut counts = vec![
             ("objects", self.store.len() as u64),
             ("bytes", self.store.bytes() as u64),
             ("queued", self.fifo.len() as u64),
             ("handlers", self.handler_count() as u64),
-            ("staged", self.intake.lock().staged() as u64),
+            ("staged", staged as u64),
         ];
         counts.extend(self.counters.all());
-        Stats {
-            counts,
-            last_skip: self.intake.lock().last_skip().to_owned(),
-        }
+        Stats { counts, last_skip }
     }
 }

@@ -1,5 +1,6 @@
 //! JSON as the core needs it: a resumable validating scan, and readers of text that the scan has accepted.
 
+pub mod lookup;
 pub mod path;
 pub mod read;
 pub mod scan;

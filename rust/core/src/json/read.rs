@@ -98,8 +98,9 @@ impl<'a> Value<'a> {
     }
 }
 
+/// Reads one value after the other.
 #[derive(Clone, Debug)]
-struct Walk<'a> {
+pub(super) struct Walk<'a> {
     text: &'a str,
     at: usize,
 }
@@ -111,6 +112,11 @@ impl<'a> Walk<'a> {
             at: if fits { 1 } else { text.len() },
         }
     }
+
+    /// Continue at an offset at which an earlier walk found a value.
+    pub(super) fn from(text: &'a str, at: usize) -> Self {
+        Self { text, at }
+    }
 }
 
 impl<'a> Iterator for Walk<'a> {
@@ -118,6 +124,8 @@ impl<'a> Iterator for Walk<'a> {
 
     /// Return the next value, after any separators.
     fn next(&mut self) -> Option<Value<'a>> {
+        #[cfg(test)]
+        STEPS.set(STEPS.get() + 1);
         let bytes = self.text.as_bytes();
         while matches!(
             bytes.get(self.at),
@@ -133,6 +141,12 @@ impl<'a> Iterator for Walk<'a> {
         self.at = skip_value(bytes, start);
         self.text.get(start..self.at).map(Value)
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// The values that this thread has read.
+    pub(super) static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// Return the offset after the value that begins at `at`.

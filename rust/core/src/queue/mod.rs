@@ -30,7 +30,7 @@ use crate::clock::{Clock, TimeListener};
 use crate::key::{IntoKey, KeyRef, QueueKey};
 use crate::metrics::Scrape;
 use crate::ratelimit::{Answer, LimiterError, RateLimiter};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, Rank};
 use state::State;
 
 /// How a queue behaves.
@@ -79,7 +79,7 @@ impl<K: QueueKey + Send + 'static> WorkQueue<K> {
     ) -> Arc<Self> {
         limiter.adopt_clock(&clock);
         let queue = Arc::new(Self {
-            state: Mutex::new(State::new(options)),
+            state: Mutex::new(Rank::Queue, State::new(options)),
             drained: Condvar::default(),
             clock,
             limiter,

@@ -3,11 +3,10 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use super::{LimiterError, RateLimiter};
 use crate::clock::{Clock, SystemClock, Tick, seconds};
 use crate::key::KeyRef;
+use crate::sync::{Mutex, Rank};
 
 /// Tokens at a point in time; a negative number is tokens already promised.
 struct Level {
@@ -32,10 +31,13 @@ impl BucketRateLimiter {
         Self {
             qps,
             burst,
-            level: Mutex::new(Level {
-                tokens: burst,
-                at: None,
-            }),
+            level: Mutex::new(
+                Rank::Limiter,
+                Level {
+                    tokens: burst,
+                    at: None,
+                },
+            ),
             clock,
         }
     }

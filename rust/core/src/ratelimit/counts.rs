@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use parking_lot::Mutex;
 
 use super::{LimiterError, RateLimiter};
 use crate::key::{KeyRef, QueueKey};
+use crate::sync::{Mutex, Rank};
 
 /// How often each key was asked for since it was forgotten.
 struct Counts<K> {
@@ -18,9 +18,9 @@ struct Counts<K> {
 }
 
 impl<K: QueueKey> Counts<K> {
-    const fn new() -> Self {
+    fn new() -> Self {
         Self {
-            table: Mutex::new(HashTable::new()),
+            table: Mutex::new(Rank::Limiter, HashTable::new()),
             known: AtomicUsize::new(0),
         }
     }

@@ -1,4 +1,4 @@
-//! One secondary index of a store: from a value to the keys of the objects with that value.
+//! One secondary index of a store: from a value to the objects with that value.
 
 use std::sync::Arc;
 
@@ -6,8 +6,9 @@ use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use smallvec::{SmallVec, smallvec};
 
+use super::slots::{Named, Place, Slots, index};
 use crate::json::path::Path;
-use crate::object::{Key, Object};
+use crate::object::Object;
 
 /// The values of one object in an index, usually one.
 pub type Values = SmallVec<[Arc<str>; 1]>;
@@ -16,7 +17,7 @@ pub type Values = SmallVec<[Arc<str>; 1]>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexFailed;
 
-/// Computes the index values of an object. Called without any lock of the store.
+/// Computes the index values of an object: once for each state of it, and without any lock of the store.
 pub trait IndexFunc: Send + Sync {
     /// Return the values of the object.
     ///
@@ -24,9 +25,9 @@ pub trait IndexFunc: Send + Sync {
     /// The function failed; its implementation has reported why.
     fn values(&self, object: &Arc<Object>) -> Result<Values, IndexFailed>;
 
-    /// Return whether the values of an old object may be computed again when it is replaced. Otherwise they are kept.
-    fn is_pure(&self) -> bool {
-        true
+    /// Return the values of several objects, in their order.
+    fn values_of_all(&self, objects: &[&Arc<Object>]) -> Vec<Result<Values, IndexFailed>> {
+        objects.iter().map(|object| self.values(object)).collect()
     }
 }
 
@@ -55,105 +56,159 @@ impl IndexFunc for PathIndex {
     }
 }
 
-/// The keys under one value. Most values of most indexes (an owner's uid, a host name) have one key.
-#[derive(Debug)]
-enum Keys {
-    One(Key),
-    Many(HashSet<Key, RandomState>),
+/// The objects under one value. Most values of most indexes (an owner's uid, a host name) have one.
+enum Holders {
+    One(Place),
+    Many(Box<HashSet<Place, RandomState>>),
 }
 
-/// An index; the store updates it together with its items, under the store's lock.
-pub(crate) struct Index {
-    pub(crate) name: Box<str>,
-    pub(crate) func: Arc<dyn IndexFunc>,
-    /// No value in here has an empty set of keys.
-    entries: HashMap<Arc<str>, Keys, RandomState>,
-    /// The values of each key if they cannot be computed again.
-    kept: HashMap<Key, Values, RandomState>,
+struct Value {
+    text: Arc<str>,
+    holders: Holders,
+}
+
+impl Named for Value {
+    fn name(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The ids of an object's values.
+type Ids = SmallVec<[Place; 4]>;
+
+/// An object without values.
+const NONE: Place = Place::MAX;
+/// An object with several values, which are in [`Index::several`].
+const SEVERAL: Place = Place::MAX - 1;
+
+/// An index; the store updates it together with its items, under the store's lock. Objects go by their places there.
+pub(super) struct Index {
+    pub(super) name: Box<str>,
+    pub(super) func: Arc<dyn IndexFunc>,
+    /// Each has an object.
+    values: Slots<Value>,
+    /// The id of each object's value: four bytes instead of a second call of the function when the object changes.
+    held: Vec<Place>,
+    several: HashMap<Place, Ids, RandomState>,
 }
 
 impl Index {
-    pub(crate) fn new(name: &str, func: Arc<dyn IndexFunc>) -> Self {
+    pub(super) fn new(name: &str, func: Arc<dyn IndexFunc>) -> Self {
         Self {
             name: name.into(),
             func,
-            entries: HashMap::default(),
-            kept: HashMap::default(),
+            values: Slots::default(),
+            held: Vec::new(),
+            several: HashMap::default(),
         }
     }
 
-    /// Move a key from the values of the old object to the new ones. `new` is None if the object is gone.
-    pub(crate) fn change(&mut self, key: &Key, old: Option<&Arc<Object>>, new: Option<Values>) {
-        let pure = self.func.is_pure();
-        let before = match old {
-            None => Values::new(),
-            Some(_) if !pure => self.kept.remove(key).unwrap_or_default(),
-            Some(old) => self.func.values(old).unwrap_or_default(),
-        };
-        let after = new.unwrap_or_default();
-        if before != after || old.is_none() {
-            for value in &before {
-                if !after.contains(value) {
-                    self.remove(value, key);
-                }
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(&self.name, self.func.clone());
+    }
+
+    /// Set the values of an object; none if it is gone.
+    pub(super) fn change(&mut self, object: Place, values: &[Arc<str>]) {
+        let before = self.ids(object);
+        let text = |id: &Place| self.values.get(*id).map(|value| &*value.text);
+        if before
+            .iter()
+            .map(text)
+            .eq(values.iter().map(|value| Some(&**value)))
+        {
+            return;
+        }
+        let mut after = Ids::new();
+        for value in values {
+            let id = self.add(value, object);
+            if !after.contains(&id) {
+                after.push(id);
             }
-            for value in &after {
-                if !before.contains(value) {
-                    self.insert(value, key);
-                }
-            }
         }
-        if !pure && !after.is_empty() {
-            self.kept.insert(key.clone(), after);
+        for id in before.iter().filter(|id| !after.contains(id)) {
+            self.remove(*id, object);
+        }
+        self.hold(object, after);
+    }
+
+    /// Return the ids of the values of an object.
+    fn ids(&self, object: Place) -> Ids {
+        match self.held.get(index(object)).copied().unwrap_or(NONE) {
+            NONE => Ids::new(),
+            SEVERAL => self.several.get(&object).cloned().unwrap_or_default(),
+            one => smallvec![one],
         }
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.entries = HashMap::default();
-        self.kept = HashMap::default();
-    }
-
-    fn insert(&mut self, value: &Arc<str>, key: &Key) {
-        let Some(keys) = self.entries.get_mut(value) else {
-            self.entries.insert(value.clone(), Keys::One(key.clone()));
+    fn hold(&mut self, object: Place, ids: Ids) {
+        if self.held.len() <= index(object) {
+            self.held.resize(index(object) + 1, NONE);
+        }
+        let Some(held) = self.held.get_mut(index(object)) else {
             return;
         };
-        match keys {
-            Keys::One(only) if only == key => {}
-            Keys::One(only) => {
-                *keys = Keys::Many([only.clone(), key.clone()].into_iter().collect());
-            }
-            Keys::Many(many) => {
-                many.insert(key.clone());
-            }
+        if *held == SEVERAL {
+            self.several.remove(&object);
         }
+        *held = match ids.as_slice() {
+            [] => NONE,
+            [one] => *one,
+            _ => {
+                self.several.insert(object, ids);
+                SEVERAL
+            }
+        };
     }
 
-    fn remove(&mut self, value: &str, key: &Key) {
-        let empty = match self.entries.get_mut(value) {
+    /// Add an object to a value; return the id of the value.
+    fn add(&mut self, text: &Arc<str>, object: Place) -> Place {
+        let Some(id) = self.values.find(text) else {
+            return self.values.insert(Value {
+                text: text.clone(),
+                holders: Holders::One(object),
+            });
+        };
+        if let Some(value) = self.values.get_mut(id) {
+            match &mut value.holders {
+                Holders::One(only) if *only == object => {}
+                Holders::One(only) => {
+                    let both = [*only, object].into_iter().collect();
+                    value.holders = Holders::Many(Box::new(both));
+                }
+                Holders::Many(many) => {
+                    many.insert(object);
+                }
+            }
+        }
+        id
+    }
+
+    fn remove(&mut self, id: Place, object: Place) {
+        let empty = match self.values.get_mut(id).map(|value| &mut value.holders) {
             None => false,
-            Some(Keys::One(only)) => only == key,
-            Some(Keys::Many(many)) => {
-                many.remove(key);
+            Some(Holders::One(only)) => *only == object,
+            Some(Holders::Many(many)) => {
+                many.remove(&object);
                 many.is_empty()
             }
         };
         if empty {
-            self.entries.remove(value);
+            self.values.remove(id);
         }
     }
 
-    /// Return the keys of a value.
-    pub(crate) fn keys(&self, value: &str) -> Vec<Key> {
-        match self.entries.get(value) {
+    /// Return the objects with a value.
+    pub(super) fn objects(&self, text: &str) -> Vec<Place> {
+        let value = self.values.find(text).and_then(|id| self.values.get(id));
+        match value.map(|value| &value.holders) {
             None => Vec::new(),
-            Some(Keys::One(key)) => vec![key.clone()],
-            Some(Keys::Many(many)) => many.iter().cloned().collect(),
+            Some(Holders::One(object)) => vec![*object],
+            Some(Holders::Many(many)) => many.iter().copied().collect(),
         }
     }
 
-    /// Return the values that have a key.
-    pub(crate) fn values(&self) -> Vec<Arc<str>> {
-        self.entries.keys().cloned().collect()
+    /// Return the values that have an object.
+    pub(super) fn values(&self) -> Vec<Arc<str>> {
+        self.values.iter().map(|value| value.text.clone()).collect()
     }
 }

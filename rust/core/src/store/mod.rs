@@ -3,19 +3,21 @@
 //! Index functions may call Python, so they run before the lock is taken; a write starts over if an index was added
 //! meanwhile. Readers take the lock only to copy pointers.
 
+mod build;
 mod index;
+mod slots;
 
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use hashbrown::{HashMap, HashSet};
-use parking_lot::RwLock;
-use smallvec::SmallVec;
+use hashbrown::HashSet;
 
 pub use index::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
 
 use crate::object::{Key, Object};
+use crate::sync::{Rank, RwLock, assert_none_held};
+use build::Change;
 use index::Index;
+use slots::{Named, Place, Slots};
 
 /// One change of a store.
 #[derive(Clone, Debug)]
@@ -38,15 +40,28 @@ pub enum StoreError {
 }
 
 /// A thread-safe store with secondary indexes.
-#[derive(Default)]
 pub struct Store {
     state: RwLock<State>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Writes with the index values of their objects; see [`Store::prepare`].
+pub struct Prepared {
+    writes: Vec<Write>,
+    values: Columns,
 }
 
 impl Store {
     /// Create an empty store without indexes.
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            state: RwLock::new(Rank::Store, State::default()),
+        }
     }
 
     /// Add or replace an object; return the one it replaces.
@@ -61,45 +76,55 @@ impl Store {
 
     /// Apply writes in order under one lock; return the former object of each.
     pub fn apply(&self, writes: Vec<Write>) -> Vec<Option<Arc<Object>>> {
+        let mut prepared = self.prepare(writes);
         loop {
-            let funcs = self.index_funcs();
-            let values: Vec<AllValues> = writes
-                .iter()
-                .map(|write| match write {
-                    Write::Upsert(_, object) => compute(&funcs, object),
-                    Write::Delete(..) => AllValues::new(),
-                })
-                .collect();
-            let mut state = self.state.write();
-            if state.indexes.len() != funcs.len() {
-                continue;
+            prepared = match self.commit(prepared) {
+                Ok(former) => return former,
+                Err(writes) => self.prepare(writes),
             }
-            return writes
-                .into_iter()
-                .zip(values)
-                .map(|(write, values)| state.write(write, values))
-                .collect();
         }
+    }
+
+    /// Call the index functions for writes.
+    pub fn prepare(&self, writes: Vec<Write>) -> Prepared {
+        let objects: Vec<_> = writes.iter().filter_map(Write::indexed).collect();
+        let values = Columns::compute(&self.index_funcs(), &objects);
+        Prepared { writes, values }
+    }
+
+    /// Apply prepared writes in order under one lock; return the former object of each.
+    ///
+    /// # Errors
+    /// An index was added meanwhile. Nothing was written; the writes have to be prepared again.
+    pub fn commit(&self, prepared: Prepared) -> Result<Vec<Option<Arc<Object>>>, Vec<Write>> {
+        let Prepared { writes, mut values } = prepared;
+        let mut state = self.state.write();
+        if state.indexes.len() != values.0.len() {
+            return Err(writes);
+        }
+        let writes = writes.into_iter();
+        Ok(writes
+            .map(|write| state.write(write, &mut values))
+            .collect())
     }
 
     /// Replace the whole content. Readers see the old content or the new one, never a mixture.
     pub fn replace(&self, objects: Vec<(Key, Arc<Object>)>, resource_version: Option<&str>) {
         loop {
-            let funcs = self.index_funcs();
-            let values: Vec<AllValues> = objects
-                .iter()
-                .map(|(_, object)| compute(&funcs, object))
-                .collect();
+            let all: Vec<_> = objects.iter().map(|(_, object)| object).collect();
+            let mut values = Columns::compute(&self.index_funcs(), &all);
             let mut state = self.state.write();
-            if state.indexes.len() != funcs.len() {
+            if state.indexes.len() != values.0.len() {
                 continue;
             }
             let old = std::mem::take(&mut state.items);
             state.bytes = 0;
             state.indexes.iter_mut().for_each(Index::clear);
-            for ((key, object), values) in objects.into_iter().zip(values) {
-                state.put(&key, object, values);
+            for (key, object) in objects {
+                state.put(&key, object, &mut values);
             }
+            let end = old.end().max(state.items.end());
+            state.note_all_changed(end);
             if let Some(resource_version) = resource_version {
                 resource_version.clone_into(&mut state.resource_version);
             }
@@ -119,84 +144,30 @@ impl Store {
         self.state.read().resource_version.clone()
     }
 
-    /// Add indexes; they contain all current items when the call returns.
-    ///
-    /// # Errors
-    /// There already is an index of one of the names; nothing was added.
-    pub fn add_indexes(&self, new: &[(Box<str>, Arc<dyn IndexFunc>)]) -> Result<(), StoreError> {
-        let funcs: Vec<_> = new.iter().map(|(_, func)| func.clone()).collect();
-        let mut computed: HashMap<Key, (Arc<Object>, AllValues), RandomState> = HashMap::default();
-        let mut names = HashSet::<&str>::new();
-        if let Some((name, _)) = new.iter().find(|(name, _)| !names.insert(name)) {
-            return Err(StoreError::IndexExists(name.to_string()));
-        }
-        loop {
-            // Items that changed while the functions ran without the lock are computed in the next round.
-            let known = |key: &Key, object: &Arc<Object>| {
-                computed
-                    .get(key)
-                    .is_some_and(|(seen, _)| Arc::ptr_eq(seen, object))
-            };
-            let mut state = self.state.write();
-            if let Some((name, _)) = new
-                .iter()
-                .find(|(name, _)| state.indexes.iter().any(|i| i.name == *name))
-            {
-                return Err(StoreError::IndexExists(name.to_string()));
-            }
-            let missing: Vec<_> = state
-                .items
-                .iter()
-                .filter(|(key, object)| !known(key, object))
-                .map(|(key, object)| (key.clone(), object.clone()))
-                .collect();
-            if missing.is_empty() {
-                let mut indexes: Vec<_> = new
-                    .iter()
-                    .map(|(name, func)| Index::new(name, func.clone()))
-                    .collect();
-                for key in state.items.keys() {
-                    let Some((_, values)) = computed.remove(key) else {
-                        continue;
-                    };
-                    for (index, values) in indexes.iter_mut().zip(values) {
-                        index.change(key, None, values);
-                    }
-                }
-                state.indexes.extend(indexes);
-                return Ok(());
-            }
-            drop(state);
-            for (key, object) in missing {
-                let values = compute(&funcs, &object);
-                computed.insert(key, (object, values));
-            }
-        }
-    }
-
     /// Return the object of that key.
     pub fn get(&self, key: &str) -> Option<Arc<Object>> {
-        self.state.read().items.get(key).cloned()
+        Some(self.state.read().item(key)?.object.clone())
     }
 
     /// Return all objects, in no order.
     pub fn list(&self) -> Vec<Arc<Object>> {
-        self.state.read().items.values().cloned().collect()
+        let state = self.state.read();
+        state.items.iter().map(|item| item.object.clone()).collect()
     }
 
     /// Return all objects with their keys, in no order.
     pub fn entries(&self) -> Vec<(Key, Arc<Object>)> {
-        self.state
-            .read()
-            .items
-            .iter()
-            .map(|(key, object)| (key.clone(), object.clone()))
+        let state = self.state.read();
+        let items = state.items.iter();
+        items
+            .map(|item| (item.key.clone(), item.object.clone()))
             .collect()
     }
 
     /// Return all keys, in no order.
     pub fn keys(&self) -> Vec<Key> {
-        self.state.read().items.keys().cloned().collect()
+        let state = self.state.read();
+        state.items.iter().map(|item| item.key.clone()).collect()
     }
 
     /// Return the number of objects.
@@ -230,15 +201,13 @@ impl Store {
     /// There is no index of that name.
     pub fn index(&self, name: &str, object: &Arc<Object>) -> Result<Vec<Arc<Object>>, StoreError> {
         let func = self.state.read().index(name)?.func.clone();
+        assert_none_held();
         let values = func.values(object).unwrap_or_default();
         let state = self.state.read();
         let index = state.index(name)?;
-        let keys: HashSet<Key, RandomState> =
-            values.iter().flat_map(|value| index.keys(value)).collect();
-        Ok(keys
-            .iter()
-            .filter_map(|key| state.items.get(key).cloned())
-            .collect())
+        let objects = values.iter().flat_map(|value| index.objects(value));
+        let objects: HashSet<Place> = objects.collect();
+        Ok(state.at(objects).map(|item| item.object.clone()).collect())
     }
 
     /// Return the objects with that index value.
@@ -247,12 +216,8 @@ impl Store {
     /// There is no index of that name.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<Object>>, StoreError> {
         let state = self.state.read();
-        Ok(state
-            .index(name)?
-            .keys(value)
-            .iter()
-            .filter_map(|key| state.items.get(key).cloned())
-            .collect())
+        let items = state.at(state.index(name)?.objects(value));
+        Ok(items.map(|item| item.object.clone()).collect())
     }
 
     /// Return the keys with that index value.
@@ -260,7 +225,9 @@ impl Store {
     /// # Errors
     /// There is no index of that name.
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<Key>, StoreError> {
-        Ok(self.state.read().index(name)?.keys(value))
+        let state = self.state.read();
+        let items = state.at(state.index(name)?.objects(value));
+        Ok(items.map(|item| item.key.clone()).collect())
     }
 
     /// Return the values of that index that have an object.
@@ -281,13 +248,52 @@ impl Store {
     }
 }
 
-/// The values of one object for each index.
-type AllValues = SmallVec<[Option<Values>; 2]>;
+impl Write {
+    /// Return the object whose index values have to be known.
+    fn indexed(&self) -> Option<&Arc<Object>> {
+        match self {
+            Self::Upsert(_, object) => Some(object),
+            Self::Delete(..) => None,
+        }
+    }
+}
+
+/// The values of objects: for each index, those that were not used yet.
+struct Columns(Vec<std::vec::IntoIter<Result<Values, IndexFailed>>>);
+
+impl Columns {
+    fn compute(funcs: &[Arc<dyn IndexFunc>], objects: &[&Arc<Object>]) -> Self {
+        assert_none_held();
+        let columns = funcs.iter().map(|func| func.values_of_all(objects));
+        Self(columns.map(Vec::into_iter).collect())
+    }
+
+    /// Give each index its values of the next object.
+    fn next(&mut self, indexes: &mut [Index], object: Place) {
+        for (index, column) in indexes.iter_mut().zip(&mut self.0) {
+            let values = column.next().and_then(Result::ok);
+            index.change(object, values.as_deref().unwrap_or_default());
+        }
+    }
+}
+
+struct Item {
+    key: Key,
+    object: Arc<Object>,
+}
+
+impl Named for Item {
+    fn name(&self) -> &str {
+        &self.key
+    }
+}
 
 #[derive(Default)]
 struct State {
-    items: HashMap<Key, Arc<Object>, RandomState>,
+    items: Slots<Item>,
     indexes: Vec<Index>,
+    /// Indexes that are being built, each with what changed meanwhile.
+    builds: Vec<Change>,
     /// The resource version of the last written object, replaced list or bookmark; upstream's rule, without a
     /// comparison.
     resource_version: String,
@@ -295,12 +301,20 @@ struct State {
 }
 
 impl State {
+    fn item(&self, key: &str) -> Option<&Item> {
+        self.items.get(self.items.find(key)?)
+    }
+
+    fn at(&self, places: impl IntoIterator<Item = Place>) -> impl Iterator<Item = &Item> {
+        places.into_iter().filter_map(|place| self.items.get(place))
+    }
+
     fn index(&self, name: &str) -> Result<&Index, StoreError> {
         let found = self.indexes.iter().find(|index| *index.name == *name);
         found.ok_or_else(|| StoreError::UnknownIndex(name.to_owned()))
     }
 
-    fn write(&mut self, write: Write, values: AllValues) -> Option<Arc<Object>> {
+    fn write(&mut self, write: Write, values: &mut Columns) -> Option<Arc<Object>> {
         match write {
             Write::Upsert(key, object) => {
                 self.note_version(&object);
@@ -310,25 +324,34 @@ impl State {
                 if let Some(object) = object {
                     self.note_version(&object);
                 }
-                let old = self.items.remove(&key)?;
+                let place = self.items.find(&key)?;
+                let old = self.items.remove(place)?.object;
                 self.bytes = self.bytes.saturating_sub(old.memory());
                 for index in &mut self.indexes {
-                    index.change(&key, Some(&old), None);
+                    index.change(place, &[]);
                 }
+                self.note_changed(place);
                 Some(old)
             }
         }
     }
 
-    fn put(&mut self, key: &Key, object: Arc<Object>, values: AllValues) -> Option<Arc<Object>> {
+    fn put(&mut self, key: &Key, object: Arc<Object>, values: &mut Columns) -> Option<Arc<Object>> {
         self.bytes += object.memory();
-        let old = self.items.insert(key.clone(), object);
+        let item = Item {
+            key: key.clone(),
+            object,
+        };
+        let known = self.items.find(key);
+        let (place, old) = match known.and_then(|place| Some((place, self.items.get_mut(place)?))) {
+            Some((place, known)) => (place, Some(std::mem::replace(known, item).object)),
+            None => (self.items.insert(item), None),
+        };
         if let Some(old) = &old {
             self.bytes = self.bytes.saturating_sub(old.memory());
         }
-        for (index, values) in self.indexes.iter_mut().zip(values) {
-            index.change(key, old.as_ref(), values);
-        }
+        values.next(&mut self.indexes, place);
+        self.note_changed(place);
         old
     }
 
@@ -339,8 +362,4 @@ impl State {
             self.resource_version.push_str(&version);
         }
     }
-}
-
-fn compute(funcs: &[Arc<dyn IndexFunc>], object: &Arc<Object>) -> AllValues {
-    funcs.iter().map(|func| func.values(object).ok()).collect()
 }

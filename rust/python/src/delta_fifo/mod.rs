@@ -47,7 +47,7 @@ impl KnownObjects for Comparison<'_> {
     fn list_keys(&self) -> Option<Vec<Key>> {
         match self.known {
             Known::Store(store) => store.list_keys(),
-            Known::Python(known) => Python::attach(|py| {
+            Known::Python(known) => interpreter::attach(|py| {
                 let list = || -> PyResult<Vec<Key>> {
                     let keys = known.get(py)?.call_method0("list_keys")?;
                     keys.try_iter()?
@@ -62,7 +62,7 @@ impl KnownObjects for Comparison<'_> {
     fn get_by_key(&self, key: &str) -> Option<Arc<object::Object>> {
         match self.known {
             Known::Store(store) => store.get(key),
-            Known::Python(known) => Python::attach(|py| {
+            Known::Python(known) => interpreter::attach(|py| {
                 let get = || -> PyResult<Option<Arc<object::Object>>> {
                     let found = known.get(py)?.call_method1("get_by_key", (key,))?;
                     (!found.is_none()).then(|| from_any(&found)).transpose()
@@ -101,7 +101,7 @@ impl DeltaFIFO {
             known,
             failure: Mutex::new(None),
         });
-        py.detach(|| {
+        interpreter::detach(py, || {
             let known = comparison.as_ref().map(|one| one as &dyn KnownObjects);
             run(fifo, known);
         });

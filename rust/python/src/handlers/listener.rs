@@ -73,9 +73,9 @@ impl Listener {
         Ok(())
     }
 
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
+    fn close(&self) -> PyResult<()> {
         let buffer = self.buffer.get()?;
-        py.detach(|| self.engine.remove_handler(HandlerId(self.handle)));
+        self.engine.remove_handler(HandlerId(self.handle));
         buffer.close();
         Ok(())
     }

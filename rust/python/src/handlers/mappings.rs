@@ -15,6 +15,7 @@ use pyo3::{PyTraverseError, PyVisit};
 use crate::errors;
 use crate::handlers::callback_metrics::{CallbackMetrics, Counts};
 use crate::handlers::{Owner, Predicate};
+use crate::interpreter;
 use crate::kept::{Keeps, Kept};
 use crate::object::Object;
 use crate::store::Indexer;
@@ -121,7 +122,7 @@ struct PyPredicate {
 impl PredicateFunc for PyPredicate {
     fn passes(&self, old: Option<&Arc<object::Object>>, new: Option<&Arc<object::Object>>) -> bool {
         let since = Instant::now();
-        Python::attach(|py| {
+        interpreter::attach(|py| {
             let call = || self.func.get(py)?.call1((wrapped(old), wrapped(new)));
             let passes = call().and_then(|answer| answer.is_truthy());
             let failures = self.counts.add(since, passes.is_err());
@@ -179,12 +180,16 @@ impl MapFunc for PyMap {
         &self,
         old: Option<&Arc<object::Object>>,
         new: Option<&Arc<object::Object>>,
+        removed: &dyn Fn() -> bool,
     ) -> Vec<OwnedRequest> {
         let mut out = Vec::new();
         let since = Instant::now();
-        Python::attach(|py| {
+        interpreter::attach(|py| {
             let mut failed = None;
             for object in [old, new].into_iter().flatten() {
+                if removed() {
+                    break;
+                }
                 if let Err(error) = self.of(py, object, &mut out) {
                     failed = Some(error);
                 }

@@ -13,6 +13,7 @@ use pyo3::types::{IntoPyDict, PyList, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::errors;
+use crate::interpreter;
 use crate::kept::{Keeps, Kept};
 use crate::key::request_type;
 use crate::object::Object;
@@ -192,7 +193,7 @@ struct PySink(Arc<Kept>);
 
 impl RequestSink for PySink {
     fn add_requests(&self, requests: &[RequestRef<'_>], priority: Option<i32>) {
-        Python::attach(|py| {
+        interpreter::attach(|py| {
             let add = || -> PyResult<()> {
                 let kind = request_type(py)?;
                 let made = requests

@@ -4,6 +4,7 @@ mod arguments;
 pub(crate) mod progress;
 
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use ctrlhost_core::clock::seconds;
 use ctrlhost_core::decode::{DecodeError, MAX_OBJECT_BYTES};
@@ -18,9 +19,10 @@ use pyo3::{PyTraverseError, PyVisit};
 use crate::clock::not_negative;
 use crate::errors;
 use crate::handlers::listener::Listener;
-use crate::interpreter::Local;
+use crate::interpreter::{self, Local};
 use crate::kept::{Keeps, Kept};
 use crate::object::transform::PyTransform;
+use crate::queue::wait::wait_in_slices;
 use crate::reentrancy::{self, Entered};
 use crate::store::{Indexer, by_namespace};
 use crate::stream::{Body, body_error};
@@ -40,8 +42,8 @@ pub(crate) struct SharedInformer {
 }
 
 impl SharedInformer {
-    /// Run `job` with the engine, detached from the interpreter. A transform, predicate or map that calls its own
-    /// engine is refused, since it would wait for itself.
+    /// Feed or process, detached from the interpreter. A transform, predicate or map that does this with its own engine
+    /// is refused, since it would wait for itself.
     fn work<R: Send>(
         &self,
         py: Python<'_>,
@@ -52,7 +54,7 @@ impl SharedInformer {
         if reentrancy::is_inside(engine) {
             return Err(errors::reentered(what));
         }
-        Ok(py.detach(|| {
+        Ok(interpreter::detach(py, || {
             let _entered = Entered::enter(engine);
             job(engine)
         }))
@@ -93,9 +95,11 @@ impl SharedInformer {
     fn add_handler(&self, py: Python<'_>, handler: Handler, resync: Option<f64>) -> PyResult<u64> {
         let resync = resync_of(resync)?;
         let now = self.now(py)?;
-        let added = self.work(py, "adding a handler", |engine| {
+        let engine = &**self.engine.get()?;
+        let added = interpreter::detach(py, || {
+            let _entered = Entered::enter(engine);
             engine.add_handler(handler, resync, now)
-        })?;
+        });
         added.map(|id| id.0).ok_or_else(|| {
             let resource = self.resource().unwrap_or_default();
             let what = format!("handler of {resource} was not added to shared informer because it has stopped already");
@@ -278,34 +282,44 @@ impl SharedInformer {
         })
     }
 
-    fn remove_handler(&self, py: Python<'_>, handle: &Bound<'_, PyAny>) -> PyResult<()> {
+    #[pyo3(signature = (handle, *, wait=true))]
+    fn remove_handler(
+        &self,
+        py: Python<'_>,
+        handle: &Bound<'_, PyAny>,
+        wait: bool,
+    ) -> PyResult<()> {
         let id = handler_id(handle)?;
-        self.work(py, "remove_handler", |engine| {
-            engine.remove_handler(id);
-        })
+        let engine = &**self.engine.get()?;
+        engine.remove_handler(id);
+        let idle = || engine.wait_removed(id, Some(Instant::now()));
+        if wait && !reentrancy::in_callback() && !idle() {
+            wait_in_slices(py, None, |end| {
+                engine.wait_removed(id, Some(end)).then_some(())
+            })?;
+        }
+        Ok(())
     }
 
     #[getter]
-    fn handler_count(&self, py: Python<'_>) -> PyResult<usize> {
-        self.work(py, "handler_count", informer::SharedInformer::handler_count)
+    fn handler_count(&self) -> PyResult<usize> {
+        Ok(self.engine.get()?.handler_count())
     }
 
     fn resync(&self, py: Python<'_>) -> PyResult<bool> {
         let now = self.now(py)?;
-        self.work(py, "resync", |engine| engine.resync(now))
+        let engine = self.engine.get()?;
+        Ok(interpreter::detach(py, || engine.resync(now)))
     }
 
     #[getter]
-    fn resync_check_period(&self, py: Python<'_>) -> PyResult<f64> {
-        self.work(
-            py,
-            "resync_check_period",
-            informer::SharedInformer::resync_check_period,
-        )
+    fn resync_check_period(&self) -> PyResult<f64> {
+        Ok(self.engine.get()?.resync_check_period())
     }
 
-    fn stop(&self, py: Python<'_>) -> PyResult<()> {
-        self.work(py, "stop", informer::SharedInformer::stop)
+    fn stop(&self) -> PyResult<()> {
+        self.engine.get()?.stop();
+        Ok(())
     }
 
     #[getter]
@@ -334,13 +348,12 @@ impl SharedInformer {
     }
 
     #[getter]
-    fn last_resource_version(&self, py: Python<'_>) -> PyResult<String> {
-        let engine = self.engine.get()?;
-        Ok(py.detach(|| engine.last_resource_version()))
+    fn last_resource_version(&self) -> PyResult<String> {
+        Ok(self.engine.get()?.last_resource_version())
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = self.work(py, "stats", informer::SharedInformer::stats)?;
+        let stats = self.engine.get()?.stats();
         let dict = PyDict::new(py);
         for (name, value) in stats.counts {
             dict.set_item(name, value)?;

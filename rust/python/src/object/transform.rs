@@ -8,6 +8,7 @@ use ctrlhost_core::object;
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::interpreter;
 use crate::kept::Kept;
 use crate::object::Object;
 use crate::object::input::from_any;
@@ -33,7 +34,7 @@ impl PyTransform {
 
 impl Transform for PyTransform {
     fn apply(&self, object: &Arc<object::Object>) -> Option<Arc<object::Object>> {
-        Python::attach(|py| {
+        interpreter::attach(|py| {
             let call = || from_any(&self.func.get(py)?.call1((Object(object.clone()),))?);
             let log = |error: &PyErr| {
                 if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {

@@ -41,8 +41,9 @@ pub(crate) fn queue_metrics(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> 
         .filter_map(|named| Some((named.name.clone(), named.queue.upgrade()?)))
         .collect();
     // Waits for locks, and so detached; each is held for a copy of a few hundred bytes.
-    let scrapes: Vec<Scrape> =
-        py.detach(|| queues.iter().map(|(_, queue)| queue.scrape()).collect());
+    let scrapes: Vec<Scrape> = interpreter::detach(py, || {
+        queues.iter().map(|(_, queue)| queue.scrape()).collect()
+    });
     let rows = queues.iter().zip(&scrapes);
     rows.map(|((name, _), scrape)| row(py, name, scrape))
         .collect()

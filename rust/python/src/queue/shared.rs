@@ -12,13 +12,10 @@ use pyo3::{PyTraverseError, PyVisit};
 use super::groups::FairBy;
 use super::metrics;
 use crate::clock::{core_clock, duration};
-use crate::interpreter::Local;
+use crate::interpreter::{self, Local};
 use crate::kept::Keeps;
 use crate::key::{self, Key};
 use crate::ratelimit::core_limiter;
-
-/// How often a lock is tried before the GIL is released. The lock is held for some tens of nanoseconds.
-const TRIES: usize = 40;
 
 pub(crate) struct Shared {
     queue: Local<Arc<WorkQueue<Key>>>,
@@ -73,13 +70,11 @@ impl Shared {
     #[inline]
     pub(crate) fn locked<R>(
         &self,
-        py: Python<'_>,
+        _: Python<'_>,
         operation: impl FnOnce(&mut Locked<'_, Key>) -> R,
     ) -> PyResult<R> {
         let queue = self.queue()?;
-        let locked = queue.try_lock();
-        let mut locked = locked.unwrap_or_else(|| contended(py, queue));
-        Ok(operation(&mut locked))
+        Ok(operation(&mut queue.lock()))
     }
 
     /// Show the collector what the queue keeps, including keys that may refer back to it.
@@ -92,8 +87,10 @@ impl Shared {
         let Some(queue) = self.queue().ok().filter(|_| key::any_subclass()) else {
             return Ok(());
         };
-        let queue = queue.lock();
-        queue.keys().try_for_each(|key| key.traverse(visit))
+        interpreter::collecting(|| {
+            let queue = queue.lock();
+            queue.keys().try_for_each(|key| key.traverse(visit))
+        })
     }
 
     /// Return the group that the plug-in's callable gives a request; on failure report it and return "".
@@ -110,27 +107,13 @@ impl Shared {
     }
 }
 
-#[cold]
-fn contended<'a>(py: Python<'_>, queue: &'a WorkQueue<Key>) -> Locked<'a, Key> {
-    loop {
-        for _ in 0..TRIES {
-            if let Some(locked) = queue.try_lock() {
-                return locked;
-            }
-            std::hint::spin_loop();
-        }
-        // Detached, so that the holder can continue. Once free, the lock may be taken again before we are attached.
-        py.detach(|| drop(queue.lock()));
-    }
-}
-
 impl RequestSink for Shared {
     fn add_requests(&self, requests: &[RequestRef<'_>], priority: Option<i32>) {
         // Handlers refuse queues that were made before a fork.
         let Ok(queue) = self.queue() else { return };
         let groups = match &self.fair_by {
             FairBy::Off | FairBy::Namespace => Vec::new(),
-            FairBy::Callable(_) => Python::attach(|py| {
+            FairBy::Callable(_) => interpreter::attach(|py| {
                 requests
                     .iter()
                     .map(|request| self.group(py, request))

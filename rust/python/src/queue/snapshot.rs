@@ -4,6 +4,7 @@ use ctrlhost_core::queue::{Counts, Snapshot};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
+use crate::interpreter;
 use crate::key::buffer::KeyBuffer;
 use crate::key::{Probe, Shown, new_tuple};
 use crate::ratelimit::{SharedLimiter, into_py_err};
@@ -17,7 +18,7 @@ pub(super) fn snapshot(
     mut snapshot: Snapshot<Shown>,
     limiter: &SharedLimiter,
 ) -> PyResult<Py<PyAny>> {
-    py.detach(|| snapshot.sort());
+    interpreter::detach(py, || snapshot.sort());
     let none_failed = limiter.forgets_nothing();
     let read = |key: Shown| -> PyResult<(Py<PyAny>, u64)> {
         let key = key.into_object(py)?;
@@ -63,7 +64,7 @@ fn list<'py, T>(
     for (place, entry) in entries.into_iter().enumerate() {
         if place % SLICE == SLICE - 1 {
             // Detached for a moment, which threads that wait for the interpreter can use.
-            py.detach(std::thread::yield_now);
+            interpreter::detach(py, std::thread::yield_now);
         }
         list.append(new_tuple(&class, &fields(entry)?)?)?;
     }

@@ -49,7 +49,7 @@ impl WorkQueue {
                     none.insert(timeout.map(|timeout| queue.deadline(timeout)))
                 }
             };
-            let woken = py.detach(|| queue.wait_ready(deadline, limit));
+            let woken = interpreter::detach(py, || queue.wait_ready(deadline, limit));
             if limit.is_some()
                 && let Err(raised) = py.check_signals()
             {
@@ -67,11 +67,11 @@ impl WorkQueue {
     pub(super) fn drain(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<bool> {
         let queue = self.shared.queue()?;
         let deadline = timeout.map(|timeout| queue.deadline(timeout));
-        let (token, unused) = py.detach(|| queue.begin_drain());
+        let (token, unused) = interpreter::detach(py, || queue.begin_drain());
         drop(unused);
         let limit = interpreter::in_main_thread(py)?.then_some(SLICE);
         loop {
-            match py.detach(|| queue.wait_drained(token, deadline, limit)) {
+            match interpreter::detach(py, || queue.wait_drained(token, deadline, limit)) {
                 Drained::Empty => return Ok(true),
                 Drained::Forced | Drained::TimedOut => return Ok(false),
                 Drained::Limit => py.check_signals()?,
@@ -117,7 +117,7 @@ pub(crate) fn wait_in_slices<R: Send>(
     loop {
         let slice = Instant::now() + SLICE;
         let end = deadline.map_or(slice, |deadline| deadline.min(slice));
-        let answer = py.detach(|| step(end));
+        let answer = interpreter::detach(py, || step(end));
         if answer.is_some() || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             return Ok(answer);
         }

@@ -6,6 +6,8 @@ use ctrlhost_schema::cel::{Problem, Validator};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+use crate::interpreter;
+
 /// The compiled rules of a schema.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct CelValidator(Validator);
@@ -26,7 +28,7 @@ impl CelValidator {
     #[new]
     #[pyo3(signature = (schema, root=true))]
     fn new(py: Python<'_>, schema: &str, root: bool) -> PyResult<Self> {
-        py.detach(|| guarded(|| Validator::new(schema, root)))?
+        interpreter::detach(py, || guarded(|| Validator::new(schema, root)))?
             .map(Self)
             .map_err(|bad| PyValueError::new_err(bad.to_string()))
     }
@@ -63,7 +65,7 @@ impl CelValidator {
         object: &str,
         old: Option<&str>,
     ) -> PyResult<Vec<FindingTuple>> {
-        let found = py.detach(|| guarded(|| self.0.validate(object, old)))?;
+        let found = interpreter::detach(py, || guarded(|| self.0.validate(object, old)))?;
         let tuples = found.into_iter().map(|found| {
             (
                 found.field,

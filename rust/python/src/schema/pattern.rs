@@ -4,6 +4,8 @@ use ctrlhost_schema::pattern;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::interpreter;
+
 /// A regular expression in Go's syntax, matched in linear time.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct Pattern(pattern::Pattern);
@@ -26,7 +28,7 @@ impl Pattern {
 
     /// Return whether the pattern occurs anywhere in UTF-8 text; ValueError if the text is too long for it.
     fn occurs_in(&self, py: Python<'_>, text: &[u8]) -> PyResult<bool> {
-        py.detach(|| self.0.is_match(text))
+        interpreter::detach(py, || self.0.is_match(text))
             .map_err(|long| PyValueError::new_err(long.to_string()))
     }
 }

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::errors;
+use crate::interpreter;
 use crate::kept::{Keeps, Kept};
 use crate::object::Object;
 use crate::object::input::from_any;
@@ -53,7 +54,7 @@ impl PyIndex {
 
 impl IndexFunc for PyIndex {
     fn values(&self, object: &Arc<object::Object>) -> Result<Values, IndexFailed> {
-        Python::attach(|py| {
+        interpreter::attach(|py| {
             self.call(py, object).map_err(|error| {
                 if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {
                     let (name, key) = (&self.name, object.key());
@@ -66,8 +67,9 @@ impl IndexFunc for PyIndex {
         })
     }
 
-    fn is_pure(&self) -> bool {
-        false
+    // The interpreter is taken once: each time may have to wait until a thread that computes lets it go.
+    fn values_of_all(&self, objects: &[&Arc<object::Object>]) -> Vec<Result<Values, IndexFailed>> {
+        interpreter::attach(|_| objects.iter().map(|object| self.values(object)).collect())
     }
 }
 

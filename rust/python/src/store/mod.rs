@@ -13,7 +13,7 @@ use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::errors::store_error;
-use crate::interpreter::Local;
+use crate::interpreter::{self, Local};
 use crate::kept::Keeps;
 use crate::object::Object;
 use crate::object::input::{Intake, from_any};
@@ -141,12 +141,18 @@ impl Indexer {
 
     /// Replace the whole content with `objs`, in one step.
     #[pyo3(signature = (objs, resource_version=None))]
-    fn replace(&self, objs: &Bound<'_, PyAny>, resource_version: Option<&str>) -> PyResult<()> {
+    fn replace(
+        &self,
+        py: Python<'_>,
+        objs: &Bound<'_, PyAny>,
+        resource_version: Option<&str>,
+    ) -> PyResult<()> {
         let objects = objs
             .try_iter()?
             .map(|raw| self.intake.read(&raw?))
             .collect::<PyResult<Vec<_>>>()?;
-        self.store()?.replace(objects, resource_version);
+        let store = self.store()?;
+        interpreter::detach(py, || store.replace(objects, resource_version));
         Ok(())
     }
 
@@ -180,7 +186,8 @@ impl Indexer {
                 Err(error) => failures.push(error.into_value(py)),
             }
         }
-        self.store()?.apply(writes);
+        let store = self.store()?;
+        drop(interpreter::detach(py, || store.apply(writes)));
         if failures.is_empty() {
             return Ok(());
         }
@@ -239,7 +246,8 @@ impl Indexer {
             let built = index_function(&name, &func, &native, &self.index_errors, &self.keeps)?;
             new.push((name.into(), built));
         }
-        self.store()?.add_indexes(&new).map_err(store_error)
+        let store = self.store()?;
+        interpreter::detach(py, || store.add_indexes(&new)).map_err(store_error)
     }
 
     /// The names of the indexes.

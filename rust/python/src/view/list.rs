@@ -32,7 +32,7 @@ impl ListView {
         if index.is_instance_of::<PySlice>() {
             return self.all(py)?.into_any().get_item(index);
         }
-        let found = element(self.value(), index.extract()?);
+        let found = element(self.value(), index.extract()?, &self.0.lookup);
         match found {
             Some(inner) => view(py, &self.0.object, inner),
             None => Err(PyIndexError::new_err("list index out of range")),
@@ -40,7 +40,7 @@ impl ListView {
     }
 
     fn __len__(&self) -> usize {
-        self.value().elements().count()
+        self.0.lookup.count(self.value())
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {

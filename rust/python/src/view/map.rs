@@ -23,7 +23,7 @@ impl MapView {
     /// Return the value of a key; None for a key that is not a `str`.
     fn find(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Value<'_>>> {
         match key.cast::<PyString>() {
-            Ok(name) => Ok(self.value().get(&name.to_cow()?)),
+            Ok(name) => Ok(self.0.lookup.get(self.value(), &name.to_cow()?)),
             Err(_) => Ok(None),
         }
     }
@@ -85,7 +85,7 @@ impl MapView {
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.members(py)?.len())
+        Ok(self.keys(py)?.len())
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
@@ -94,7 +94,11 @@ impl MapView {
 
     /// Return the names of the members.
     pub(crate) fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        Ok(self.members(py)?.keys())
+        let names = PyDict::new(py);
+        for (key, _) in self.value().members() {
+            names.set_item(key_to_python(py, key), py.None())?;
+        }
+        Ok(names.keys())
     }
 
     /// Return the members as read-only views.

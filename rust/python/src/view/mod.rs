@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ctrlhost_core::json::lookup::Lookup;
 use ctrlhost_core::json::read::{Kind, Value};
 use ctrlhost_core::object;
 use pyo3::PyTypeInfo;
@@ -22,10 +23,10 @@ pub(crate) use map::MapView;
 pub(crate) type AnyResult<'py> = PyResult<Bound<'py, PyAny>>;
 
 /// The part of an object's text that a view shows.
-#[derive(Clone)]
 pub(crate) struct Window {
     object: Arc<object::Object>,
     place: object::Place,
+    lookup: Lookup,
 }
 
 impl Window {
@@ -33,6 +34,7 @@ impl Window {
         Self {
             object: object.clone(),
             place: object.place_of(value),
+            lookup: Lookup::default(),
         }
     }
 
@@ -63,7 +65,7 @@ pub(crate) fn follow<'a>(
         let next = if let Ok(name) = step.cast::<PyString>() {
             at.get(&name.to_cow()?)
         } else if let Ok(index) = step.extract::<isize>() {
-            element(at, index)
+            element(at, index, &Lookup::default())
         } else {
             return Err(PyTypeError::new_err(format!(
                 "path step must be a name or a position, got {}",
@@ -78,12 +80,12 @@ pub(crate) fn follow<'a>(
     Ok(Some(at))
 }
 
-fn element(value: Value<'_>, index: isize) -> Option<Value<'_>> {
+fn element<'a>(value: Value<'a>, index: isize, lookup: &Lookup) -> Option<Value<'a>> {
     let index = match usize::try_from(index) {
         Ok(index) => index,
-        Err(_) => value.elements().count().checked_sub(index.unsigned_abs())?,
+        Err(_) => lookup.count(value).checked_sub(index.unsigned_abs())?,
     };
-    value.elements().nth(index)
+    lookup.nth(value, index)
 }
 
 pub(crate) fn read_only(what: &str) -> PyErr {

@@ -1,0 +1,128 @@
+//! Every interleaving, up to a bound, of removals and additions of handlers with the delivery of a change:
+//! `cargo test --features loom --test informer_loom`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ctrlhost_core::handlers::{Mapping, QueueHandler, RequestRef, RequestSink};
+use ctrlhost_core::informer::{Config, Handler, HandlerId, Resync, SharedInformer};
+use ctrlhost_core::store::Store;
+use loom::thread;
+
+const EVENT: &[u8] = br#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"2"}}}
+"#;
+
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.max_duration = Some(Duration::from_secs(60));
+    builder.check(model);
+}
+
+fn informer() -> Arc<SharedInformer> {
+    let config = Config::new("pods", "v1", "Pod");
+    Arc::new(SharedInformer::new(config, Arc::new(Store::new())))
+}
+
+/// Counts requests, and fails on any that comes after the removal of its handler.
+#[derive(Default)]
+struct Sink {
+    removed: AtomicBool,
+    heard: AtomicUsize,
+    /// Removes a handler from inside this callback.
+    removes: std::sync::Mutex<Option<(Arc<SharedInformer>, HandlerId)>>,
+}
+
+impl RequestSink for Sink {
+    fn add_requests(&self, requests: &[RequestRef<'_>], _: Option<i32>) {
+        assert!(
+            !self.removed.load(Ordering::SeqCst),
+            "heard after the removal"
+        );
+        self.heard.fetch_add(requests.len(), Ordering::SeqCst);
+        // A yield, so that removals happen during the call, too.
+        thread::yield_now();
+        let removes = self
+            .removes
+            .lock()
+            .ok()
+            .and_then(|mut removes| removes.take());
+        if let Some((informer, id)) = removes {
+            informer.remove_handler(id);
+        }
+    }
+}
+
+impl Sink {
+    fn attach(self: &Arc<Self>, informer: &SharedInformer) -> HandlerId {
+        let handler = QueueHandler::new(self.clone(), Mapping::Object);
+        let added = informer.add_handler(Handler::Queue(handler), Resync::Informer, 0.0);
+        added.expect("the informer is not stopped")
+    }
+
+    fn heard(&self) -> usize {
+        self.heard.load(Ordering::SeqCst)
+    }
+}
+
+fn deliver(informer: &Arc<SharedInformer>) -> thread::JoinHandle<()> {
+    let informer = informer.clone();
+    thread::spawn(move || {
+        informer.feed_watch(EVENT).expect("a good frame");
+        informer.process();
+    })
+}
+
+// behaviour: findings/FQ9
+#[test]
+fn a_handler_hears_nothing_after_its_removal_has_returned() {
+    explore(|| {
+        let (informer, sink) = (informer(), Arc::new(Sink::default()));
+        let id = sink.attach(&informer);
+        let delivery = deliver(&informer);
+        informer.remove_handler(id);
+        assert!(informer.wait_removed(id, None));
+        sink.removed.store(true, Ordering::SeqCst);
+        // Again, as after a wait that was interrupted.
+        informer.remove_handler(id);
+        assert!(informer.wait_removed(id, None));
+        delivery.join().expect("no panic");
+        assert!(sink.heard() <= 1);
+        assert_eq!(informer.handler_count(), 0);
+    });
+}
+
+// behaviour: findings/FQ9
+#[test]
+fn two_callbacks_remove_each_other_without_a_deadlock() {
+    explore(|| {
+        let informer = informer();
+        let (one, other) = (Arc::new(Sink::default()), Arc::new(Sink::default()));
+        let ids = [one.attach(&informer), other.attach(&informer)];
+        *one.removes.lock().expect("no panic") = Some((informer.clone(), ids[1]));
+        *other.removes.lock().expect("no panic") = Some((informer.clone(), ids[0]));
+        let delivery = deliver(&informer);
+        // A third one is attached meanwhile, and is called on this thread.
+        let late = Arc::new(Sink::default());
+        *late.removes.lock().expect("no panic") = Some((informer.clone(), ids[0]));
+        late.attach(&informer);
+        delivery.join().expect("no panic");
+        // Whichever of the first two is called removes the other.
+        assert_eq!((one.heard() + other.heard(), late.heard()), (1, 1));
+    });
+}
+
+// behaviour: findings/FQ10
+#[test]
+fn a_handler_that_is_attached_during_a_delivery_hears_each_object_once() {
+    explore(|| {
+        let (informer, early) = (informer(), Arc::new(Sink::default()));
+        early.attach(&informer);
+        let delivery = deliver(&informer);
+        let late = Arc::new(Sink::default());
+        late.attach(&informer);
+        delivery.join().expect("no panic");
+        assert_eq!((early.heard(), late.heard()), (1, 1));
+    });
+}
