@@ -21,6 +21,13 @@ from tests.support.waiting import eventually
 
 
 @pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    """Run a sandbox without controllers, so that nothing but the tests creates ConfigMaps."""
+    with Sandbox(controllers=()) as server:
+        yield server
+
+
+@pytest.fixture
 def direct(sandbox: Sandbox) -> Iterator[Client]:
     made = Client.load(sandbox.kubeconfig)
     yield made
