@@ -158,8 +158,12 @@ class App:
     def _check_origin(self, request: Request) -> None:
         """Raise 403 for requests with a foreign host or from a browser."""
         # A tunnel has a port of its own.
-        host = re.sub(r":[0-9]*$", "", request.headers.get("host", "").lower())
-        if "origin" in request.headers or (self.allowed_hosts and host not in self.allowed_hosts):
+        address = request.headers.get("host", "").lower()
+        host = re.sub(r":[0-9]*$", "", address)
+        # Clients send the server's own address as the origin of a WebSocket; a page of another server has another one.
+        origin = request.headers.get("origin", "").lower()
+        foreign = "origin" in request.headers and origin not in (f"https://{address}", f"http://{address}")
+        if foreign or (self.allowed_hosts and host not in self.allowed_hosts):
             raise Failure(403, "Forbidden", "forbidden: the sandbox serves only its own address, and no browsers")
 
 
