@@ -11,7 +11,7 @@ import msgspec
 
 from ctrlhost.sandbox.api import openapi, resources
 from ctrlhost.sandbox.api.discovery import Discovery
-from ctrlhost.sandbox.api.responses import json_answer
+from ctrlhost.sandbox.api.responses import in_lines, is_pretty, json_answer, warnings
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.auth.authorizer import refusal
@@ -77,6 +77,8 @@ class App:
         audit_id = meta.new_uid()
         answer.headers.append(("Audit-Id", audit_id))
         self.audit.add(request, answer, audit_id)
+        if isinstance(answer, Response) and is_pretty(request) and not request.path.startswith("/openapi/"):
+            in_lines(answer)
         if not any(name == "Cache-Control" for name, _ in answer.headers):
             answer.headers.append(("Cache-Control", "no-cache, private"))
         return answer
@@ -86,6 +88,7 @@ class App:
         headers = [("Retry-After", str(failure.retry_after))] if failure.code == 429 else []
         if failure.code == 401:
             headers.append(("WWW-Authenticate", "Bearer"))
+        headers += warnings(failure.warnings)
         return Response(failure.code, msgspec.json.encode(failure.as_dict()), headers=headers)
 
     def _route(self, request: Request) -> Response | Stream:

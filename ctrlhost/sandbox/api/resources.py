@@ -30,12 +30,14 @@ def answer(
     operation = _operation(context, request, group, version, rest, user)
     if operation is None:
         return None
-    if operation.kind.custom is not None and operation.kind.custom.warning:
-        operation.warnings.append(operation.kind.custom.warning)
-    response = _dispatch(context, request, operation)
-    for text in operation.warnings[:20]:
-        shown = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", " ").replace("\n", " ")
-        response.headers.append(("Warning", f'299 - "{shown}"'))
+    if operation.kind.deprecation:
+        operation.warnings.append(operation.kind.deprecation)
+    try:
+        response = _dispatch(context, request, operation)
+    except Failure as failure:
+        failure.warnings = operation.warnings
+        raise
+    response.headers += responses.warnings(operation.warnings)
     return response
 
 

@@ -58,8 +58,7 @@ def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str, *, loop
     if not addresses:
         yield status.required(f"{where}.addresses", "must contain at least 1 address")
     elif len(addresses) > _MOST_ADDRESSES:
-        text = f"Too many: {len(addresses)}: must have at most {_MOST_ADDRESSES} items"
-        yield Cause("FieldValueTooMany", text, f"{where}.addresses")
+        yield status.too_many(f"{where}.addresses", len(addresses), _MOST_ADDRESSES)
         return
     for index, address in enumerate(addresses):
         field = f"{where}.addresses[{index}]"

@@ -30,7 +30,10 @@ _OTHER_FIELDS = frozenset(
 """The fields of a volume's spec that do not say where it is."""
 _INLINE = "may not be specified in the context of inline volumes"
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
-PROTECTION = {"PersistentVolume": "kubernetes.io/pv-protection", "PersistentVolumeClaim": "kubernetes.io/pvc-protection"}
+PROTECTION = {
+    "PersistentVolume": "kubernetes.io/pv-protection",
+    "PersistentVolumeClaim": "kubernetes.io/pvc-protection",
+}
 """The finalizers that admission adds."""
 _VOLUME_MODES: Check = one_of("spec.volumeMode", "Block", "Filesystem")
 
@@ -51,7 +54,9 @@ class _Volumes(_Protected):
     """Where a volume is, is immutable."""
 
     defaults = (("spec.persistentVolumeReclaimPolicy", "Retain"), ("spec.volumeMode", "Filesystem"))
-    columns = "Capacity Access_Modes Reclaim_Policy Status Claim StorageClass VolumeAttributesClass Reason Age VolumeMode:w"
+    columns = (
+        "Capacity Access_Modes Reclaim_Policy Status Claim StorageClass VolumeAttributesClass Reason Age VolumeMode:w"
+    )
 
     def cells(self, obj: Object) -> Sequence[Any]:
         spec, state = obj.get("spec") or {}, obj.get("status") or {}
@@ -151,7 +156,9 @@ def _claim_update_causes(obj: Object, old: Object) -> Iterator[Cause]:
             one["resources"] = resources
             one.pop("volumeAttributesClassName", None)
     if kept[0] != kept[1]:
-        text = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+        text = (
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+        )
         yield status.forbidden_field("spec", text)
     new, was = (((one.get("resources") or {}).get("requests") or {}).get("storage", "0") for one in (spec, before))
     least = ((old.get("status") or {}).get("capacity") or {}).get("storage", "0")

@@ -103,9 +103,7 @@ class _CsiDrivers(BuiltinStrategy):
         ("spec.requiresRepublish", False),
         ("spec.seLinuxMount", False),
     )
-    columns = (
-        "AttachRequired:b PodInfoOnMount:b StorageCapacity:b TokenRequests RequiresRepublish:b Modes Age"
-    )
+    columns = "AttachRequired:b PodInfoOnMount:b StorageCapacity:b TokenRequests RequiresRepublish:b Modes Age"
     checks = (
         one_of("spec.fsGroupPolicy", "File", "None", "ReadWriteOnceWithFSType"),
         at_least(

@@ -36,7 +36,9 @@ class _PodTemplates(BuiltinStrategy):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         path = ("template", "spec")
-        pod_warnings.warn(at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings)
+        pod_warnings.warn(
+            at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings
+        )
         template = obj["template"]
         yield from label_causes((template.get("metadata") or {}).get("labels") or {}, "template.labels")
         restarts = ("Always", "OnFailure", "Never")
@@ -70,7 +72,9 @@ class _ReplicationControllers(BuiltinStrategy):
             yield from not_negative(obj.get("status") or {}, *counts, path="status")
             return
         path = ("spec", "template", "spec")
-        pod_warnings.warn(at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings)
+        pod_warnings.warn(
+            at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings
+        )
         spec = obj["spec"]
         selector, template = spec.get("selector") or {}, spec.get("template")
         yield from not_negative(spec, "minReadySeconds")

@@ -36,6 +36,8 @@ def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.W
     if snapshot is None and operation.subresource:
         raise status.not_found(kind.plural, kind.group, operation.name)
     wanted = _wanted(operation, applied)
+    # What is left to prune was not sent: a configuration has declared fields only.
+    operation.field_validation = "Ignore"
     if snapshot is None:
         return _create(context, operation, applied, wanted)
     old = views.load(kind, snapshot)
