@@ -24,6 +24,7 @@ REASONS: Final[dict[int, str]] = {
     500: "InternalError",
     503: "ServiceUnavailable",
     504: "Timeout",
+    507: "InsufficientStorage",
 }
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox.api.app import App
 from ctrlhost.sandbox.apimachinery.objects import ADMIN
+from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.auth.audit import Audit, AuditRecord
 from ctrlhost.sandbox.context import Options, ServerContext, choose_controllers
 from ctrlhost.sandbox.http import tls
@@ -275,7 +276,10 @@ class Sandbox:
         context.host, app.allowed_hosts = hosts(self._address, port)
         self.url = f"{'http' if tls_context is None else 'https'}://{context.host}"
         self._write_kubeconfig()
-        seed.create_objects(context, port)
+        try:
+            seed.create_objects(context, port)
+        except Failure as failure:
+            raise ConfigError(f"cannot create the initial objects: {failure.message}") from failure
         app.ready = True
         self._context = context
         self._started.set_result(None)
@@ -294,7 +298,10 @@ class Sandbox:
             self.kubeconfig = self._wanted_kubeconfig
         else:
             self.kubeconfig = (self._data_dir or self._own_directory()) / "kubeconfig"
-        kubeconfig_file.write(self.kubeconfig, url=self.url, ca=self.ca or None, token=self.token or None)
+        try:
+            kubeconfig_file.write(self.kubeconfig, url=self.url, ca=self.ca or None, token=self.token or None)
+        except OSError as error:
+            raise ConfigError(f"cannot write the kubeconfig {self.kubeconfig}: {error.strerror}") from error
 
     def _own_directory(self) -> Path:
         if self._directory is None:
