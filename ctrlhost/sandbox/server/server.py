@@ -9,7 +9,7 @@ import secrets
 import shutil
 import tempfile
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -243,6 +243,8 @@ class Sandbox:
 
     async def _serve(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
+        # For slow work on requests; more threads would only take more of the interpreter from the loop.
+        loop.set_default_executor(ThreadPoolExecutor(1, thread_name_prefix="ctrlhost-sandbox-decode"))
         self._stop = asyncio.Event()
         disk = None if self._data_dir is None else Disk(self._data_dir)
         context = ServerContext(self._options, loop, disk)
