@@ -38,7 +38,7 @@ class Cause:
 
     def as_dict(self) -> dict[str, str]:
         """Return the entry in wire form."""
-        entry = {"reason": self.reason, "message": self.message}
+        entry = {"reason": self.reason, "message": self.message} if self.reason else {"message": self.message}
         if self.field:
             entry["field"] = self.field
         return entry
@@ -129,7 +129,9 @@ def bad_request(message: str) -> Failure:
 def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> Failure:
     """Return a 422 that names every rule the object breaks."""
     listed = list(causes)
-    text = joined(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in listed)
+    # The message has each text once, as Go's aggregated errors do; the causes may repeat.
+    texts = dict.fromkeys(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in listed)
+    text = joined(texts)
     message = f'{qualified(kind, group)} "{name}" is invalid: {text}'
     return Failure(422, "Invalid", message, name=name, group=group, kind=kind, causes=listed)
 

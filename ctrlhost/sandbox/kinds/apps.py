@@ -150,6 +150,10 @@ class _StatefulSets(_Workload):
         ("spec.updateStrategy.type", "RollingUpdate"),
         _HISTORY,
         ("spec.persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"}),
+        ("spec.volumeClaimTemplates[*].apiVersion", "v1"),
+        ("spec.volumeClaimTemplates[*].kind", "PersistentVolumeClaim"),
+        ("spec.volumeClaimTemplates[*].spec.volumeMode", "Filesystem"),
+        ("spec.volumeClaimTemplates[*].status.phase", "Pending"),
         *_TEMPLATE,
     )
     rolling = (("partition", 0),)
@@ -160,8 +164,6 @@ class _StatefulSets(_Workload):
         return (ready, created(obj), *images(obj))
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
-        if old is None and obj["spec"].get("volumeClaimTemplates") and "statefulset" in context.options.controllers:
-            operation.warnings.append("sandbox: no claims are made from spec.volumeClaimTemplates, and no volumes")
         self._warn(obj, old, operation)
         yield from self._spec_causes(obj)
         if old is None or operation.subresource:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import name_problem, qualified_problems
-from ctrlhost.sandbox.apimachinery.status import Cause
 from ctrlhost.sandbox.kinds.cells import created, first
 from ctrlhost.sandbox.kinds.fields import PROTOCOLS, immutable, ip_problem, special_problem
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.operation import Operation
 

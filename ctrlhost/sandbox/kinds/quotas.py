@@ -40,7 +40,7 @@ _NOT_INTEGER = "must be an integer"
 class _LimitRanges(BuiltinStrategy):
     """The defaults of containers follow from each other."""
 
-    columns = "Created_At"
+    columns = "Created_At:d"
 
     def cells(self, obj: Object) -> Sequence[Any]:
         return (obj["metadata"].get("creationTimestamp"),)
@@ -50,9 +50,7 @@ class _LimitRanges(BuiltinStrategy):
             if limit.get("type") != "Container":
                 continue
             default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
-            requested = {**default, **(limit.get("min") or {}), **(limit.get("defaultRequest") or {})}
-            own = limit.get("default") or {}
-            requested |= {key: value for key, value in own.items() if key not in (limit.get("defaultRequest") or {})}
+            requested = {**(limit.get("min") or {}), **default, **(limit.get("defaultRequest") or {})}
             for name, value in (("default", default), ("defaultRequest", requested)):
                 if value:
                     limit[name] = value

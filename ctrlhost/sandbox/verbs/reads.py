@@ -15,8 +15,9 @@ from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Operation, bad_option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.http.messages import Query
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 1.0
 """How long a read waits for a future revision; short, since clients retry the 504 themselves."""
 
-_MISSING = {
+_MISSING: Mapping[tuple[str, ...], str] = {
     ("spec", "hostNetwork"): "false",
     ("spec", "unschedulable"): "false",
     ("status", "replicas"): "0",
     ("status", "succeeded"): "0",
 }
 """What selectors see of a field of a built-in kind that is missing."""
+_INSTEAD: Mapping[tuple[str, ...], tuple[str, ...]] = {("source", "component"): ("reportingComponent",)}
+"""The fields that selectors see instead of empty ones."""
 
 
 @dataclass(slots=True)
@@ -82,12 +85,16 @@ class Filter:
                 obj = views.load(kind, snapshot)
                 if parsed is not None:
                     parsed[key] = obj
-            missing = _MISSING if kind.custom is None else {}
-            return all(
-                (selectors.field_text(obj, path, missing.get(path, "")) == value) is equal
-                for path, equal, value in self.terms
-            )
+            return all((_text(kind, obj, path) == value) is equal for path, equal, value in self.terms)
         return True
+
+
+def _text(kind: Kind, obj: Object, path: tuple[str, ...]) -> str:
+    """Return what a field selector compares."""
+    if kind.custom is not None:
+        return selectors.field_text(obj, path)
+    instead = _INSTEAD.get(path)
+    return selectors.field_text(obj, path, _MISSING.get(path, "")) or (_text(kind, obj, instead) if instead else "")
 
 
 def find(context: ServerContext, operation: Operation) -> Snapshot:
@@ -132,7 +139,7 @@ def make_filter(kind: Kind, operation: Operation) -> Filter:
     for label, equal, value in selectors.parse_fields(operation.query.first("fieldSelector")):
         if label == "metadata.name" or (label == "name" and kind.plural == "namespaces"):
             names.append((value, equal))
-        elif label == "metadata.namespace" and kind.namespaced:
+        elif label == "metadata.namespace" and (kind.namespaced or _knows_only_metadata(kind)):
             terms.append((("metadata", "namespace"), equal, value))
         elif label in kind.field_selectors:
             terms.append((kind.field_selectors[label], equal, value))
@@ -141,11 +148,20 @@ def make_filter(kind: Kind, operation: Operation) -> Filter:
     return Filter(labels, terms, names)
 
 
+def _knows_only_metadata(kind: Kind) -> bool:
+    """Return whether a built-in kind has no selectors of its own; such a kind has both fields in any scope."""
+    return kind.custom is None and not kind.field_selectors
+
+
 def _unknown_field(kind: Kind, label: str) -> str:
-    """Return the message in one of a real server's two forms."""
-    if kind.custom is not None or (not kind.group and kind.field_selectors):
-        return f"field label not supported: {label}"
-    return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    """Return the message in the form that a real server has for the kind."""
+    if _knows_only_metadata(kind):
+        return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    if kind.group == "batch":
+        return f'field label "{label}" not supported for {kind.kind}'
+    if kind.group == "resource.k8s.io":
+        return f"field label not supported for {kind.api_version}, Kind={kind.kind}: {label}"
+    return f"field label not supported: {label}"
 
 
 def list_page(context: ServerContext, operation: Operation, received: float) -> Page:
