@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar, fina
 
 from typing_extensions import disjoint_base
 
-from ctrlhost.workqueue import QueueSnapshot, RateLimiter
+from ctrlhost.workqueue import QueueSnapshot, QueueSummary, RateLimiter
 
 __version__: Final[str]
 
@@ -172,6 +172,8 @@ class WorkQueue:
     def forget(self, key: _Key) -> None: ...
     def num_requeues(self, key: _Key) -> int: ...
     def snapshot(self) -> QueueSnapshot: ...
+    # Return the numbers of all keys and the first `limit` keys of each part. ValueError for a negative limit.
+    def summary(self, limit: int = 100) -> QueueSummary: ...
     # Stop accepting keys and wake all waiters. Queued keys are still handed out, delayed keys are dropped.
     def shut_down(self) -> None: ...
     # Stop accepting keys and wait until nothing is queued or in progress; False after `timeout` seconds, or if

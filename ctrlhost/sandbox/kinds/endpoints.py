@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.names import qualified_problems
 from ctrlhost.sandbox.kinds import checks
 from ctrlhost.sandbox.kinds.cells import NONE, created, first
-from ctrlhost.sandbox.kinds.fields import PROTOCOLS, ip_problem, special_problem
+from ctrlhost.sandbox.kinds.fields import PROTOCOLS, ip_problem, port_causes, special_problem
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -39,6 +40,14 @@ def _address_causes(where: str, text: str) -> Iterator[Cause]:
         yield status.invalid_value(where, text, problem)
 
 
+def _port_causes(where: str, port: int) -> Iterator[Cause]:
+    return port_causes(port, where)
+
+
+def _protocol_causes(where: str, name: str) -> Iterator[Cause]:
+    yield from [status.invalid_value(where, name, text) for text in qualified_problems(name)]
+
+
 class _Endpoints(BuiltinStrategy):
     """The addresses of a Service."""
 
@@ -49,9 +58,9 @@ class _Endpoints(BuiltinStrategy):
         *(checks.of_each(f"{path}.ip", _address_causes) for path in _ADDRESSES),
         checks.named("label", *(f"{path}.hostname" for path in _ADDRESSES), "subsets[*].ports[*].name"),
         checks.named("subdomain", *(f"{path}.nodeName" for path in _ADDRESSES)),
-        checks.between(1, 65535, "subsets[*].ports[*].port"),
+        checks.of_each("subsets[*].ports[*].port", _port_causes),
         checks.one_of("subsets[*].ports[*].protocol", *PROTOCOLS),
-        checks.qualified("subsets[*].ports[*].appProtocol"),
+        checks.of_each("subsets[*].ports[*].appProtocol", _protocol_causes),
     )
 
     def cells(self, obj: Object) -> Sequence[Any]:

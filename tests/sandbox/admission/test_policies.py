@@ -109,7 +109,9 @@ def test_scaling_is_an_operation_on_the_scale(api: Api, ns: str, bound: Bound) -
     path = f"/apis/apps/v1/namespaces/{ns}/deployments"
     api.post(path, deployment()).expect(201)
     constraints = {"resourceRules": [rules("deployments/scale", group="apps")]}
-    bound(says("object.spec.replicas <= 3 && object.kind == 'Scale' && has(oldObject.spec)", matchConstraints=constraints))
+    bound(
+        says("object.spec.replicas <= 3 && object.kind == 'Scale' && has(oldObject.spec)", matchConstraints=constraints)
+    )
     api.patch(f"{path}/d/scale", {"spec": {"replicas": 3}}).expect(200)
     api.patch(f"{path}/d/scale", {"spec": {"replicas": 4}}).fails(422, "Invalid")
     api.patch(f"{path}/d", {"spec": {"replicas": 5}}).expect(200)
@@ -154,7 +156,9 @@ def test_mutated_fields_have_no_manager(api: Api, ns: str, bound: Bound) -> None
     (entry,) = made["metadata"]["managedFields"]
     assert entry["fieldsV1"] == {"f:data": {".": {}, "f:l": {}}}
     # Another applier takes the field without a conflict.
-    api.apply(f"{path}/a", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "mine"}}, "m").expect(200)
+    api.apply(
+        f"{path}/a", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "mine"}}, "m"
+    ).expect(200)
 
 
 def test_a_mutation_that_leaves_an_invalid_object_is_refused(api: Api, ns: str, bound: Bound) -> None:
@@ -165,7 +169,9 @@ def test_a_mutation_that_leaves_an_invalid_object_is_refused(api: Api, ns: str, 
 
 def test_limits_hold_for_what_policies_add(api: Api, ns: str, bound: Bound) -> None:
     limit = {"type": "Container", "default": {"cpu": "1"}}
-    api.post(f"/api/v1/namespaces/{ns}/limitranges", {"metadata": {"name": "l"}, "spec": {"limits": [limit]}}).expect(201)
+    api.post(f"/api/v1/namespaces/{ns}/limitranges", {"metadata": {"name": "l"}, "spec": {"limits": [limit]}}).expect(
+        201
+    )
     sidecar = "Object{spec: Object.spec{containers: [Object.spec.containers{name: 'side', image: 'i'}]}}"
     created = {"resourceRules": [rules("pods", operations=("CREATE",))]}
     bound(applies(sidecar, matchConstraints=created), "mutating")
@@ -183,12 +189,15 @@ def test_the_authorizer_answers_by_roles(tmp_path: Path) -> None:
         bind(admin, "bob", add_role(admin, "boss", writing, rule("approve", "x.io", "things")), user("bob"))
         expression = (
             "authorizer.group('x.io').resource('things').namespace('default').check('approve').allowed() && "
-            "!authorizer.serviceAccount('default', 'default').group('x.io').resource('things').check('approve').allowed()"
+            "!authorizer.serviceAccount('default', 'default').group('x.io').resource('things').check('approve')"
+            ".allowed()"
         )
         spec = {**says(expression), "matchConstraints": {"resourceRules": [rules("configmaps")]}}
         admin.post(f"{GROUP}/validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": spec}).expect(201)
         binding = {"policyName": "p", "validationActions": ["Deny"]}
-        admin.post(f"{GROUP}/validatingadmissionpolicybindings", {"metadata": {"name": "p"}, "spec": binding}).expect(201)
+        admin.post(f"{GROUP}/validatingadmissionpolicybindings", {"metadata": {"name": "p"}, "spec": binding}).expect(
+            201
+        )
         with api_of(sandbox.kubeconfig_for(user="ann")) as ann, api_of(sandbox.kubeconfig_for(user="bob")) as bob:
             ann.post(path, config_map()).fails(422, "Invalid")
             bob.post(path, config_map()).expect(201)
@@ -211,7 +220,9 @@ def test_audit_annotations_are_in_the_log(tmp_path: Path) -> None:
             api.post(f"{GROUP}/validatingadmissionpolicybindings", binding).expect(201)
         made = api.post("/api/v1/namespaces/default/configmaps", config_map())
         assert made.status == 201
-        assert made.warnings == ["299 - \"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'again': no\""]
+        assert made.warnings == [
+            "299 - \"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'again': no\""
+        ]
     events = [json.loads(line) for line in log.read_text().splitlines()]
     (event,) = [one for one in events if one["objectRef"].get("resource") == "configmaps" and one["verb"] == "create"]
     assert event["annotations"]["p/name"] == "made a"

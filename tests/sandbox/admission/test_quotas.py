@@ -130,7 +130,9 @@ def test_the_status_follows_the_spec_and_what_others_write(api: Api, ns: str) ->
 
 def test_every_quota_must_have_room(api: Api, ns: str) -> None:
     quota = Quota(api, ns, hard={"secrets": "5"})
-    api.post(f"{quota.base}/resourcequotas", {"metadata": {"name": "r"}, "spec": {"hard": {"secrets": "0"}}}).expect(201)
+    api.post(f"{quota.base}/resourcequotas", {"metadata": {"name": "r"}, "spec": {"hard": {"secrets": "0"}}}).expect(
+        201
+    )
     eventually(lambda: api.get(f"{quota.base}/resourcequotas/r").json()["status"].get("used"))
     found = api.post(f"{quota.base}/secrets", {"metadata": {"name": "s"}}).fails(403, "Forbidden")
     assert "exceeded quota: r" in found["message"]
