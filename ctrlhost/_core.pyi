@@ -51,11 +51,12 @@ class CelValidator:
     def validate(self, object: str, old: str | None = None) -> list[tuple[str, str, str, str, bool]]: ...
 
 # The expressions of an admission policy: compiled with their variables, and evaluated together for one request.
+@final
 class CelExpressions:
     def __new__(
         cls,
         expressions: Sequence[tuple[str, str]],
-        variables: Sequence[tuple[str, str]] = (),
+        variables: Sequence[tuple[str, str]] = ...,
         *,
         params: bool = False,
         authorizer: bool = True,

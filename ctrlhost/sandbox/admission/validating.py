@@ -74,7 +74,7 @@ def _apply(
             yield match.error, ""
         return
     assert match.binding is not None
-    actions = match.binding["spec"].get("validationActions") or ()
+    actions: list[str] = match.binding["spec"].get("validationActions") or []
     for params in match.params:
         evaluation = Evaluation(context, request, match.kind, match.policy, params)
         try:
