@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ctrlhost.sandbox.apimachinery.repeated import Repeated
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.kinds.strategy import set_defaults
 from ctrlhost.sandbox.registry import meta
@@ -33,8 +34,11 @@ def conform_object(operation: Operation, obj: Object) -> Object:
     unknown: list[str] = []
     if kind.custom is not None:
         pruned: list[str] = []
-        meta.normalize_metadata(obj, kind.kind, unknown)
-        structural.prune(kind.custom.schema, obj, pruned)
+        try:
+            meta.normalize_metadata(obj, kind.kind, unknown)
+            structural.prune(kind.custom.schema, obj, pruned)
+        except Undecodable as error:
+            raise error.of(kind.kind, kind.version) from None
         unknown += sorted(pruned)
     else:
         shape = of_kind(kind.group, kind.version, kind.kind)
@@ -46,6 +50,8 @@ def conform_object(operation: Operation, obj: Object) -> Object:
                 raise error.of(kind.kind, kind.version) from None
     if unknown or operation.problems or operation.repeated.paths or operation.repeated.lines:
         _report(operation, unknown)
+        # An update that creates the object decodes it again.
+        operation.problems, operation.repeated = [], Repeated()
     return obj
 
 

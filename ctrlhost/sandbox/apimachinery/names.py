@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery.status import Cause, Failure, forbidden_field, invalid_value, required, too_long
+from ctrlhost.sandbox.apimachinery.status import Cause, forbidden_field, invalid, invalid_value, required, too_long
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,7 +178,10 @@ def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> Iterator[Cau
 
 def check_manager(manager: str, options: str) -> None:
     """Check a field manager's name; 422 if it is too long or unprintable."""
-    if len(manager) > 128 or not manager.isprintable():
-        message = f'{options}.meta.k8s.io "" is invalid: fieldManager'
-        cause = invalid_value("fieldManager", manager, "must be at most 128 printable characters")
-        raise Failure(422, "Invalid", message, group="meta.k8s.io", kind=options, causes=[cause])
+    causes = [too_long("fieldManager", 128)] if len(manager.encode()) > 128 else []
+    for index, char in enumerate(manager):
+        if not char.isprintable():
+            text = f"invalid character U+{ord(char):04X} (at position {len(manager[:index].encode())})"
+            causes.append(invalid_value("fieldManager", manager, text))
+    if causes:
+        raise invalid(options, "meta.k8s.io", "", causes)

@@ -23,6 +23,8 @@ YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAX_DEPTH = 100
 _MAX_YAML_NODES = 200_000
+#: Decoding that many bytes takes some milliseconds.
+_FAST_YAML = 8 * 1024
 _ACCEPTED = f"{JSON}, {YAML}, {PROTOBUF}"
 
 
@@ -162,14 +164,47 @@ class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoa
     """YAML as JSON: times stay text."""
 
 
+_Dumper = yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDumper
+
+
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
+class DecodedYaml(bytes):
+    """A body that was decoded before: in another thread, since a large document takes a second."""
+
+    value: Any = None
+    failure: Failure | None = None
+    repeated: Repeated
+
+    @classmethod
+    def of(cls, body: bytes) -> DecodedYaml:
+        """Decode `body`. May be called in any thread."""
+        found = cls(body)
+        found.repeated = Repeated()
+        try:
+            found.value = decode_yaml(body, repeated=found.repeated)
+        except Failure as failure:
+            found.failure = failure
+        return found
+
+
+def is_slow(content_type: str, body: bytes) -> bool:
+    """Return whether decoding the body takes longer than the others should wait."""
+    return len(body) > _FAST_YAML and media_type(content_type).endswith("yaml") and body.lstrip()[:1] != b"{"
+
+
 def decode_yaml(body: bytes, *, repeated: Repeated | None = None) -> Any:
     """Decode one YAML document as JSON; the expansion of aliases is bounded. Record repeated keys in `repeated`."""
+    if isinstance(body, DecodedYaml):
+        if body.failure is not None:
+            raise body.failure
+        if repeated is not None:
+            repeated.lines += body.repeated.lines
+        return body.value
     if body.lstrip()[:1] == b"{":
         # JSON is valid YAML, and clients mostly send it so for server-side apply.
         with contextlib.suppress(Failure):
@@ -245,7 +280,8 @@ def _key(key: Any) -> str:
 
 def encode_yaml(raw: bytes) -> bytes:
     """Convert JSON to YAML."""
-    text: str = yaml.safe_dump(msgspec.json.decode(raw), sort_keys=True, allow_unicode=True, default_flow_style=False)
+    document = msgspec.json.decode(raw)
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
     return text.encode()
 
 

@@ -9,7 +9,7 @@ from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.durations import age
 from ctrlhost.sandbox.apimachinery.names import QUALIFIED_TEXT, is_qualified
 from ctrlhost.sandbox.apimachinery.objects import condition
-from ctrlhost.sandbox.kinds.cells import NONE, created, first
+from ctrlhost.sandbox.kinds.cells import NONE, created
 from ctrlhost.sandbox.kinds.fields import KEY_TEXT, immutable, is_key
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
@@ -211,29 +211,12 @@ class _Nodes(BuiltinStrategy):
         )
 
 
-class _Endpoints(BuiltinStrategy):
-    """The addresses of a Service, in the deprecated form."""
-
-    defaults = (("subsets[*].ports[*].protocol", "TCP"),)
-    columns = "Endpoints Age"
-
-    def cells(self, obj: Object) -> Sequence[Any]:
-        pairs = [
-            f"{address['ip']}:{port['port']}"
-            for subset in obj.get("subsets") or ()
-            for port in subset.get("ports") or ()
-            for address in subset.get("addresses") or ()
-        ]
-        return (first(pairs, NONE), created(obj))
-
-
 def _count(obj: Object) -> int:
     return len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
 
 
 STRATEGIES = {
     ("", "ConfigMap"): _ConfigMaps(),
-    ("", "Endpoints"): _Endpoints(),
     ("", "Event"): _Events(),
     ("events.k8s.io", "Event"): _Events(),
     ("", "Namespace"): _Namespaces(),

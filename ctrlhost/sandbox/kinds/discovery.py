@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import name_problem, qualified_problems
-from ctrlhost.sandbox.apimachinery.status import Cause
 from ctrlhost.sandbox.kinds.cells import created, first
 from ctrlhost.sandbox.kinds.fields import PROTOCOLS, immutable, ip_problem, special_problem
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.operation import Operation
 
@@ -58,8 +58,7 @@ def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str, *, loop
     if not addresses:
         yield status.required(f"{where}.addresses", "must contain at least 1 address")
     elif len(addresses) > _MOST_ADDRESSES:
-        text = f"Too many: {len(addresses)}: must have at most {_MOST_ADDRESSES} items"
-        yield Cause("FieldValueTooMany", text, f"{where}.addresses")
+        yield status.too_many(f"{where}.addresses", len(addresses), _MOST_ADDRESSES)
         return
     for index, address in enumerate(addresses):
         field = f"{where}.addresses[{index}]"

@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import is_label_1035, is_subdomain, name_problem
+from ctrlhost.sandbox.apimachinery.names import is_subdomain, name_problem
 from ctrlhost.sandbox.kinds.cells import NONE, created, first
-from ctrlhost.sandbox.kinds.fields import immutable
+from ctrlhost.sandbox.kinds.fields import immutable, port_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -90,10 +90,11 @@ class _IngressClasses(BuiltinStrategy):
 
 def _spec_causes(obj: Object) -> Iterator[Cause]:
     spec = obj.get("spec") or {}
-    if not spec.get("rules") and not spec.get("defaultBackend"):
+    default = spec.get("defaultBackend")
+    if not spec.get("rules") and default is None:
         yield status.invalid_value("spec", [], "either `defaultBackend` or `rules` must be specified")
-    if spec.get("defaultBackend"):
-        yield from _backend_causes(spec["defaultBackend"], "spec.defaultBackend")
+    if default is not None:
+        yield from _backend_causes(default, "spec.defaultBackend")
     for index, rule in enumerate(spec.get("rules") or ()):
         host = rule.get("host", "")
         where = f"spec.rules[{index}]"
@@ -118,16 +119,30 @@ def _path_causes(path: Mapping[str, Any], where: str) -> Iterator[Cause]:
 
 
 def _backend_causes(backend: Mapping[str, Any], where: str) -> Iterator[Cause]:
-    service = backend.get("service")
-    if service is None:
-        if not backend.get("resource"):
-            yield status.required(where, "resource or service backend is required")
-        return
-    if not is_label_1035(service.get("name", "")):
-        yield status.invalid_value(f"{where}.service.name", service.get("name", ""), "must be a DNS-1035 label")
-    port = service.get("port") or {}
-    if bool(port.get("name")) is bool(port.get("number")):
-        yield status.required(f"{where}.service.port", "a port name or number is required, and only one")
+    service, resource = backend.get("service"), backend.get("resource")
+    if service is not None and resource is not None:
+        yield status.invalid_value(where, "", "cannot set both resource and service backends")
+    elif service is not None:
+        yield from _service_causes(service, where)
+    elif resource is not None:
+        yield from [status.required(f"{where}.resource.{name}") for name in ("kind", "name") if not resource.get(name)]
+    else:
+        yield status.invalid_value(where, "", "resource or service backend is required")
+
+
+def _service_causes(service: Mapping[str, Any], where: str) -> Iterator[Cause]:
+    name, port = service.get("name", ""), service.get("port") or {}
+    if not name:
+        yield status.required(f"{where}.service.name")
+    elif problem := name_problem("label", name):
+        yield status.invalid_value(f"{where}.service.name", name, problem)
+    if port.get("name") and port.get("number"):
+        yield status.invalid_value(where, "", "cannot set both port name & port number")
+    elif not port.get("name") and not port.get("number"):
+        yield status.required(where, "port name or number is required")
+    for member in ("name", "number"):
+        if port.get(member):
+            yield from port_causes(port[member], f"{where}.service.port.{member}")
 
 
 def entries(obj: Object | None) -> list[dict[str, Any]]:

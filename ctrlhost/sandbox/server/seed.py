@@ -40,7 +40,7 @@ _INITIAL = frozenset(
 
 _CLUSTER_TABLES = frozenset(
     {
-        *("componentstatuses", "networking.k8s.io/servicecidrs", "scheduling.k8s.io/priorityclasses"),
+        *("networking.k8s.io/servicecidrs", "scheduling.k8s.io/priorityclasses"),
         *("flowcontrol.apiserver.k8s.io/flowschemas", "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations"),
     }
 )

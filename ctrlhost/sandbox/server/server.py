@@ -9,7 +9,7 @@ import secrets
 import shutil
 import tempfile
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox.api.app import App
 from ctrlhost.sandbox.apimachinery.objects import ADMIN
+from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.auth.audit import Audit, AuditRecord
 from ctrlhost.sandbox.context import Options, ServerContext, choose_controllers
 from ctrlhost.sandbox.http import tls
@@ -253,6 +254,8 @@ class Sandbox:
 
     async def _serve(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
+        # For slow work on requests; more threads would only take more of the interpreter from the loop.
+        loop.set_default_executor(ThreadPoolExecutor(1, thread_name_prefix="ctrlhost-sandbox-decode"))
         self._stop = asyncio.Event()
         disk = None if self._data_dir is None else Disk(self._data_dir)
         context = ServerContext(self._options, loop, disk)
@@ -287,7 +290,10 @@ class Sandbox:
         self.url = f"{'http' if tls_context is None else 'https'}://{context.host}"
         self._write_kubeconfig()
         context.ca = self.ca
-        seed.create_objects(context, port)
+        try:
+            seed.create_objects(context, port)
+        except Failure as failure:
+            raise ConfigError(f"cannot create the initial objects: {failure.message}") from failure
         app.ready = True
         self._context = context
         self._started.set_result(None)
@@ -306,7 +312,10 @@ class Sandbox:
             self.kubeconfig = self._wanted_kubeconfig
         else:
             self.kubeconfig = (self._data_dir or self._own_directory()) / "kubeconfig"
-        kubeconfig_file.write(self.kubeconfig, url=self.url, ca=self.ca or None, token=self.token or None)
+        try:
+            kubeconfig_file.write(self.kubeconfig, url=self.url, ca=self.ca or None, token=self.token or None)
+        except OSError as error:
+            raise ConfigError(f"cannot write the kubeconfig {self.kubeconfig}: {error.strerror}") from error
 
     def _own_directory(self) -> Path:
         if self._directory is None:
