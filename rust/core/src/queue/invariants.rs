@@ -21,7 +21,11 @@ impl<K: QueueKey> State<K> {
                 Stage::Queued => (true, false),
                 Stage::Processing | Stage::ProcessingDirty => (false, true),
             };
-            assert_eq!(places, expected, "the lists of an entry in {:?}", entry.stage);
+            assert_eq!(
+                places, expected,
+                "the lists of an entry in {:?}",
+                entry.stage
+            );
             dirty += usize::from(entry.stage == Stage::ProcessingDirty);
             let needed = entry.stage != Stage::Idle || entry.delayed != NONE || entry.limiting;
             assert!(needed, "an entry holds nothing");
