@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 #: The version of the distribution whose plugin installed a CRD.
 INSTALLED_BY = "ctrlhost.dev/plugin-version"
 
+_PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_EMBEDDED = "x-kubernetes-embedded-resource"
+#: Fields that the server keeps whatever the schema has.
+_OF_EVERY_RESOURCE = ("apiVersion", "kind", "metadata")
+
 
 def objection(live: Mapping[str, Any], new: Mapping[str, Any], *, force: bool) -> str:
     """Return why `new` must not replace `live`, "" if it may.
@@ -35,7 +40,7 @@ def lost_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
     schemas = {version["name"]: _schema(version) for version in after["spec"]["versions"]}
     for version in before["spec"]["versions"]:
         if version["name"] in schemas:
-            yield from _lost(_schema(version), schemas[version["name"]], "")
+            yield from _lost(_schema(version), schemas[version["name"]], "", resource=True)
 
 
 def _lost_versions(live: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
@@ -60,15 +65,36 @@ def _schema(version: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
-def _lost(before: Mapping[str, Any], after: Mapping[str, Any], at: str) -> Iterator[str]:
-    if after.get("x-kubernetes-preserve-unknown-fields"):
-        return
-    if "items" in before:
-        yield from _lost(before["items"], after.get("items") or {}, f"{at}[]")
+def _lost(before: Mapping[str, Any], after: Mapping[str, Any], at: str, *, resource: bool = False) -> Iterator[str]:
+    """Return what the server drops by `after` and not by `before`, at any depth; `resource` for a whole object.
+
+    As in the server's pruning, `x-kubernetes-preserve-unknown-fields` keeps what a schema does not mention, and not
+    what the schema of a mentioned field lacks.
+    """
+    keeps = bool(after.get(_PRESERVE))
+    values, own_values = _values(before), _values(after)
+    if before.get(_PRESERVE) and not keeps:
+        yield f"{at}.*" if at else "*"
+    elif values is not None and own_values is not None:
+        yield from _lost(values, own_values, f"{at}.*" if at else "*")
+    elif values is not None and not keeps:
+        yield f"{at}.*" if at else "*"
+    items, own_items = before.get("items"), after.get("items")
+    if items and (own_items or not keeps):
+        yield from _lost(items, own_items or {}, f"{at}[]")
     known = after.get("properties") or {}
     for name, schema in (before.get("properties") or {}).items():
         path = f"{at}.{name}" if at else name
-        if name in known:
-            yield from _lost(schema, known[name], path)
-        elif "additionalProperties" not in after:
+        if resource and name in _OF_EVERY_RESOURCE:
+            continue
+        own = (known[name] or {}) if name in known else own_values
+        if own is not None:
+            yield from _lost(schema or {}, own, path, resource=bool(own.get(_EMBEDDED)))
+        elif not keeps:
             yield path
+
+
+def _values(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the schema of the fields that are not properties, None if there may not be any."""
+    found = schema.get("additionalProperties")
+    return found if isinstance(found, dict) else {} if found else None

@@ -11,7 +11,7 @@ import pytest
 
 from ctrlhost import Client
 from ctrlhost.sandbox import Sandbox
-from ctrlhost.supervisor.crd_changes import INSTALLED_BY
+from ctrlhost.supervisor.crd_changes import INSTALLED_BY, lost_fields
 from ctrlhost.supervisor.crds import Installation, check_crds, install_crds
 from tests.support.objects import crd
 from tests.support.workqueue_threads import Background
@@ -124,6 +124,57 @@ def test_a_schema_that_keeps_all_fields_loses_none(client: Client, caplog: pytes
     open_ = crd("example.com", "Widget")
     assert "x-kubernetes-preserve-unknown-fields" in str(install(client, open_, "1.0")["spec"])
     assert warnings(caplog) == []
+
+
+STRING: dict[str, Any] = {"type": "string"}
+OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def of(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def values(schema: Any) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": schema}
+
+
+@behaviour("supervision/CR12")
+@pytest.mark.parametrize(
+    ("before", "after", "lost"),
+    [
+        # The values of a map.
+        (of(m=values(of(a=STRING, b=STRING))), of(m=values(of(a=STRING))), ["m.*.b"]),
+        (of(m=values(STRING)), of(m=of(a=STRING)), ["m.*"]),
+        (of(m=values(STRING)), of(m={"type": "object"}), ["m.*"]),
+        (of(m=values(of(a=STRING))), of(m=values(True)), ["m.*.a"]),
+        (of(m=values(STRING)), of(m=values({})), []),
+        (of(m=values(STRING)), of(m=OPEN), []),
+        (of(m=of(k=of(a=STRING, b=STRING))), of(m=values(of(a=STRING))), ["m.k.b"]),
+        # Anything at all.
+        (of(m=OPEN), of(m=of(a=STRING)), ["m.*"]),
+        (OPEN, of(a=STRING), ["*"]),
+        (of(m=OPEN), of(m=OPEN), []),
+        (of(m=OPEN), of(), ["m"]),
+        # What is open below a field does not open the field.
+        (of(m=of(a=of(x=STRING, y=STRING))), of(m={**OPEN, **of(a=of(x=STRING))}), ["m.a.y"]),
+        (of(m=of(a=STRING)), {**OPEN, **of(m=of(a=STRING))}, []),
+        ({"type": "array", "items": of(a=STRING)}, {"type": "array", "items": OPEN}, []),
+        # Fields of every resource, which the server keeps.
+        (of(apiVersion=STRING, kind=STRING, metadata={"type": "object"}, spec=of()), of(spec=of()), []),
+        (of(m=of(metadata=of())), of(m=of()), ["m.metadata"]),
+        (of(m=of(metadata=of(), a=STRING)), of(m={**of(), "x-kubernetes-embedded-resource": True}), ["m.a"]),
+        # Left empty by hand.
+        (of(a=None, m=values(None)), of(a=None, m=values({})), []),
+        (of(a={"type": "array", "items": None}), of(a=None), []),
+        (None, None, []),
+        (of(a=STRING), None, ["a"]),
+    ],
+)
+def test_what_the_server_would_drop_is_lost(before: Any, after: Any, lost: list[str]) -> None:
+    def with_schema(schema: Any) -> dict[str, Any]:
+        return {"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}}
+
+    assert sorted(lost_fields(with_schema(before), with_schema(after))) == lost
 
 
 @behaviour("supervision/CR13")
