@@ -126,7 +126,11 @@ class ExecPlugin:
                 raise self._failure
             return
         self._running = True
-        threading.Thread(target=self._fetch, name="exec credentials", daemon=True).start()
+        try:
+            threading.Thread(target=self._fetch, name="exec credentials", daemon=True).start()
+        except RuntimeError as error:
+            # The process may have no more threads now; the next run is after the pause of a failure.
+            self._finish(None, 0.0, TransportError(f"{self._config} cannot be run: {error}", sent=False))
 
     def _wait(self, timeout: float) -> _Status:
         """Return the credential after the end of the run, or raise its failure."""
@@ -138,13 +142,18 @@ class ExecPlugin:
 
     def _fetch(self) -> None:
         status: _Status | None = None
+        expires = 0.0
+        failure: CtrlhostError | None = None
         try:
             status, expires = self._answer()
-            failure = None
         except CtrlhostError as error:
             failure = error
         except Exception as error:  # noqa: BLE001 - whatever happens, the requests must not wait for ever
             failure = TransportError(f"{self._config}: {error}", sent=False)
+        self._finish(status, expires, failure)
+
+    def _finish(self, status: _Status | None, expires: float, failure: CtrlhostError | None) -> None:
+        """Note the end of a run, with its credential or its failure."""
         with self._changed:
             self._running = False
             self._failure = failure

@@ -255,3 +255,30 @@ def test_an_unusable_program_is_an_error_of_the_configuration(program: Program) 
 def test_the_thread_of_a_run_ends_with_it(program: Program) -> None:
     program.plugin().authorization(10)
     eventually(lambda: not [one for one in threading.enumerate() if one.name == "exec credentials"])
+
+
+@behaviour("supervision/CR4")
+def test_a_process_without_room_for_a_thread_tries_again(
+    program: Program, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    plugin = program.plugin()
+    program.set("expires", stamp(time.now + 100))
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(TransportError, match="can't start new thread"):
+            plugin.authorization(10)
+    time.now += 1
+    assert plugin.authorization(10) == "Bearer token-1"
+    # The credential that is still good is used meanwhile.
+    time.now += 90
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        assert plugin.authorization(10) == "Bearer token-1"
+    program.set("expires", stamp(time.now + 300))
+    time.now += 1
+    assert plugin.authorization(10) == "Bearer token-1"
+    settled(plugin)
+    assert plugin.authorization(10) == "Bearer token-2"
