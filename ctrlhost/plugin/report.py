@@ -34,7 +34,7 @@ def report_page(title: str, report: Report, leader: Callable[[], str | None]) ->
 def _respond(request: Request, title: str, report: Report, leader: Callable[[], str | None]) -> Response:
     if request.method not in ("GET", "HEAD"):
         return PlainTextResponse("only GET is allowed\n", 405, {"Allow": "GET, HEAD"})
-    content = msgspec.to_builtins(_plain(report()), str_keys=True, enc_hook=str)
+    content = msgspec.to_builtins(_plain(report()), str_keys=True, enc_hook=_encodable)
     # Asked after the report, so that it is that of a leader.
     if (identity := leader()) is not None:
         return PlainTextResponse(f"standing by; the leader is {identity or 'not known'}\n", 503)
@@ -48,6 +48,11 @@ def _respond(request: Request, title: str, report: Report, leader: Callable[[], 
 def _plain(content: Any) -> Any:
     """Return iterators as lists, which can be converted."""
     return content if isinstance(content, Mapping) else list(content)
+
+
+def _encodable(value: Any) -> Any:
+    """Return a mapping that is no dict, at any depth, as one; any other value that msgspec does not know as text."""
+    return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 def _record(record: dict[str, Any]) -> str:

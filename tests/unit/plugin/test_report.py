@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import ChainMap, UserDict
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -65,6 +67,19 @@ def test_structs_are_rows_and_a_mapping_is_one_record(bench: Bench) -> None:
     assert "<td>a<td>2</tr><tr><td>b<td>1</tr>" in rows.get("/").text
     assert "<tr><th>mode<td>static</tr>" in client(bench, lambda: {"mode": "static", "left": 3}).get("/").text
     assert "nothing to report" in client(bench, list).get("/").text
+
+
+@behaviour("findings/FP14")
+@pytest.mark.parametrize("kind", [MappingProxyType, ChainMap, UserDict])
+def test_any_mapping_is_a_record_a_row_or_a_value(bench: Bench, kind: Any) -> None:
+    inner = {"b": 1}
+    expected = "<tr><th>a<td>b: 1</tr>"
+    record = client(bench, lambda: kind({"a": kind(inner)}))
+    assert record.get("/?format=json").json() == {"a": inner}
+    assert expected in record.get("/").text
+    rows = client(bench, lambda: [kind({"a": kind(inner)})])
+    assert rows.get("/?format=json").json() == [{"a": inner}]
+    assert "<tr><th>a</tr><tr><td>b: 1</tr>" in rows.get("/").text
 
 
 def test_a_value_that_json_does_not_know_is_shown_as_text(bench: Bench) -> None:
