@@ -101,7 +101,7 @@ class Configuration:
             for name in self.tree.get(section, {}):
                 if section == "supervision" and not isinstance(self.tree[section][name], dict):
                     continue
-                plugin = name.partition("/")[0]
+                plugin = name.partition("/")[0] if section == "controllers" else name
                 if canonical(plugin) not in known:
                     raise ConfigError(
                         f"{section}.{name}: no plugin `{plugin}` is installed{self._origin(self.tree[section][name])}",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _JITTER = 0.2
 #: The burst of the bucket, in seconds of its rate.
 _BURST = 5
+#: The largest burst of a bucket.
+_MAX_BURST = 2**32 - 1
 
 
 class RetryLimiter:
@@ -37,7 +39,7 @@ class RetryLimiter:
         self._jitter = jitter or (random.random if isinstance(clock, SystemClock) else float)
         self._bucket: Any = None
         if qps:
-            bucket = BucketRateLimiter(qps, max(1, int(qps * _BURST)), cast("Any", clock))
+            bucket = BucketRateLimiter(qps, int(min(max(1.0, qps * _BURST), _MAX_BURST)), cast("Any", clock))
             self._bucket = WithMaxWaitRateLimiter(bucket, max_delay)
 
     def when(self, key: Any) -> float:

@@ -94,6 +94,13 @@ def test_without_a_bound_the_own_limiter_decides(manual_clock: ManualClock) -> N
     assert unbound.num_requeues(1) == 0
 
 
+@behaviour("supervision/BU19")
+@pytest.mark.parametrize("qps", [1e9, 1e20, 1.7e308])
+def test_a_budget_beyond_all_bursts_is_a_budget(manual_clock: ManualClock, qps: float) -> None:
+    unbound = limiter(manual_clock, qps=qps)
+    assert [unbound.when(key) for key in range(1000)] == [0.005] * 1000
+
+
 def test_a_limiter_without_a_clock_uses_that_of_the_host(manual_clock: ManualClock) -> None:
     for own in (default_controller_rate_limiter(), MaxOfRateLimiter(BucketRateLimiter(1, 1))):
         wrapped = RetryLimiter(own, 0, 1000, manual_clock)
@@ -147,6 +154,10 @@ def test_settings_of_an_unknown_plugin_or_of_an_unknown_name_are_refused(tmp_pat
     file = tmp_path / "ctrlhost.toml"
     file.write_text("[supervision.dmo]\nretry_qps = 1\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"supervision\.dmo: no plugin `dmo` is installed"):
+        Configuration.gather(file).check_names(["demo"])
+    # Only [controllers] has settings of one controller.
+    file.write_text('[supervision."demo/names"]\nretry_qps = 1\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"supervision\.demo/names: no plugin `demo/names` is installed"):
         Configuration.gather(file).check_names(["demo"])
     file.write_text("[supervision]\nretry_pqs = 1\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"supervision\.retry_pqs: unknown setting"):
