@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock, Weak};
+use std::time::Instant;
 
 use ctrlhost_core::handlers::{
     Listener, MapFunc, Mapping, OwnedRequest, QueueHandler, RequestRef, RequestSink,
@@ -223,4 +224,90 @@ fn a_reader_sees_the_old_list_or_the_new_one() {
             rounds.fetch_add(1, Ordering::SeqCst);
         }
     });
+}
+
+/// Calls the informer when it is dropped, as the finalizer of a plugin's map may.
+struct Finalized(Weak<SharedInformer>, Arc<AtomicUsize>);
+
+impl RequestSink for Finalized {
+    fn add_requests(&self, _: &[RequestRef<'_>], _: Option<i32>) {}
+}
+
+impl Drop for Finalized {
+    fn drop(&mut self) {
+        let handlers = self.0.upgrade().map(|informer| informer.handler_count());
+        self.1.fetch_add(usize::from(handlers.is_some()), Ordering::SeqCst);
+    }
+}
+
+// behaviour: findings/FQ9
+#[test]
+fn the_end_of_a_handler_may_call_the_informer() {
+    let informer = Arc::new(SharedInformer::new(
+        Config::new("pods", "v1", "Pod"),
+        Arc::new(Store::new()),
+    ));
+    let ended = Arc::<AtomicUsize>::default();
+    let add = || {
+        let sink = Finalized(Arc::downgrade(&informer), ended.clone());
+        let handler = QueueHandler::new(Arc::new(sink), Mapping::Object);
+        let handler = Handler::Queue(handler);
+        informer.add_handler(handler, Resync::Never, 0.0).unwrap()
+    };
+    let (one, two, _) = (add(), add(), add());
+    informer.remove_handler(one);
+    assert!(informer.wait_removed(one, None));
+    assert_eq!(ended.load(Ordering::SeqCst), 1);
+    informer.remove_handler(two);
+    informer.stop();
+    assert_eq!(ended.load(Ordering::SeqCst), 3);
+}
+
+/// A map that waits for its test, twice.
+struct Waiting(Arc<Barrier>);
+
+impl MapFunc for Waiting {
+    fn requests(
+        &self,
+        _: Option<&Arc<Object>>,
+        _: Option<&Arc<Object>>,
+        _: &dyn Fn() -> bool,
+    ) -> Vec<OwnedRequest> {
+        self.0.wait();
+        self.0.wait();
+        Vec::new()
+    }
+}
+
+// behaviour: findings/FQ9
+#[test]
+fn the_end_of_a_notification_can_be_awaited_after_a_stop() {
+    let store = Arc::new(Store::new());
+    let informer = SharedInformer::new(Config::new("pods", "v1", "Pod"), store);
+    let meeting = Arc::new(Barrier::new(2));
+    let map = Mapping::Custom(Arc::new(Waiting(meeting.clone())));
+    let handler = Handler::Queue(QueueHandler::new(Arc::new(Discard), map));
+    let id = informer.add_handler(handler, Resync::Never, 0.0).unwrap();
+    std::thread::scope(|threads| {
+        threads.spawn(|| relist(&informer, 1, 0..1));
+        meeting.wait();
+        informer.stop();
+        let idle = informer.wait_removed(id, Some(Instant::now()));
+        // Before the assertion, which would leave the other thread waiting.
+        meeting.wait();
+        assert!(!idle);
+        assert!(informer.wait_removed(id, None));
+    });
+}
+
+#[test]
+fn a_first_list_of_objects_that_are_known_already_syncs() {
+    let informer = informer(Slow(Arc::new(Barrier::new(1))));
+    relist(&informer, 1, 0..3);
+    let again = SharedInformer::new(
+        Config::new("pods", "v1", "Pod"),
+        informer.store().clone(),
+    );
+    relist(&again, 1, 0..3);
+    assert!(again.has_synced());
 }

@@ -262,3 +262,35 @@ def test_a_listener_waits_for_the_next_change(informer: SharedInformer) -> None:
     watch(informer, "ADDED", pod("a"))
     thread.join(10)
     assert [(kind, new.name) for kind, _, new, _ in received] == [("add", "a")]
+
+
+class Finalized:
+    """A map that calls its informer when it is freed."""
+
+    def __init__(self, informer: SharedInformer, counts: list[int]) -> None:
+        self.informer, self.counts = informer, counts
+
+    def __call__(self, _: Any) -> list[Any]:
+        return []
+
+    def __del__(self) -> None:
+        self.counts.append(self.informer.handler_count)
+
+
+@behaviour("findings/FQ9")
+@pytest.mark.parametrize("wait", [True, False])
+def test_the_end_of_a_handler_may_call_its_informer(informer: SharedInformer, wait: bool) -> None:
+    counts: list[int] = []
+    for _ in range(3):
+        informer.remove_handler(informer.enqueue_to(WorkQueue(), Finalized(informer, counts)), wait=wait)
+    informer.enqueue_to(WorkQueue(), Finalized(informer, counts))
+    informer.stop()
+    assert counts == [0] * 4
+
+
+def test_a_first_list_of_objects_that_are_known_already_syncs(informer: SharedInformer) -> None:
+    informer.indexer.add(pod("a", 1))
+    listener = informer.add_listener()
+    relist(informer, pod("a", 1), pod("b", 1))
+    assert informer.has_synced
+    assert delivered(listener) == [("add", "a1", True), ("add", "b1", True)]

@@ -99,14 +99,14 @@ impl DeltaFifo {
         }
         // The known objects have no order; the same input must give the same output.
         gone[queued_gone..].sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        let expected = listed.len() + gone.len();
         for (key, object) in gone {
             let (kind, object) = (DeltaType::Deleted, DeltaObject::Tombstone(object));
             state.push(key, Delta { kind, object });
         }
         if !state.populated {
             state.populated = true;
-            state.initial = expected;
+            // Not what was listed: objects that were skipped are never processed.
+            state.initial = state.queue.len();
         }
         state.whole = state.queue.len();
     }

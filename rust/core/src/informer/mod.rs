@@ -325,16 +325,24 @@ impl SharedInformer {
     /// another thread has begun ends at its next change; see [`SharedInformer::wait_removed`]. May be called from a
     /// callback of any handler.
     pub fn remove_handler(&self, id: HandlerId) {
-        let removed = self.registry.lock().remove(id);
-        if let Some(removed) = removed {
+        if let Some(removed) = self.take_out(id) {
             removed.remove();
         }
+    }
+
+    fn take_out(&self, id: HandlerId) -> Option<Arc<Attached>> {
+        let mut registry = self.registry.lock();
+        let idle = registry.forget_idle();
+        let removed = registry.remove(id);
+        drop(registry);
+        drop(idle);
+        removed
     }
 
     /// Wait until no other thread notifies a handler that was removed; false if one does at the deadline (None: wait for
     /// ever). A callback must not wait: two of them could wait for each other.
     pub fn wait_removed(&self, id: HandlerId, deadline: Option<Instant>) -> bool {
-        let removed = self.registry.lock().remove(id);
+        let removed = self.take_out(id);
         removed.is_none_or(|removed| removed.wait_idle(deadline))
     }
 
@@ -350,14 +358,16 @@ impl SharedInformer {
         self.registry.lock().len()
     }
 
-    /// Stop for good: all handlers are dropped, listeners are closed, and no further handlers can be added.
+    /// Stop for good: all handlers are removed, listeners are closed, and no further handlers can be added.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.fifo.close();
-        let dropped = self.registry.lock().close();
-        for handler in dropped {
+        let closed = self.registry.lock().close();
+        for handler in closed {
             handler.remove();
         }
+        let idle = self.registry.lock().forget_idle();
+        drop(idle);
     }
 
     /// Return whether a list was ever begun.

@@ -131,7 +131,6 @@ impl Registry {
 
     /// Take a handler out of the list. A handler that is being notified can be removed again, to wait for that.
     pub(super) fn remove(&mut self, id: HandlerId) -> Option<Arc<Attached>> {
-        self.leaving.retain(|(_, attached)| attached.is_notified());
         let Some(index) = self.entries.iter().position(|entry| entry.id == id) else {
             let found = self.leaving.iter().find(|(leaving, _)| *leaving == id);
             return found.map(|(_, attached)| attached.clone());
@@ -140,6 +139,13 @@ impl Registry {
         self.list();
         self.leaving.push((id, attached.clone()));
         Some(attached)
+    }
+
+    /// Forget the removed handlers that nobody notifies any more. Drop them without the lock: the end of what they hold
+    /// may call the informer.
+    pub(super) fn forget_idle(&mut self) -> Vec<(HandlerId, Arc<Attached>)> {
+        let notified = |(_, attached): &mut (HandlerId, Arc<Attached>)| !attached.is_notified();
+        self.leaving.extract_if(.., notified).collect()
     }
 
     /// Mark the handlers whose resync is due; return whether there are any.
@@ -168,10 +174,13 @@ impl Registry {
         self.all.clone()
     }
 
-    /// Accept no further handlers, and return all of them, to be removed and dropped without the lock.
+    /// Accept no further handlers, and take all of them out of the list; return them, to be removed without the lock.
     pub(super) fn close(&mut self) -> Vec<Arc<Attached>> {
         self.closed = true;
         self.all = Handlers::default();
-        self.entries.drain(..).map(|entry| entry.attached).collect()
+        let closed = self.entries.drain(..);
+        self.leaving.extend(closed.map(|one| (one.id, one.attached)));
+        let handlers = self.leaving.iter();
+        handlers.map(|(_, attached)| attached.clone()).collect()
     }
 }
