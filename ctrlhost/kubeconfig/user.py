@@ -63,7 +63,7 @@ def _impersonation(user: Entry) -> Iterator[tuple[str, str]]:
     if not isinstance(extra, dict):
         raise user.error("as-user-extra", "must map names to lists of texts")
     for name, values in extra.items():
-        key = quote(str(name).lower(), safe="!#$&'*+-.^_`|~")
+        key = quote(str(name), safe="!#$&'*+-.^_`|~")
         for value in _texts(user, f"as-user-extra.{name}", values):
             yield f"Impersonate-Extra-{key}", value
 

@@ -83,7 +83,7 @@ def test_the_server_treats_the_client_as_that_user(control_plane: Any, write: An
             "as": "ann@example.com",
             "as-uid": "u-1",
             "as-groups": ["readers", "Prüfer"],
-            "as-user-extra": {"example.com/scopes": ["view", "list"]},
+            "as-user-extra": {"example.com/scopes": ["view", "list"], "Example.com/Größe-Ä": ["x"]},
         }
     )
     found = Client.load(write(config)).create(REVIEW)["status"]["userInfo"]
@@ -91,3 +91,5 @@ def test_the_server_treats_the_client_as_that_user(control_plane: Any, write: An
     assert found["uid"] == "u-1"
     assert set(found["groups"]) == {"readers", "Prüfer", "system:authenticated"}
     assert found["extra"]["example.com/scopes"] == ["view", "list"]
+    # As from kubectl: only the letters that a header's name may have lose their case.
+    assert found["extra"]["example.com/größe-Ä"] == ["x"]
