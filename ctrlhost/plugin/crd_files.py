@@ -24,11 +24,11 @@ def crds_from(package: str, *patterns: str) -> list[dict[str, Any]]:
         if not matching:
             raise FileNotFoundError(f"no file `{pattern}` in the package {package}; is it in the wheel?")
         for name in matching:
-            found += _read(f"{package}/{name}", folder.joinpath(name).read_text(encoding="utf-8"))
+            found += _read(f"{package}/{name}", folder.joinpath(name).read_bytes())
     return found
 
 
-def _read(file: str, text: str) -> list[dict[str, Any]]:
+def _read(file: str, text: bytes) -> list[dict[str, Any]]:
     try:
         objects = [one for one in yaml.safe_load_all(text) if one is not None]
     except yaml.YAMLError as error:

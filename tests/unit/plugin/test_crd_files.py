@@ -54,12 +54,13 @@ def test_a_missing_file_is_named(package: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [", "own_crds/c.yaml is not valid YAML"),
-        ("kind: ConfigMap", "own_crds/c.yaml has an object that is not a CustomResourceDefinition"),
-        ("- 1", "own_crds/c.yaml has an object that is not a CustomResourceDefinition"),
+        (b"a: \xfc", "own_crds/c.yaml is not valid YAML"),
+        (b"a: [", "own_crds/c.yaml is not valid YAML"),
+        (b"kind: ConfigMap", "own_crds/c.yaml has an object that is not a CustomResourceDefinition"),
+        (b"- 1", "own_crds/c.yaml has an object that is not a CustomResourceDefinition"),
     ],
 )
-def test_a_file_of_something_else_is_named(package: Path, text: str, message: str) -> None:
-    (package / "c.yaml").write_text(text, encoding="utf-8")
+def test_a_file_of_something_else_is_named(package: Path, text: bytes, message: str) -> None:
+    (package / "c.yaml").write_bytes(text)
     with pytest.raises(ValueError, match=message):
         ctrlhost.crds_from("own_crds", "c.yaml")
