@@ -230,6 +230,10 @@ def _seconds(timestamp: str | None, config: ExecConfig) -> float:
     if timestamp is None:
         return float("inf")
     try:
-        return datetime.fromisoformat(timestamp).timestamp()
+        expires = datetime.fromisoformat(timestamp)
+        if expires.tzinfo is not None:
+            return expires.timestamp()
+        cause = None
     except ValueError as error:
-        raise ConfigError(f"{config} returned an expirationTimestamp that is not RFC 3339: {timestamp!r}") from error
+        cause = error
+    raise ConfigError(f"{config} returned an expirationTimestamp that is not RFC 3339: {timestamp!r}") from cause

@@ -252,6 +252,13 @@ def test_an_unusable_program_is_an_error_of_the_configuration(program: Program) 
         plugin.authorization(10)
 
 
+@pytest.mark.parametrize("expires", ["2030-01-01T00:00:00", "2030-01-01", "tomorrow", ""])
+def test_an_expiry_without_an_offset_is_refused(program: Program, expires: str) -> None:
+    program.set("expires", expires)
+    with pytest.raises(ConfigError, match=f"an expirationTimestamp that is not RFC 3339: '{expires}'"):
+        program.plugin().authorization(10)
+
+
 def test_the_thread_of_a_run_ends_with_it(program: Program) -> None:
     program.plugin().authorization(10)
     eventually(lambda: not [one for one in threading.enumerate() if one.name == "exec credentials"])
