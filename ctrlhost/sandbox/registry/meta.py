@@ -112,7 +112,7 @@ def keep_identity(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
     return causes
 
 
-def owner_reference(owner: Object, *, block: bool = True) -> dict[str, Any]:
+def owner_reference(owner: Object) -> dict[str, Any]:
     """Return the controller reference to `owner`."""
     return {
         "apiVersion": owner["apiVersion"],
@@ -120,5 +120,5 @@ def owner_reference(owner: Object, *, block: bool = True) -> dict[str, Any]:
         "name": owner["metadata"]["name"],
         "uid": owner["metadata"]["uid"],
         "controller": True,
-        "blockOwnerDeletion": block,
+        "blockOwnerDeletion": True,
     }

@@ -61,10 +61,10 @@ def children(shape: Shape, value: Any) -> list[tuple[str, Shape, Any]]:
     return [(element_of(shape, item), element, item) for item in value]
 
 
-def fields_of(shape: Shape, value: Any, path: Path = ()) -> FieldSet:
+def fields_of(shape: Shape, value: Any) -> FieldSet:
     """Return the members that a document sets; DuplicateItem for duplicate items of a list."""
     found: FieldSet = set()
-    _collect(shape, value, path, found)
+    _collect(shape, value, (), found)
     return found
 
 
@@ -87,11 +87,11 @@ def _collect(shape: Shape, value: Any, path: Path, found: FieldSet) -> None:
         _collect(child, item, below, found)
 
 
-def differences(shape: Shape, old: Any, new: Any, path: Path = ()) -> tuple[FieldSet, FieldSet]:
+def differences(shape: Shape, old: Any, new: Any) -> tuple[FieldSet, FieldSet]:
     """Return the members that were added or changed, and those that were removed."""
     changed: FieldSet = set()
     removed: FieldSet = set()
-    _compare(shape, old, new, path, changed, removed)
+    _compare(shape, old, new, (), changed, removed)
     return changed, removed
 
 
