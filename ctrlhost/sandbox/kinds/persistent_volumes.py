@@ -70,7 +70,7 @@ class Protected(BuiltinStrategy):
 
 
 class _Volumes(Protected):
-    """Where a volume is, is immutable."""
+    """The source of a volume is immutable."""
 
     defaults = (
         ("spec.persistentVolumeReclaimPolicy", "Retain"),

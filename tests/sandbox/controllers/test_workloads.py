@@ -47,6 +47,7 @@ def test_a_pod_starts_and_becomes_ready(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS29")
+@pytest.mark.behaviour("sandbox/WL-01")
 def test_a_pod_without_a_readiness_probe_is_ready_as_soon_as_it_runs(api: Api, ns: str) -> None:
     path = core(ns, "pods", "p")
     watch = api.watch(core(ns, "pods"))
