@@ -10,10 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from urllib3 import HTTPResponse
+from urllib3.exceptions import ProtocolError
+
 from tests.support.http_client import Answer, Api
 
 VERSION, UID = "@resourceVersion", "@uid"
 """Texts in a body that stand for each server's own value."""
+NO_ANSWER = 599
+"""The status code that stands for a closed connection."""
 _BUSY = (429, 503)
 _PATIENCE_SECONDS = 30.0
 
@@ -115,7 +120,11 @@ def _sent(api: Api, request: Request) -> Answer:
     url = f"{api.url}{quote(request.path)}" + (f"?{urlencode(request.query)}" if request.query else "")
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
-        answer = Answer(api.pool.request(request.method, url, body=body, headers=headers))
+        try:
+            answer = Answer(api.pool.request(request.method, url, body=body, headers=headers))
+        except ProtocolError:
+            # A handler that panics closes the connection.
+            return Answer(HTTPResponse(b"{}", status=NO_ANSWER))
         if answer.status not in _BUSY or time.monotonic() > deadline:
             return answer
         time.sleep(0.05)
