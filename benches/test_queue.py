@@ -6,6 +6,7 @@ import itertools
 import json
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -82,8 +83,6 @@ def named() -> WorkQueue:
 
 @pytest.fixture(scope="module")
 def plain_cycle() -> float:
-    import time
-
     taken = []
     for _ in range(ROUNDS):
         queue, all_keys, start = PlainQueue(), keys(KEYS), time.perf_counter()
@@ -112,6 +111,28 @@ def test_cycle(
 ) -> None:
     taken = seconds(benchmark, cycle, make, all_keys) / CYCLES
     ratios.add("queue", name, "s", taken, client_go=go_queue(peer), plain_python=plain_cycle)
+
+
+def test_add_beside_many_keys(benchmark: BenchmarkFixture, ratios: Ratios) -> None:
+    """Add to a queue with 1,000,000 queued and 1,000 processed keys, against an empty one (workqueue/P34)."""
+
+    def loaded() -> WorkQueue:
+        queue = WorkQueue()
+        queue.add_many(range(1_001_000))
+        queue.get_batch(1_000)
+        return queue
+
+    def add(queue: WorkQueue, all_keys: list[str]) -> None:
+        for key in all_keys:
+            queue.add(key)
+
+    taken = []
+    for _ in range(ROUNDS):
+        queue, start = WorkQueue(), time.perf_counter()
+        add(queue, keys(CYCLES))
+        taken.append(time.perf_counter() - start)
+    beside = seconds(benchmark, add, loaded, keys(CYCLES))
+    ratios.add("queue", "add beside 1,000,000 keys", "s", beside / CYCLES, empty_queue=sorted(taken)[2] / CYCLES)
 
 
 def test_floor_of_a_cycle(benchmark: BenchmarkFixture, ratios: Ratios) -> None:

@@ -110,11 +110,18 @@ class Results:
 
 
 def _described(error: BaseException) -> str:
-    """Return an error as one line, even if its `__str__` raises."""
+    """Return an error and its direct cause as one line, even if a `__str__` raises."""
+    described = _alone(error)
+    cause = error.__cause__
+    return described if cause is None else f"{described}, caused by {_alone(cause)}"
+
+
+def _alone(error: BaseException) -> str:
     try:
-        return f"{type(error).__name__}: {error}"
+        message = str(error)
     except Exception:  # noqa: BLE001 - __str__ raised
-        return type(error).__name__
+        message = ""
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _is_terminal(error: BaseException) -> bool:

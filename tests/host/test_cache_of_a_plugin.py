@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 
 from ctrlhost import Client, InformerFactory, PartialObject, UndeclaredRead, Watches
 from ctrlhost.cache import Object
+from tests.support.objects import crd
 from tests.support.plugin_modules import config_map, plugin_of
-from tests.support.waiting import eventually
+from tests.support.waiting import create_eventually, eventually
 
 
 class Cluster:
@@ -61,6 +63,32 @@ def test_a_transform_selects_the_cached_fields(cluster: Cluster) -> None:
     plain = cluster.informer(namespaces=["one"], label_selector="color")
     assert plain.lister.get("red-one", "one")["data"] == {"a": "red", "b": "1"}
     assert "managedFields" not in plain.lister.get("red-one", "one")["metadata"]
+
+
+@pytest.mark.behaviour("informers/CR1")
+@pytest.mark.behaviour("findings/FT1")
+@pytest.mark.parametrize("reads", [None, "metadata"])
+@pytest.mark.parametrize(("api_version", "kind"), [("v1", "ConfigMap"), ("example.com/v1", "Widget")])
+def test_a_transform_applies_to_built_in_and_custom_kinds_and_to_their_metadata(
+    cluster: Cluster, api_version: str, kind: str, reads: str | None
+) -> None:
+    cluster.client.create(crd("example.com", "Widget"))
+    meta = {"name": "it", "namespace": "one", "labels": {"mine": "1"}, "annotations": {"note": "long"}}
+    create_eventually(cluster.client, {"apiVersion": api_version, "kind": kind, "metadata": meta})
+
+    def transform(obj: Object) -> dict[str, Any]:
+        metadata = {**copy.deepcopy(obj["metadata"]), "annotations": {"slim": f"{kind} {obj.annotations['note']}"}}
+        return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+    informer = cluster.factory.informer(api_version, kind, label_selector="mine=1", reads=reads, transform=transform)
+    plain = cluster.factory.informer(api_version, kind, label_selector="mine=1", reads=reads)
+    cluster.factory.start()
+    eventually(lambda: informer.has_synced and plain.has_synced)
+    (transformed,), (untouched,) = informer.lister.list(), plain.lister.list()
+    assert transformed.annotations == {"slim": f"{kind} long"}
+    # The default drops managed fields, and leaves the objects of other informers alone.
+    assert untouched.annotations == {"note": "long"}
+    assert "managedFields" not in untouched["metadata"]
 
 
 @pytest.mark.behaviour("informers/CR2")

@@ -13,6 +13,7 @@ from tests.support.controllers import Bench, Script
 from tests.support.objects import crd
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.waiting import create_eventually, eventually
+from tests.support.workqueue_threads import Background
 
 MINE = For("v1", "ConfigMap", label_selector="mine")
 MISSING = For("example.com/v1", "Widget")
@@ -52,10 +53,11 @@ def test_a_controller_syncs_once_its_informers_run(bench: ClusterBench, sources:
     assert not controller.has_synced()
     controller.attach()
     bench.factory.start()
-    assert controller.wait_for_sync(10)
+    assert controller.wait_for_sync(10) is True
     assert controller.has_synced()
     assert controller.waiting() is None
-    assert len(controller.queue) == 0
+    controller.queue.add(Request("a", "b"))
+    assert controller.queue.get() == Request("a", "b")
 
 
 @pytest.mark.behaviour("workqueue/K20")
@@ -81,9 +83,21 @@ def test_a_sync_timeout_names_the_controller_and_the_kind(bench: ClusterBench, s
 def test_a_cancelled_sync_is_not_an_error(bench: ClusterBench) -> None:
     controller = bench.declared(MISSING)
     controller.attach()
+    assert not controller.wait_for_sync(10, already_set())
+    # Cancelled in the middle of the wait.
+    bench.factory.start()
+    stop = threading.Event()
+    waiting = Background(controller.wait_for_sync, 3600, stop)
+    eventually(lambda: controller.waiting() is not None)
+    assert waiting.waits
+    stop.set()
+    assert waiting.result() is False
+
+
+def already_set() -> threading.Event:
     stop = threading.Event()
     stop.set()
-    assert not controller.wait_for_sync(10, stop)
+    return stop
 
 
 @pytest.mark.behaviour("workqueue/K28")
@@ -126,6 +140,11 @@ def test_attaching_from_many_threads_attaches_once(bench: ClusterBench) -> None:
     assert informer.users == 1
     # Later callers wait for the first one.
     assert attached == [(informer,)] * 5
+    # Nothing is left to attach: one more call changes nothing.
+    handlers = controller.handlers
+    controller.attach()
+    assert controller.handlers == handlers
+    assert (len(handlers), informer.users) == (1, 1)
 
 
 @pytest.mark.behaviour("workqueue/K30")

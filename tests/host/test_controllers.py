@@ -13,6 +13,7 @@ from ctrlhost import Every, For, Owns, Request, UndeclaredRead, Watches, predica
 from ctrlhost.testing import ManualClock, NotIdle
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.reconcilers import Seen, controller
+from tests.support.workqueue_threads import Background
 
 
 # Triggers of a controller.
@@ -21,9 +22,10 @@ from tests.support.reconcilers import Seen, controller
 def test_changes_of_an_object_and_its_children_are_reconciled(ctrlhost_host) -> None:
     seen = Seen()
     host = ctrlhost_host(controller(seen, For("v1", "ConfigMap", label_selector="own=er"), Owns("v1", "Secret")))
+    # Sources cannot be added at run time: K37 does not apply.
     host.client.create(config_map("ann", labels={"own": "er"}))
     host.run_until_idle()
-    assert seen.names() == ["ann"]
+    assert seen.requests == [Request("ann", "default")]
     seen.forget()
     ann = host.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"a": "1"}})
     host.run_until_idle()
@@ -54,6 +56,40 @@ def test_no_worker_runs_before_the_first_list_is_delivered(ctrlhost_host, sandbo
     host = ctrlhost_host(controller(count, For("v1", "ConfigMap", label_selector="mine=yes")), sandbox=sandbox)
     host.run_until_idle()
     assert found == [20] * 20
+
+
+@pytest.mark.behaviour("workqueue/K25")
+@pytest.mark.behaviour("findings/FT1")
+def test_no_reconcile_begins_while_a_slow_handler_has_objects_left(ctrlhost_host, sandbox) -> None:
+    client = ctrlhost.Client.load(sandbox.kubeconfig)
+    for number in range(20):
+        client.create(config_map(f"cm-{number}", labels={"mine": "yes"}))
+    handled: list[int] = []
+    last, proceed = threading.Event(), threading.Event()
+
+    def slow(obj: ctrlhost.Object) -> list[Request]:
+        handled.append(1)
+        if len(handled) == 20:
+            last.set()
+            assert proceed.wait(30)
+        return [Request(obj.name, obj.namespace)]
+
+    before: list[int] = []
+    host = ctrlhost_host(
+        controller(
+            lambda ctx, request: before.append(len(handled)),
+            Watches("v1", "ConfigMap", label_selector="mine=yes", map=slow),
+        ),
+        sandbox=sandbox,
+        start=False,
+    )
+    starting = Background(host.start)
+    assert last.wait(30)
+    assert before == []
+    proceed.set()
+    starting.result()
+    host.run_until_idle()
+    assert before == [20] * 20
 
 
 def test_initial_objects_are_reconciled_after_changes(ctrlhost_host, sandbox) -> None:

@@ -158,6 +158,8 @@ class Connection(asyncio.Protocol):
         request = Request(method, path, Query.parse(query), self._headers, b"".join(self._body), target)
         self._reset()
         self._phase = "idle"
+        # The connections are in the order of their last requests.
+        self._connections[self] = self._connections.pop(self, None)
         self._waiting.append((request, keep_alive))
         self._waiting_bytes += len(request.body)
         if not self._busy:

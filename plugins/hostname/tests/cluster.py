@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ctrlhost_hostname.state import OperatorState
 
     from ctrlhost.sandbox import Sandbox
-    from ctrlhost.testing import HostUnderTest, ManualClock
+    from ctrlhost.testing import FaultProxy, HostUnderTest, ManualClock
 
 INGRESS = ("networking.k8s.io/v1", "Ingress")
 
@@ -64,12 +64,15 @@ class Cluster:
         for crd in crds():
             self.install(crd)
 
-    def start(self, **settings: Any) -> Cluster:
-        """Start the host, or another one after `stop`; settings are named with underscores."""
+    def start(self, *, through: FaultProxy | None = None, **settings: Any) -> Cluster:
+        """Start the host, or another one after `stop`; settings are named with underscores.
+
+        `through` is a proxy for the host's requests.
+        """
         given = {key.replace("_", "-"): value for key, value in settings.items()}
         table = {"rest-address": "127.0.0.1", "rest-port": self._port, **given}
         self.host = self._start_host(
-            ctrlhost_hostname, clock=self.clock, sandbox=self.server, settings={"hostname": table}
+            ctrlhost_hostname, clock=self.clock, sandbox=self.server, through=through, settings={"hostname": table}
         )
         self.idle()
         return self

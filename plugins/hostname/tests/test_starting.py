@@ -8,6 +8,8 @@ import logging
 import pytest
 
 import ctrlhost
+from ctrlhost.testing import Fault
+from tests.support.waiting import eventually
 
 SHOP = "shop.example.com"
 
@@ -43,11 +45,16 @@ def test_a_start_on_correct_routes_writes_nothing(cluster, objects):
     cluster.lease(objects.first)
     cluster.create(objects.route(SHOP, objects.first))
     cluster.declare(SHOP, objects.first)
-    before = cluster.revision()
+    before = len(cluster.server.audit)
     cluster.start()
     assert cluster.metric("ctrlhost_hostname_reconcile_total", result="connected") >= 1
-    assert cluster.revision() == before
     assert list(cluster.managed()) == [SHOP]
+    cluster.idle()
+    # No write to any kind: no route, no status, no Event.
+    # Before its start the host applies its CRDs and rights; nothing else is written: no route, no status, no Event.
+    written = {record.resource for record in cluster.server.audit[before:]}
+    rights = {"serviceaccounts", "clusterroles", "clusterrolebindings", "roles", "rolebindings"}
+    assert written <= {"customresourcedefinitions", *rights}
 
 
 @pytest.mark.behaviour("hostname/30")
@@ -232,3 +239,23 @@ def test_stopping_removes_no_route(cluster, objects):
     cluster.stop()
     assert len(cluster.routes()) == 20
     assert cluster.revision() == before
+
+
+@pytest.mark.behaviour("hostname/82")
+@pytest.mark.behaviour("findings/FT1")
+@pytest.mark.parametrize("what", ["create", "delete_collection"])
+def test_stopping_lets_the_key_in_flight_finish(cluster, objects, faults, what):
+    cluster.lease(objects.first)
+    if what == "delete_collection":
+        cluster.declare(SHOP, objects.first)
+    proxy = faults(cluster.server)
+    cluster.start(through=proxy)
+    # The plugin's write of the route is in flight when the host stops.
+    proxy.next(Fault.delay(1.0), verb=what, resource="ingresses")
+    if what == "create":
+        cluster.declare(SHOP, objects.first)
+    else:
+        cluster.release(SHOP)
+    eventually(lambda: proxy.left() == 0)
+    cluster.stop()
+    assert len(cluster.routes()) == (1 if what == "create" else 0)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from ctrlhost import Request
+from ctrlhost.sandbox import Sandbox
+from plugins.naming.tests.cluster import Cluster
 from plugins.naming.tests.settled import settled
 
 behaviour = pytest.mark.behaviour
@@ -161,6 +166,22 @@ def test_a_key_without_a_group_is_ignored(fake: Any) -> None:
     settled(fake, "as/a")
     fake.sync("nodot")
     assert fake.conflict("as") == ""
+
+
+@behaviour("naming/Y12")
+@behaviour("findings/FT1")
+def test_a_key_without_a_group_is_logged_and_fails_nothing(
+    start: Callable[..., Cluster], sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = start(sandbox)
+    with caplog.at_level(logging.WARNING):
+        cluster.queue.add(Request("nodot"))
+        cluster.settled("as/a")
+    messages = [record.getMessage() for record in caplog.records]
+    assert any("ignoring key 'nodot': not the name of a CustomResourceDefinition" in text for text in messages)
+    assert not any("failed" in text or "panic" in text for text in messages)
+    assert cluster.queue.num_requeues(Request("nodot")) == 0
+    assert cluster.accepted("as") == "as/a/A/AList"
 
 
 @behaviour("naming/Y15")

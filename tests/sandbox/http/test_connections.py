@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 
 import pytest
 
@@ -12,6 +13,34 @@ from ctrlhost.sandbox.http import http
 from tests.support.http_client import Api
 from tests.support.objects import config_map, core
 from tests.support.waiting import eventually
+
+
+@pytest.mark.behaviour("sandbox/RO-06")
+@pytest.mark.behaviour("findings/FT1")
+def test_two_thousand_idle_connections_are_limited_and_others_are_served() -> None:
+    with Sandbox(insecure_http=True) as sandbox, Api(sandbox.url) as api, ExitStack() as stack:
+        address = ("127.0.0.1", int(sandbox.url.rpartition(":")[2]))
+        clients = []
+        for number in range(2_000):
+            clients.append(stack.enter_context(socket.create_connection(address)))
+            if number % 100 == 0:
+                api.get("/api/v1/namespaces").expect(200)
+        # The oldest idle connections were closed, down to the limit.
+        eventually(lambda: sum(not closed(client) for client in clients) <= http.MAX_CONNECTIONS)
+        assert closed(clients[0])
+        assert not closed(clients[-1])
+        api.get("/api/v1/namespaces").expect(200)
+
+
+def closed(client: socket.socket) -> bool:
+    """Return whether the server closed the connection."""
+    client.setblocking(False)
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
 
 
 @pytest.mark.behaviour("sandbox/RO-06")

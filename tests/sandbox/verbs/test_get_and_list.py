@@ -252,11 +252,17 @@ def test_secrets_are_selected_by_type(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/LS-24")
 def test_events_are_selected_by_involved_object(api: Api, ns: str) -> None:
-    for name in "xy":
-        about = {"kind": "Pod", "name": name, "namespace": ns}
-        api.post(core(ns, "events"), {"metadata": {"name": f"e-{name}"}, "involvedObject": about}).expect(201)
-    selector = "involvedObject.name=x,involvedObject.kind=Pod"
-    assert names(api.get(core(ns, "events"), fieldSelector=selector)) == ["e-x"]
+    for name, kind in (("x", "Pod"), ("y", "Pod"), ("x", "Node"), ("y", "Node")):
+        about = {"kind": kind, "name": name, "namespace": ns}
+        event = {"metadata": {"name": f"{kind.lower()}-{name}"}, "involvedObject": about}
+        api.post(core(ns, "events"), event).expect(201)
+    for selector, found in (
+        ("involvedObject.name=x,involvedObject.kind=Pod", ["pod-x"]),
+        ("involvedObject.name=x", ["node-x", "pod-x"]),
+        ("involvedObject.kind!=Pod", ["node-x", "node-y"]),
+        ("involvedObject.name=z", []),
+    ):
+        assert sorted(names(api.get(core(ns, "events"), fieldSelector=selector))) == found, selector
 
 
 @pytest.mark.behaviour("sandbox/LS-25")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,6 +37,32 @@ def deploy(api: Api, ns: str) -> str:
     body["spec"]["template"]["spec"]["tolerations"] = [{"key": "t1", "operator": "Exists"}]
     api.post(apps(ns, "deployments"), body).expect(201)
     return apps(ns, "deployments", "d")
+
+
+@pytest.mark.behaviour("sandbox/PA-01")
+@pytest.mark.behaviour("findings/FT1")
+def test_json_patch_of_a_custom_object_has_all_operations(api: Api, make_crd: Callable[..., Crd], ns: str) -> None:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    crd = make_crd(schema=schema).establish()
+    spec = {"a": 1, "list": [1, 2], "deep": {"x": [{"y": True}]}}
+    api.post(crd.path(ns), crd.obj("a", **spec)).expect(201)
+    patch = [
+        op("test", "/spec/deep/x/0/y", value=True),
+        op("add", "/spec/list/-", value=3),
+        op("add", "/spec/list/0", value=0),
+        op("replace", "/spec/a", value={"b": 5}),
+        op("remove", "/spec/list/2"),
+        op("copy", "/spec/copied", **{"from": "/spec/deep/x"}),
+        op("move", "/spec/moved", **{"from": "/spec/deep"}),
+    ]
+    found = api.patch(crd.path(ns, "a"), patch, JSON_PATCH).expect(200)
+    copied = [{"y": True}]
+    assert found["spec"] == {"a": {"b": 5}, "list": [0, 1, 3], "copied": copied, "moved": {"x": copied}}
+    assert api.get(crd.path(ns, "a")).expect(200) == found
+    # A failed test changes nothing.
+    failing = [op("remove", "/spec/a"), op("test", "/spec/list/0", value=9)]
+    api.patch(crd.path(ns, "a"), failing, JSON_PATCH).expect(422)
+    assert api.get(crd.path(ns, "a")).expect(200) == found
 
 
 @pytest.mark.behaviour("sandbox/PA-01")

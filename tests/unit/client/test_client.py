@@ -66,14 +66,42 @@ def test_a_list_is_fetched_in_pages_and_sets_the_kind_of_each_item(server, clien
 
 
 @pytest.mark.behaviour("informers/PG4")
+@pytest.mark.behaviour("findings/FT1")
+def test_a_reader_that_stops_or_fails_at_the_third_object_gets_no_more(server, client):
+    server.on(
+        "GET", "/api/v1/pods", Json(pod_list(7, *(pod(f"p{number}", 1) for number in range(10)), continue_="next"))
+    )
+    seen = []
+    for obj in client.list("v1", "Pod"):
+        seen.append(obj["metadata"]["name"])
+        if len(seen) == 3:
+            break
+    assert seen == ["p0", "p1", "p2"]
+    with pytest.raises(ZeroDivisionError):
+        [0 // (2 - number) for number, _ in enumerate(client.list("v1", "Pod"))]
+    # An iterator that is closed yields nothing more, not even the rest of its page.
+    pods = client.list("v1", "Pod")
+    assert [next(pods)["metadata"]["name"] for _ in range(3)] == seen
+    pods.close()
+    assert list(pods) == []
+    assert [request.query.get("continue") for request in server.requests] == [None] * 3
+
+
+@pytest.mark.behaviour("informers/PG2")
+@pytest.mark.behaviour("informers/PG4")
 def test_a_snapshot_that_expires_between_pages_is_an_error_after_the_first_page(server, client):
     server.on(
-        "GET", "/api/v1/pods", Json(pod_list(7, pod("a", 1), continue_="next")), Failure(410, "Expired", "too old")
+        "GET",
+        "/api/v1/pods",
+        Json(pod_list(7, *(pod(f"p{number}", 1) for number in range(10)), continue_="next")),
+        Failure(410, "Expired", "too old"),
     )
     pods = client.list("v1", "Pod")
-    assert next(pods)["metadata"]["name"] == "a"
+    assert [next(pods)["metadata"]["name"] for _ in range(10)] == [f"p{number}" for number in range(10)]
+    # The client has no fallback to a whole list, since its caller has seen a part of the snapshot.
     with pytest.raises(Expired):
         next(pods)
+    assert [request.query.get("continue") for request in server.requests] == [None, "next"]
 
 
 @pytest.mark.behaviour("informers/PG5")

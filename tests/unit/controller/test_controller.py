@@ -18,7 +18,6 @@ def settle(bench: Bench, controller) -> None:
 
 
 @pytest.mark.behaviour("workqueue/K8")
-@pytest.mark.behaviour("workqueue/K17")
 @pytest.mark.behaviour("workqueue/K19")
 @pytest.mark.behaviour("workqueue/K42")
 def test_a_key_that_is_added_is_reconciled_once_and_forgotten(bench: Bench) -> None:
@@ -31,6 +30,29 @@ def test_a_key_that_is_added_is_reconciled_once_and_forgotten(bench: Bench) -> N
     assert len(controller.queue) == 0
     assert controller.queue.num_requeues(WEB) == 0
     assert bench.sample("reconcile_time_seconds_count") == 1
+
+
+@pytest.mark.behaviour("workqueue/K17")
+@pytest.mark.behaviour("findings/FT1")
+@pytest.mark.parametrize(
+    ("outcome", "result"),
+    [
+        (None, "success"),
+        (Result(), "success"),
+        (ValueError("no"), "error"),
+        (TerminalError("never"), "error"),
+        (RetryAfter(5), "requeue_after"),
+        (Result(requeue_after=5), "requeue_after"),
+    ],
+)
+def test_a_run_is_counted_once_by_its_result(
+    bench: Bench, manual_clock: ManualClock, outcome: object, result: str
+) -> None:
+    # A result has no requeue flag (K12), so that counter of upstream's stays 0.
+    controller = bench.controller(Script(outcome))
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {result: 1} and idle(controller))
+    assert bench.sample("reconcile_errors_total") == (result == "error")
 
 
 @pytest.mark.behaviour("workqueue/K9")
@@ -84,6 +106,28 @@ def test_a_terminal_error_is_not_retried_even_as_a_cause(
     settle(bench, controller)
     assert bench.results() == {"error": 1}
     assert bench.sample("terminal_reconcile_errors_total") == 1
+
+
+@pytest.mark.behaviour("workqueue/K43")
+@pytest.mark.behaviour("findings/FT1")
+def test_a_terminal_error_keeps_its_inner_error_and_needs_none(
+    bench: Bench, manual_clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def reconcile(ctx, request):
+        if request == WEB:
+            raise TerminalError("invalid spec") from ValueError("the inner one")
+        raise TerminalError
+
+    controller = bench.controller(reconcile)
+    with caplog.at_level(logging.ERROR):
+        for number, key in enumerate((WEB, DB), start=1):
+            controller.queue.add(key)
+            eventually(lambda number=number: bench.results() == {"error": number} and idle(controller))
+    around, alone = (record.getMessage().partition("changes: ")[2] for record in caplog.records)
+    assert around == "TerminalError: invalid spec, caused by ValueError: the inner one"
+    # An error without a message is shown by its type.
+    assert alone == controller.status().last_error == "TerminalError"
+    assert bench.sample("terminal_reconcile_errors_total") == 2
 
 
 def test_a_terminal_error_forgets_the_back_off(bench: Bench, manual_clock: ManualClock) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
+from ctrlhost.controller.controller import Controller
+from ctrlhost.controller.options import ControllerOptions
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter
 from tests.support.controllers import WEB, Bench, Script, idle
@@ -54,6 +58,42 @@ def test_the_operator_overrides_the_options_of_the_plugin(bench: Bench) -> None:
     options = bench.controller(Script(), workers=2, timeout=3, rate_limiter=limiter, start=False).options
     assert (options.workers, options.timeout, options.namespaces) == (5, 7.0, ("a",))
     assert (options.base_delay, options.max_delay, options.rate_limiter) == (1.0, 1000.0, None)
+
+
+@pytest.mark.behaviour("workqueue/K50")
+@pytest.mark.behaviour("findings/FT1")
+@pytest.mark.parametrize(
+    ("overrides", "own", "expected"),
+    [
+        # What the operator does not set stays as the plugin declares it, and its absence leaves the default.
+        ({}, {"workers": 2, "timeout": 3, "needs_leader": False}, (2, 3, False)),
+        ({"workers": 5}, {"timeout": 3}, (5, 3, True)),
+        ({"timeout": 7.0}, {"workers": 2}, (2, 7.0, True)),
+        ({"workers": 5, "timeout": 7.0}, {}, (5, 7.0, True)),
+        ({}, {}, (1, None, True)),
+    ],
+)
+def test_an_option_is_the_operators_then_the_plugins_then_the_default(
+    bench: Bench, overrides: dict, own: dict, expected: tuple
+) -> None:
+    bench.overrides["demo/pods"] = Overrides(**overrides)
+    options = bench.controller(Script(), start=False, **own).options
+    assert (options.workers, options.timeout, options.needs_leader) == expected
+
+
+@pytest.mark.behaviour("workqueue/K50")
+@pytest.mark.behaviour("findings/FT1")
+def test_recovery_and_warm_up_are_always_on_and_a_sync_takes_two_minutes_at_most(
+    bench: Bench, manual_clock: ManualClock
+) -> None:
+    # There is no option for the first two: K3 and K39 do not apply.
+    assert not {"recover_panic", "enable_warmup"} & set(ControllerOptions.__slots__)
+    assert inspect.signature(Controller.wait_for_sync).parameters["timeout"].default == 120
+    controller = bench.controller(Script(ZeroDivisionError(), None))
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
+    manual_clock.advance(1)
+    eventually(lambda: bench.results() == {"error": 1, "success": 1} and idle(controller))
 
 
 @pytest.mark.behaviour("workqueue/K50")

@@ -168,8 +168,11 @@ def test_an_invalid_declaration_is_refused_by_name(bench: Bench, declare, messag
 
 @pytest.mark.behaviour("workqueue/K46")
 def test_controllers_of_two_plugins_may_share_a_name(bench: Bench) -> None:
+    # No option turns the check off, since metrics and settings go by the name.
     names = [bench.plugin(name).add_controller("pods", print).name for name in ("one", "two")]
     assert names == ["one/pods", "two/pods"]
+    plugin = bench.plugin()
+    assert [plugin.add_controller(name, print).name for name in ("pods", "nodes")] == ["demo/pods", "demo/nodes"]
 
 
 class Once(Source):

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from ctrlhost import Request, Result
+from ctrlhost import Every, PluginLoadError, Request, Result
 from ctrlhost.controller.controller import Controller
 from ctrlhost.testing import ManualClock
 from tests.support.controllers import DB, WEB, Bench, Script, idle
@@ -105,6 +105,9 @@ def test_a_key_enqueued_through_the_handle_before_the_start_is_reconciled(bench:
     eventually(lambda: reconcile.calls == [WEB])
     assert reconcile.priorities == [3]
     assert handle.name == "demo/pods"
+    # A source that could never send an event is refused.
+    with pytest.raises(PluginLoadError, match="`Every` without requests"):
+        bench.plugin().add_controller("silent", Script(), Every(3))
 
 
 @pytest.mark.behaviour("workqueue/K6")
@@ -131,7 +134,7 @@ def test_a_timeout_of_zero_is_none(bench: Bench, manual_clock: ManualClock) -> N
     [
         (TimeoutError("the plugin's own"), "TimeoutError: the plugin's own"),
         (None, None),
-        (asyncio.CancelledError(), "CancelledError: "),
+        (asyncio.CancelledError(), "CancelledError"),
     ],
 )
 def test_an_exception_of_a_run_in_time_is_not_a_timeout(bench: Bench, error, message: str | None) -> None:

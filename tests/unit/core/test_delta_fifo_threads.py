@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ctrlhost.cache import Closed, DeletedFinalStateUnknown, Delta, DeltaFIFO, Indexer, KeyFuncError, Object
 from tests.support.delta_scripts import drain, fifo_of, ignore, run, shown, thing
+from tests.support.waiting import eventually
 
 behaviour = pytest.mark.behaviour
+
+
+def blocked(thread: threading.Thread, function: Callable[[], None]) -> bool:
+    """Return whether the thread sleeps in a call that `function` made."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    if frame is None or frame.f_code is not function.__code__:
+        return False
+    return "\nState:\tS" in Path(f"/proc/self/task/{thread.native_id}/status").read_text()
 
 
 @behaviour("informers/DF29")
@@ -30,6 +41,8 @@ def test_close_wakes_every_pop() -> None:
     threads = [threading.Thread(target=pop) for _ in range(10)]
     for thread in threads:
         thread.start()
+    eventually(lambda: all(blocked(thread, pop) for thread in threads))
+    assert outcomes == []
     fifo.close()
     for thread in threads:
         thread.join(5)

@@ -380,3 +380,22 @@ def test_invalid_arguments_are_refused(informer: SharedInformer) -> None:
         informer.add_listener(resync=-1)
     with pytest.raises(ValueError, match="resync"):
         SharedInformer("pods", "v1", "Pod", resync=-1)
+
+
+@behaviour("informers/RE9")
+@behaviour("findings/FT1")
+def test_events_behind_a_list_are_merged_with_it_until_they_are_processed() -> None:
+    informer = SharedInformer("pods", "v1", "Pod")
+    listener = informer.add_listener()
+    informer.begin_list()
+    informer.feed_list(json.dumps({"metadata": {"resourceVersion": "1"}, "items": [pod("foo", 1)]}).encode())
+    informer.replace(informer.end_page().resource_version)
+    watch(informer, "MODIFIED", pod("foo", 2), process=False)
+    watch(informer, "ADDED", pod("bar", 3), pod("baz", 4), pod("qux", 5), pod("zoo", 6), process=False)
+    informer.process()
+    events = delivered(listener)
+    foo = [event for event in events if "foo" in event[1]]
+    # All changes of the first key come first, up to the newest.
+    assert events[: len(foo)] == foo
+    assert "foo2" in foo[-1]
+    assert events[len(foo) :] == [("add", name, False) for name in ("bar3", "baz4", "qux5", "zoo6")]

@@ -57,6 +57,26 @@ def test_a_shorter_period_before_the_start_shortens_the_check(clock: ManualClock
     assert informer.resync_check_period == 5
 
 
+@behaviour("informers/SI3")
+@behaviour("findings/FT1")
+def test_each_handler_keeps_its_own_period_when_a_later_one_shortens_the_check(clock: ManualClock) -> None:
+    informer = SharedInformer("pods", "v1", "Pod", clock=clock, resync=12 * 3600)
+    periods = (0, 60, 55, 5)
+    listeners = [informer.add_listener(resync=period) for period in periods]
+    relist(informer, pod("a", 1))
+    for listener in listeners:
+        delivered(listener)
+    resyncs = [0] * len(listeners)
+    for _ in range(660 // 5):
+        clock.advance(informer.resync_check_period)
+        informer.resync()
+        informer.process()
+        for number, listener in enumerate(listeners):
+            resyncs[number] += len(delivered(listener))
+    # The handler without a period gets none.
+    assert resyncs == [0, 660 // 60, 660 // 55, 660 // 5]
+
+
 @behaviour("informers/SI5")
 def test_changes_in_a_watch_gap_reach_all_handlers_and_resyncs_only_some(clock: ManualClock) -> None:
     informer = SharedInformer("pods", "v1", "Pod", clock=clock, resync=1)

@@ -93,11 +93,18 @@ def test_a_key_added_while_processing_runs_once_more() -> None:
 @behaviour("workqueue/Q7")
 def test_adds_before_a_run_collapse_into_it() -> None:
     work_queue = WorkQueue()
+    # Upstream's storage hears of the second add. Here its effect is seen: it may raise the priority.
     work_queue.add("bar")
-    work_queue.add("bar")
-    assert work_queue.get() == "bar"
+    work_queue.add("foo", priority=1)
+    work_queue.add("bar", priority=2)
+    assert len(work_queue) == 2
+    assert work_queue.get_with_priority() == ("bar", 2)
+    assert work_queue.get_with_priority() == ("foo", 1)
     work_queue.done("bar")
+    work_queue.done("foo")
     assert len(work_queue) == 0
+    with pytest.raises(queue.Empty):
+        work_queue.get_nowait()
 
 
 @behaviour("workqueue/Q8")

@@ -158,35 +158,65 @@ def test_random_producers_and_consumers_keep_the_guarantees(request: pytest.Fixt
     lock = threading.Lock()
     handed_out: dict[Any, int] = defaultdict(int)
     added: dict[Any, set[int]] = {key: set() for key in range(200)}
+    # The highest priority that a key was added with, without delay, since it was last handed out.
+    highest: dict[Any, int] = {}
 
     def produce(seed: int) -> None:
         random_ = random.Random(seed)
         for _ in range(1000):
             key, priority = random_.randrange(200), random_.randrange(10)
             delay = random_.choice([0, 0, 0.001, 0.01])
-            added[key].add(priority)
-            work_queue.add_after(key, delay, priority=priority)
+            with lock:
+                added[key].add(priority)
+                work_queue.add_after(key, delay, priority=priority)
+                if delay == 0:
+                    highest[key] = max(priority, highest.get(key, 0))
 
-    def consume() -> None:
+    def take() -> None:
+        """Take keys one at a time with the producers, so that the highest priority is known."""
+        while True:
+            try:
+                with lock:
+                    key, priority = work_queue.get_with_priority(timeout=0)
+                    # A delayed add of a higher priority may be due by now.
+                    assert priority >= highest.pop(key, 0)
+                    begin(key, priority)
+            except queue.Empty:
+                pause.wait(0.001)
+                continue
+            except ShutDown:
+                return
+            end(key)
+
+    def wait() -> None:
         while True:
             try:
                 key, priority = work_queue.get_with_priority()
             except ShutDown:
                 return
             with lock:
-                assert key not in held
-                # `queue_model.rs` checks which of them: here the order of the threads is unknown.
-                assert priority in added[key]
-                held.add(key)
-                handed_out[key] += 1
-            with lock:
-                held.remove(key)
-            work_queue.done(key)
+                # What was added after the key was handed out is lost here, so `take` checks too little, never too much.
+                highest.pop(key, None)
+                begin(key, priority)
+            end(key)
 
-    consumers = [Background(consume) for _ in range(100)]
+    def begin(key: Any, priority: int) -> None:
+        assert key not in held
+        assert priority in added[key]
+        held.add(key)
+        handed_out[key] += 1
+
+    def end(key: Any) -> None:
+        # Some work, during which no other consumer may get the key.
+        assert sum(range(500)) == 124_750
+        with lock:
+            held.remove(key)
+        work_queue.done(key)
+
+    pause = threading.Event()
+    consumers = [Background(consume) for consume in (take, wait) * 50]
     for producer in [Background(produce, seed) for seed in range(10)]:
         producer.result()
-    pause = threading.Event()
     while work_queue.snapshot() != ([], [], []):
         assert min(counted(work_queue)["depth"].values(), default=0) >= 0
         pause.wait(0.002)

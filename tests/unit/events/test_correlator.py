@@ -104,6 +104,7 @@ def test_events_of_an_object_over_its_limit_are_dropped_until_time_has_passed(ob
     written = [observer.observe(event(reason=f"Reason{number}")) for number in range(BURST + 3)]
     assert written[:BURST] == [("create", 1)] * BURST
     assert written[BURST:] == [None] * 3
+    # The limit is one of source and object: there is no key with the reason that could let the next one pass.
     # An event with another message and the same reason is not a different event, and would need a write too.
     assert observer.observe(event(reason="Reason0", note="something else")) is None
     assert observer.correlator.dropped == 4

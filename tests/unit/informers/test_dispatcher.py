@@ -15,7 +15,7 @@ from ctrlhost.informers.dispatcher import Callbacks, Dispatcher
 from ctrlhost.testing import ManualClock
 from tests.support.informer_rig import QUICK, Rig
 from tests.support.recording_handler import TWO, RecordingHandler, names, step
-from tests.support.stub_api_server import Failure, Frames, Json, error_event, event, pod, pod_list, serve
+from tests.support.stub_api_server import Failure, Frames, Json, bookmark, error_event, event, pod, pod_list, serve
 from tests.support.waiting import eventually
 
 
@@ -254,6 +254,44 @@ def test_a_late_handler_is_synced_after_processing_the_existing_objects(rig):
     frames.send_event(event("ADDED", pod("pod3", 3)))
     eventually(lambda: len(early.events) == 3 and len(late.events) == 3)
     assert sorted(late.initial) == ["pod1", "pod2"]
+
+
+@pytest.mark.behaviour("informers/WT3")
+@pytest.mark.behaviour("findings/FT1")
+@pytest.mark.parametrize("finished_first", [True, False])
+def test_a_handler_is_synced_after_the_end_of_the_list_and_its_last_object_in_any_order(rig_with, finished_first):
+    # Started first, with a hundred objects; then finished before or after the end of the list.
+    rig = rig_with(watch_list=True)
+    proceed, done = threading.Event(), []
+
+    def slow(obj, initial):
+        if not finished_first:
+            proceed.wait()
+        done.append(obj.name)
+
+    handle = rig.pods.add_handler(slow)
+    frames = Frames(*(event("ADDED", pod(f"p{number}", number)) for number in range(1, 101)))
+    rig.serve([], [frames]).start()
+    if finished_first:
+        frames.send_event(bookmark(100))
+    assert frames.opened.wait(10)
+    assert not rig.pods.has_synced
+    assert not handle.has_synced
+    frames.send_event(bookmark(100, initial_end=True))
+    eventually(lambda: rig.pods.has_synced)
+    if not finished_first:
+        assert not handle.has_synced
+        proceed.set()
+    eventually(lambda: handle.has_synced)
+    assert sorted(done) == sorted(f"p{number}" for number in range(1, 101))
+
+
+@pytest.mark.behaviour("informers/WT3")
+def test_a_handler_without_objects_is_synced_with_the_informer(rig):
+    handle = RecordingHandler().to(rig.pods)
+    assert not handle.has_synced
+    rig.serve([Json(pod_list(1))]).synced()
+    eventually(lambda: handle.has_synced)
 
 
 @pytest.mark.behaviour("informers/WT3")

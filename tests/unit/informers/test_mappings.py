@@ -216,9 +216,10 @@ def test_an_update_to_the_same_version_has_low_priority(mapping: Any) -> None:
 @pytest.mark.parametrize("mapping", MAPPINGS)
 def test_a_priority_set_on_the_handler_applies_to_every_change(mapping: Any) -> None:
     rig = MappingRig(mapping, pod(1, owners=OWNED), priority=100, low_priority=100)
-    changes = [("MODIFIED", 2), ("MODIFIED", 2), ("DELETED", 3)]
+    # In the first list; changed; unchanged; gone; created later.
+    changes = [("MODIFIED", 2), ("MODIFIED", 2), ("DELETED", 3), ("ADDED", 4)]
     found = rig.first + [one for kind, version in changes for one in rig.event(kind, pod(version, owners=OWNED))]
-    assert [priority for _, priority in found] == [100] * 4
+    assert [priority for _, priority in found] == [100] * 5
 
 
 @pytest.mark.behaviour("workqueue/H19")

@@ -9,6 +9,7 @@ from ctrlhost.client import Client
 from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.reflector.list_watch import ListWatch
 from tests.support.informer_rig import PODS, Rig
+from tests.support.recording_handler import RecordingHandler
 from tests.support.stub_api_server import (
     Failure,
     Frames,
@@ -30,8 +31,12 @@ def test_the_first_list_accepts_any_version_and_the_watch_continues_from_it(rig)
         event("MODIFIED", pod("foo", 2)),
         *(event("ADDED", pod(n, v)) for n, v in (("bar", 3), ("baz", 4), ("qux", 5), ("zoo", 6))),
     )
+    handler = RecordingHandler()
+    handler.to(rig.pods)
     rig.serve([Json(pod_list(1, pod("foo", 1)))], [frames]).start()
     rig.holds(foo=2, bar=3, baz=4, qux=5, zoo=6)
+    eventually(lambda: not rig.pods.pending)
+    assert list(dict.fromkeys(name for _, name in handler.events)) == ["foo", "bar", "baz", "qux", "zoo"]
     assert [each.query for each in rig.lists] == [{"resourceVersion": "0", "limit": "500"}]
     (watch,) = rig.watches
     assert watch.query.pop("timeoutSeconds").isdigit()
@@ -117,11 +122,12 @@ def test_an_expired_token_leads_to_one_full_list_of_the_same_version(rig_with):
             Json(pod_list(10, pod("a", 1))),
             Json(pod_list(20, pod("a", 11), continue_="x")),
             Failure(410, "Expired"),
-            Json(pod_list(21, pod("a", 11), pod("b", 12))),
+            Json(pod_list(21, *(pod(f"p{number}", 12) for number in range(21)))),
         ],
         [Frames(error_event(410, "Expired")), Frames()],
     ).start()
-    rig.holds(a=11, b=12)
+    # The whole list replaces what the first page had.
+    rig.holds(**{f"p{number}": 12 for number in range(21)})
     assert [
         (each.query.get("resourceVersion", ""), each.query.get("continue", ""), each.query.get("limit", ""))
         for each in rig.lists

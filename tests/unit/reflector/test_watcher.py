@@ -55,7 +55,11 @@ def test_stopping_right_after_the_watch_opened_leaves_one_watch(rig):
     frames = Frames()
     rig.serve(FIRST, [frames]).start()
     assert frames.opened.wait(10)
+    reflector = rig.pods.parts[0].reflector
     rig.stop()
+    assert frames.closed.wait(10)
+    assert reflector.join(10)
+    assert (reflector.status.state, rig.errors) == ("stopped", [])
     assert len(rig.watches) == 1
     assert rig.held() == {"foo": "1", "bar": "1"}
 

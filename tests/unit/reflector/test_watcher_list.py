@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from ctrlhost.informers import BackoffOptions
+from ctrlhost.informers import BackoffOptions, ReflectorOptions
 from ctrlhost.testing import ManualClock
 from tests.support.stub_api_server import Failure, Frames, Json, bookmark, error_event, event, pod, pod_list
 from tests.support.waiting import eventually
@@ -43,11 +43,22 @@ def test_the_first_list_is_a_stream_that_continues_as_the_watch(rig):
 
 @pytest.mark.behaviour("informers/RE34")
 @pytest.mark.behaviour("informers/WL1")
+@pytest.mark.parametrize("supported", [True, False])
 @pytest.mark.parametrize("streaming", [True, False])
-def test_streaming_lists_can_be_disabled(rig_with, streaming):
+def test_streaming_lists_can_be_disabled_and_are_only_used_where_supported(rig_with, streaming, supported):
     rig = rig_with(watch_list=streaming)
-    rig.serve([Json(pod_list(1))], [Frames(bookmark(1, initial_end=True))]).synced()
-    assert bool(rig.lists) is not streaming
+    first = Frames(bookmark(1, initial_end=True)) if supported else Failure(422, "Invalid", "sendInitialEvents")
+    rig.serve([Json(pod_list(1))], [first, Frames()] if streaming else [Frames()]).synced()
+    assert bool(rig.lists) is not (streaming and supported)
+    eventually(lambda: rig.watches)
+    assert ("sendInitialEvents" in rig.watches[0].query) is streaming
+
+
+@pytest.mark.behaviour("informers/WL1")
+@pytest.mark.behaviour("findings/FT1")
+def test_streaming_lists_are_on_by_default():
+    # Every client has the method, so there is none that must be tried without.
+    assert ReflectorOptions().watch_list
 
 
 @pytest.mark.behaviour("informers/WL3")
