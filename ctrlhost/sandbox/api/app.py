@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("ctrlhost.sandbox.app")
 _PATHS = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+_MOST_MISSING, _LONGEST_NAME = 1000, 300
 _OPEN_PATHS = frozenset({"version", "healthz", "livez", "readyz"})
 
 
@@ -58,6 +59,7 @@ class App:
         self.allowed_hosts: frozenset[str] = frozenset()
         self.admin = admin
         self.ready = False
+        self._missing: set[tuple[str, str]] = set()
 
     def handle(self, request: Request) -> Response | Stream:
         """Handle a request; failures become a Status."""
@@ -133,14 +135,25 @@ class App:
             group, version, rest = parts[1], parts[2], parts[3:]
         if not rest:
             return (self.discovery.group_version(group, version) if request.method == "GET" else None) or unknown_path()
-        return resources.answer(self.context, request, group, version, rest, user) or self._unknown(group, version)
+        found = resources.answer(self.context, request, group, version, rest, user)
+        return found or self._unknown(group, version, rest)
 
-    def _unknown(self, group: str, version: str) -> Response:
+    def _unknown(self, group: str, version: str, rest: list[str]) -> Response:
         """Return a 404 for an unknown resource; under a built-in group version it is a Status."""
         registry = self.context.registry
+        plural = rest[2] if rest[0] == "namespaces" and len(rest) > 2 else rest[0]
+        self._name_missing(group, version, plural)
         if any(registry.is_builtin(kind) for kind in registry if (kind.group, kind.version) == (group, version)):
             raise Failure(404, "NotFound", "the server could not find the requested resource")
         return unknown_path()
+
+    def _name_missing(self, group: str, version: str, plural: str) -> None:
+        """Log a resource that is not served, once."""
+        name = status.qualified(plural, group)[:_LONGEST_NAME]
+        if self.context.registry.find(group, version, plural) is None and len(self._missing) < _MOST_MISSING:
+            if (name, version) not in self._missing:
+                _log.warning("kind not served: %s in version %s; create its CRD first", name, version)
+            self._missing.add((name, version))
 
     def _answer_open(self, head: str, request: Request) -> Response:
         if head == "version":

@@ -105,7 +105,7 @@ def _aggregate_version(version: str, kinds: list[Kind]) -> dict[str, Any]:
     for kind in kinds:
         entry: dict[str, Any] = {
             "resource": kind.plural,
-            "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+            "responseKind": _response_kind(kind),
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "singularResource": kind.singular,
             "verbs": list(kind.verbs),
@@ -113,19 +113,19 @@ def _aggregate_version(version: str, kinds: list[Kind]) -> dict[str, Any]:
         _add_names(kind, entry)
         if kind.subresources:
             entry["subresources"] = [
-                {
-                    "subresource": sub.name,
-                    "responseKind": {
-                        "group": sub.group if sub.kind else kind.group,
-                        "version": sub.version or kind.version,
-                        "kind": sub.kind or kind.kind,
-                    },
-                    "verbs": list(sub.verbs),
-                }
+                {"subresource": sub.name, "responseKind": _response_kind(kind, sub), "verbs": list(sub.verbs)}
                 for sub in kind.subresources
             ]
         resources.append(entry)
     return {"version": version, "resources": resources, "freshness": "Current"}
+
+
+def _response_kind(kind: Kind, sub: Subresource | None = None) -> dict[str, str]:
+    """Return the kind of an answer; a real server names the group of a built-in kind only if it is another one."""
+    if sub is not None and sub.group:
+        return {"group": sub.group, "version": sub.version, "kind": sub.kind}
+    group, version = (kind.group, kind.version) if kind.custom is not None else ("", "")
+    return {"group": group, "version": version, "kind": (sub.kind if sub is not None else "") or kind.kind}
 
 
 def _aggregated_version(header: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.registry.registry import Kind, content_hash
-from ctrlhost.sandbox.schema.shapes import Shape, builtin, of_kind
+from ctrlhost.sandbox.schema.shapes import Shape, builtin, of_kind, types_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,8 +19,13 @@ if TYPE_CHECKING:
 # An almost empty document in protobuf: swagger "2.0", a title and a version. With it kubectl validates by itself.
 _V2 = bytes.fromhex("0a03322e3012150a0a4b756265726e65746573120776312e33362e30")
 _V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_V1 = "v1"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-_PACKAGES = {"meta": _META, "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"}
+_PACKAGES = {
+    "meta": _META,
+    "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1",
+    "apiregistration": "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1",
+}
 _WRITE_OPTIONS = {"dryRun": "string", "fieldManager": "string", "fieldValidation": "string", "force": "boolean"}
 _WRITE_PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
@@ -87,10 +93,12 @@ class OpenApi:
             self._made = registry.changes
             kinds = [kind for kind in registry if registry.is_listed(kind)]
             custom = {_key(kind) for kind in kinds if kind.custom is not None}
-            # Documents of built-in groups never change.
             self._documents = {key: text for key, text in self._documents.items() if key not in custom}
-            known = self._hashes
-            self._hashes = {key: "" if key in custom else known.get(key, "") for key in map(_key, kinds)}
+            # Documents of built-in groups never change, so they are made when asked for.
+            self._hashes = {key: "" if key in custom else self._constant_hash(key) for key in map(_key, kinds)}
+
+    def _constant_hash(self, key: str) -> str:
+        return content_hash(f"{key} {self._context.options.version} {_types_hash()}".encode())
 
     def _hash(self, key: str) -> str:
         if not self._hashes[key]:
@@ -104,6 +112,11 @@ class OpenApi:
             kinds = [kind for kind in registry if _key(kind) == key and registry.is_listed(kind)]
             found = self._documents[key] = msgspec.json.encode(document(kinds, self._context.options.version))
         return found
+
+
+@cache
+def _types_hash() -> str:
+    return content_hash(types_text())
 
 
 def _tagged(request: Request, tag: str, body: Callable[[], bytes]) -> Response:
@@ -139,13 +152,14 @@ def _gvk(kind: Kind) -> dict[str, str]:
 def _schema_name(kind: Kind) -> str:
     if kind.custom is not None:
         return f"{'.'.join(reversed(kind.group.split('.')))}.{kind.version}.{kind.kind}"
-    shape = of_kind(kind.group, kind.kind)
+    shape = of_kind(kind.group, kind.version, kind.kind)
     return _type_name(shape.name if shape is not None else f"unknown.{kind.kind}")
 
 
 def _type_name(name: str) -> str:
     package, _, kind = name.partition(".")
-    return f"{_PACKAGES.get(package, f'io.k8s.api.{package}.v1')}.{kind}"
+    name, _, version = package.partition("/")
+    return f"{_PACKAGES.get(package, f'io.k8s.api.{name}.{version or _V1}')}.{kind}"
 
 
 def _kind_schema(kind: Kind, schemas: dict[str, Any]) -> dict[str, Any]:
@@ -155,7 +169,7 @@ def _kind_schema(kind: Kind, schemas: dict[str, Any]) -> dict[str, Any]:
         declared = {**_ROOT, **(kind.custom.schema.get("properties") or {}), "metadata": metadata}
         schema = {**kind.custom.schema, "properties": declared}
     else:
-        shape = of_kind(kind.group, kind.kind)
+        shape = of_kind(kind.group, kind.version, kind.kind)
         schema = _struct(shape, schemas) if shape is not None else {"type": "object", "properties": {}}
         schema["properties"] = {**_ROOT, **schema["properties"]}
     return {**schema, "x-kubernetes-group-version-kind": [_gvk(kind)]}
@@ -197,7 +211,12 @@ def _field(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
         return schema
     if shape.name.startswith("JSONSchema"):
         return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return dict(_SCALARS.get(shape.type, {}))
+    scalar = dict(_SCALARS.get(shape.type, {}))
+    if shape.name == "int32":
+        scalar["format"] = "int32"
+    if shape.enum:
+        scalar["enum"] = list(shape.enum)
+    return scalar
 
 
 def _operation(kind: Kind, action: str) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def _operation(
     name, sub = (rest[1] if len(rest) > 1 else ""), (rest[2] if len(rest) > 2 else "")
     if kind is None or (scoped and not kind.namespaced):
         return None
-    if sub and kind.subresource(sub) is None and kind.custom is None and sub not in subresources.CONNECTS:
+    if sub and kind.subresource(sub) is None and kind.custom is None:
         return None
     if kind.namespaced and not scoped and (name or request.method == "POST"):
         return None
@@ -74,6 +74,8 @@ def _dispatch(context: ServerContext, request: Request, operation: Operation) ->
         operation.read_write_options(_OPTIONS[request.method], request.headers.get("user-agent", ""))
     if operation.subresource and (answer := subresources.answer(context, request, operation)) is not None:
         return answer
+    if kind.virtual and kind.kind == "Binding":
+        return subresources.bind_posted(context, request, operation)
     if kind.virtual:
         return reviews.answer(context, request, operation)
     accepted = responses.accepted_by(request)

@@ -8,26 +8,27 @@ from ctrlhost.sandbox.api import responses, scaling, token_requests
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.http.messages import Request, Response
-from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.registry import meta, views
 from ctrlhost.sandbox.verbs import deletes, reads, writes
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.operation import Operation
 
-CONNECTS = ("exec", "attach", "portforward", "proxy", "ephemeralcontainers", "resize")
+_NOT_SERVED = ("ephemeralcontainers", "resize")
+"""Sub-resources of pods that would change running containers."""
 
 
 def answer(context: ServerContext, request: Request, operation: Operation) -> Response | None:
     """Handle a request on a sub-resource; None if it is read and written like the object itself."""
     kind = operation.kind
     found = kind.subresource(operation.subresource)
-    if found is None and kind.plural != "pods":
-        raise status.not_found(kind.plural, kind.group, operation.name)
     if found is None:
-        raise bad_request(f"pods/{operation.subresource} is not supported by the sandbox")
+        raise status.not_found(kind.plural, kind.group, operation.name)
     if operation.verb not in found.verbs:
         raise status.method_not_allowed(operation.verb, kind.plural, kind.group)
+    if found.kind.endswith("Options") or found.name in _NOT_SERVED:
+        raise bad_request(f"{kind.plural}/{operation.subresource} is not supported by the sandbox")
     special = _SPECIAL.get(operation.subresource)
     return None if special is None else special(context, request, operation)
 
@@ -76,6 +77,14 @@ def _binding(context: ServerContext, request: Request, operation: Operation) -> 
         raise status.invalid("Binding", "", operation.name, [status.required("target.name")])
     bind(context, operation, target)
     return responses.json_answer(201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
+
+
+def bind_posted(context: ServerContext, request: Request, operation: Operation) -> Response:
+    """Handle a Binding that is posted to the collection of bindings: its name is the pod's."""
+    body = responses.decode(request, "Binding")
+    operation.kind = context.registry.builtin("", "Pod")
+    operation.name = str(meta.metadata_of(body).get("name", "")) if isinstance(body, dict) else ""
+    return _binding(context, request, operation)
 
 
 def bind(context: ServerContext, operation: Operation, node: str) -> None:

@@ -83,8 +83,8 @@ def decode(body: bytes) -> dict[str, Any]:
                 raw = value
             elif number == 3:
                 encoding = value
-        group = api_version.rpartition("/")[0]
-        shape = builtin("meta.DeleteOptions") if kind == "DeleteOptions" else of_kind(group, kind)
+        group, _, version = api_version.rpartition("/")
+        shape = builtin("meta.DeleteOptions") if kind == "DeleteOptions" else of_kind(group, version, kind)
         if shape is None or encoding:
             raise KeyError(kind)
         return {"apiVersion": api_version, "kind": kind, **_message(shape, raw, 0)}

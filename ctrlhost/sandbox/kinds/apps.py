@@ -10,7 +10,7 @@ from ctrlhost.sandbox.apimachinery.objects import at
 from ctrlhost.sandbox.apimachinery.selectors import match_selector, selector_text
 from ctrlhost.sandbox.kinds import pod_spec, pod_warnings
 from ctrlhost.sandbox.kinds.cells import WORKLOAD, created, images, labels
-from ctrlhost.sandbox.kinds.fields import immutable, not_negative, share, share_causes
+from ctrlhost.sandbox.kinds.fields import immutable, not_negative, selector_causes, share, share_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _TEMPLATE = below("spec.template.spec", pod_spec.DEFAULTS)
 _HISTORY = ("spec.revisionHistoryLimit", 10)
-_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _STATEFUL_MUTABLE = (
     "replicas",
     "ordinals",
@@ -81,7 +80,7 @@ class _Workload(BuiltinStrategy):
             found.append(status.required("spec.selector"))
             found.append(status.invalid_value("spec.selector", {}, "empty selector is invalid for this kind"))
         else:
-            found += _selector_causes(selector, "spec.selector")
+            found += selector_causes(selector, "spec.selector")
             if not found and not match_selector(selector, labels):
                 text = "`selector` does not match template `labels`"
                 found.append(status.invalid_value("spec.template.metadata.labels", labels or None, text))
@@ -216,21 +215,6 @@ def _rolling_causes(rolling: Mapping[str, Any]) -> Iterator[Cause]:
         yield status.invalid_value(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
     elif type(unavailable) is str and share(unavailable) > 100:
         yield status.invalid_value(f"{path}.maxUnavailable", unavailable, "must not be greater than 100%")
-
-
-def _selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """Check a LabelSelector."""
-    yield from label_causes(selector.get("matchLabels") or {}, f"{path}.matchLabels")
-    for index, item in enumerate(selector.get("matchExpressions") or ()):
-        where = f"{path}.matchExpressions[{index}]"
-        operator, values = item.get("operator"), item.get("values")
-        if operator not in _OPERATORS:
-            yield status.invalid_value(f"{where}.operator", operator, "not a valid selector operator")
-        elif operator in ("In", "NotIn") and not values:
-            yield status.required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-        elif operator in ("Exists", "DoesNotExist") and values:
-            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            yield status.forbidden_field(f"{where}.values", text)
 
 
 STRATEGIES = {

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 NONE = "<none>"
 WORKLOAD = "Containers:w Images:w"
-_TYPES = {"i": "integer", "d": "date"}
+_TYPES = {"i": "integer", "d": "date", "b": "boolean"}
 
 
 def definition(
@@ -22,7 +22,7 @@ def definition(
 
 
 def heads(columns: str) -> list[dict[str, Any]]:
-    """Return the definitions of columns, each a name with a flag: `:i` integer, `:d` date, `:w` wide tables only.
+    """Return the definitions of columns, each a name with a flag: `:i` integer, `:d` date, `:b` boolean, `:w` wide tables only.
 
     A `_` is a space.
     """

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.names import label_causes, qualified_problems
 from ctrlhost.sandbox.apimachinery.objects import at
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
 
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 """The protocols of a port."""
 KEY_TEXT = (
@@ -107,3 +109,19 @@ def immutable(obj: Object, old: Object | None, *path: str) -> Iterator[Cause]:
     value = at(obj, path)
     if old is not None and value != at(old, path):
         yield status.invalid_value(".".join(path), value, "field is immutable")
+
+
+def selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    """Check a LabelSelector."""
+    yield from label_causes(selector.get("matchLabels") or {}, f"{path}.matchLabels")
+    for index, item in enumerate(selector.get("matchExpressions") or ()):
+        where, key = f"{path}.matchExpressions[{index}]", item.get("key", "")
+        yield from [status.invalid_value(f"{where}.key", key, text) for text in qualified_problems(key)]
+        operator, values = item.get("operator"), item.get("values")
+        if operator not in _OPERATORS:
+            yield status.invalid_value(f"{where}.operator", operator, "not a valid selector operator")
+        elif operator in ("In", "NotIn") and not values:
+            yield status.required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        elif operator in ("Exists", "DoesNotExist") and values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield status.forbidden_field(f"{where}.values", text)

@@ -17,7 +17,7 @@ from ctrlhost.sandbox.kinds.strategy import below
 from ctrlhost.sandbox.kinds.volumes import volume_causes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.kinds.strategy import Rule
@@ -81,9 +81,17 @@ def default(spec: dict[str, Any]) -> None:
 
 
 def causes(
-    spec: Mapping[str, Any], path: str, *, templated: bool = False, claims: Iterable[str] = ()
+    spec: Mapping[str, Any],
+    path: str,
+    *,
+    templated: bool = False,
+    claims: Iterable[str] = (),
+    restarts: Sequence[str] = ("Always",),
 ) -> Iterator[Cause]:
-    """Check a pod's spec, or a template's; `claims` are volumes that a StatefulSet adds."""
+    """Check a pod's spec, or a template's; `claims` are volumes that a StatefulSet adds.
+
+    `restarts` are the restart policies of a template.
+    """
     volumes: set[str] = set()
     yield from volume_causes(spec.get("volumes") or (), f"{path}.volumes", volumes)
     volumes.update(claims)
@@ -94,7 +102,7 @@ def causes(
         for index, container in enumerate(spec.get(field) or ()):
             where = f"{path}.{field}[{index}]"
             yield from container_causes(container, where, names, volumes, templated=templated)
-    allowed = ("Always",) if templated else ("Always", "OnFailure", "Never")
+    allowed = restarts if templated else ("Always", "OnFailure", "Never")
     if (policy := spec.get("restartPolicy")) not in allowed:
         yield status.not_supported(f"{path}.restartPolicy", policy, allowed)
     if (policy := spec.get("dnsPolicy")) not in _DNS_POLICIES:
@@ -116,7 +124,7 @@ def causes(
             yield status.invalid_value(f"{path}.{name}", spec[name], problem)
     for index, toleration in enumerate(spec.get("tolerations") or ()):
         yield from _toleration_causes(toleration, f"{path}.tolerations[{index}]")
-    if templated and deadline is not None:
+    if templated and deadline is not None and len(restarts) == 1:
         text = "activeDeadlineSeconds in ReplicaSet is not Supported"
         yield status.forbidden_field(f"{path}.activeDeadlineSeconds", text)
 

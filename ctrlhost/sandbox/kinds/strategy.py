@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.kinds.checks import Check
     from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.registry.registry import Kind
 
@@ -89,6 +90,14 @@ class BuiltinStrategy(Strategy):
     """The default for built-in kinds: /status also writes metadata, with exceptions."""
 
     kept_metadata: tuple[str, ...] = ()
+    checks: Sequence[Check] = ()
+    """The checks of `causes`."""
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterable[Cause]:
+        """Make the checks; a write to a sub-resource makes none."""
+        if not operation.subresource:
+            for check in self.checks:
+                yield from check(obj, old)
 
     def only_status(self, kind: Kind, obj: Object, old: Object) -> Object:
         """Take status and metadata."""

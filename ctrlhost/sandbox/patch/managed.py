@@ -71,7 +71,7 @@ def shape_of(kind: Kind) -> Shape:
     """Return the shape for tracking a kind's fields."""
     if kind.custom is not None:
         return kind.custom.shape
-    return of_kind(kind.group, kind.kind) or ANY
+    return of_kind(kind.group, kind.version, kind.kind) or ANY
 
 
 def read(entries: Any) -> list[Manager]:

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ctrlhost.sandbox.registry import autoscalers, events
 from ctrlhost.sandbox.schema import structural
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Snapshot
 
-EVENTS_GROUP = "events.k8s.io"
-# Fields with other names in events.k8s.io than in the core group, where events are stored.
-_EVENT_FIELDS = {
-    "involvedObject": "regarding",
-    "message": "note",
-    "reportingComponent": "reportingController",
-    "source": "deprecatedSource",
-    "firstTimestamp": "deprecatedFirstTimestamp",
-    "lastTimestamp": "deprecatedLastTimestamp",
-    "count": "deprecatedCount",
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The conversion of a version that is not the stored one; `shown` may change its argument."""
+
+    shown: Callable[[Object], Object]
+    stored: Callable[[Object], Object]
+    storage_version: str
+
+
+_EDGES: dict[tuple[str, str], Edge] = {
+    ("events.k8s.io", "v1"): Edge(events.shown, events.stored, "v1"),
+    ("autoscaling", "v1"): Edge(autoscalers.shown, autoscalers.stored, "autoscaling/v2"),
 }
-_TO_CORE = {new: old for old, new in _EVENT_FIELDS.items()}
+"""By group and version. Every other built-in kind is stored as it is shown."""
 
 
 def is_stored_form(kind: Kind, snapshot: Snapshot) -> bool:
     """Return whether readers of `kind` get the stored bytes."""
     if kind.custom is not None:
         return snapshot.shape == kind.custom.marker
-    return kind.group != EVENTS_GROUP
+    return (kind.group, kind.version) not in _EDGES
 
 
 def raw(kind: Kind, snapshot: Snapshot) -> bytes:
@@ -51,7 +57,7 @@ def load(kind: Kind, snapshot: Snapshot) -> Object:
         structural.prune(kind.custom.schema, obj)
         structural.default(kind.custom.schema, obj)
         return obj
-    return _renamed(obj, _EVENT_FIELDS)
+    return _EDGES[kind.group, kind.version].shown(obj)
 
 
 def to_storage(kind: Kind, obj: Object) -> tuple[Object, object]:
@@ -61,13 +67,10 @@ def to_storage(kind: Kind, obj: Object) -> tuple[Object, object]:
         if stored == kind.version:
             return obj, kind.custom.marker
         return {**obj, "apiVersion": f"{kind.group}/{stored}"}, None
-    if kind.group == EVENTS_GROUP:
-        return {**_renamed(obj, _TO_CORE), "apiVersion": "v1"}, None
+    edge = _EDGES.get((kind.group, kind.version))
+    if edge is not None:
+        return {**edge.stored(obj), "apiVersion": edge.storage_version}, None
     return obj, None
-
-
-def _renamed(obj: Object, names: dict[str, str]) -> Object:
-    return {names.get(key, key): value for key, value in obj.items()}
 
 
 def encode(obj: Any) -> bytes:

@@ -60,6 +60,8 @@ class Shape:
     value_struct: bool = False
     """Written as `{}` if it is absent."""
     required: bool = False
+    enum: tuple[str, ...] = ()
+    """The values of a text, if they are limited."""
     open: bool = False
     """Unknown fields are kept."""
     number: int = 0
@@ -82,10 +84,14 @@ _SHAPES: dict[str, Shape] = {}
 
 
 @cache
-def _types() -> dict[str, dict[str, Any]]:
-    text = resources.files("ctrlhost.sandbox.registry.data").joinpath("types.json").read_bytes()
-    found: dict[str, dict[str, Any]] = msgspec.json.decode(text)
-    return found
+def _types() -> dict[str, msgspec.Raw]:
+    """Return the fields of each type as text: most processes use few of the types."""
+    return msgspec.json.decode(types_text(), type=dict[str, msgspec.Raw])
+
+
+def types_text() -> bytes:
+    """Return the table of types."""
+    return resources.files("ctrlhost.sandbox.registry.data").joinpath("types.json").read_bytes()
 
 
 def builtin(name: str) -> Shape:
@@ -93,7 +99,7 @@ def builtin(name: str) -> Shape:
     found = _SHAPES.get(name)
     if found is None:
         found = _SHAPES[name] = Shape("object", name)
-        _fill(found, _types()[name])
+        _fill(found, msgspec.json.decode(_types()[name]))
     return found
 
 
@@ -132,7 +138,15 @@ def _field(type_name: str, flags: list[str]) -> Shape:
                 shape.key_defaults = {"protocol": "TCP"}
         elif flag.startswith("l="):
             shape.list_type = flag[2:]
+        elif flag.startswith("e="):
+            _limit(shape, tuple(flag[2:].split(",")))
     return shape
+
+
+def _limit(shape: Shape, values: tuple[str, ...]) -> None:
+    while shape.element is not None:
+        shape = shape.element
+    shape.enum = values
 
 
 def _node(type_name: str) -> Shape:
@@ -148,12 +162,15 @@ def _node(type_name: str) -> Shape:
     return Shape("object", type_name, fields=target.fields, atomic=target.atomic, inlined=target.inlined)
 
 
-def package_of(group: str) -> str:
-    """Return the package of a built-in group; "" for a group that cannot be built in."""
-    return (group.partition(".")[0] or "core") if "." not in group or group.endswith(".k8s.io") else ""
+def package_of(group: str, version: str) -> str:
+    """Return the package of a built-in group version; "" for a group that cannot be built in."""
+    if "." in group and not group.endswith(".k8s.io"):
+        return ""
+    name = group.partition(".")[0] or "core"
+    return name if version == "v1" else f"{name}/{version}"
 
 
-def of_kind(group: str, kind: str) -> Shape | None:
+def of_kind(group: str, version: str, kind: str) -> Shape | None:
     """Return the shape of a built-in kind, None if there is no such kind."""
-    name = f"{package_of(group)}.{kind}"
+    name = f"{package_of(group, version)}.{kind}"
     return builtin(name) if name in _types() else None

@@ -35,7 +35,7 @@ def conform_object(operation: Operation, obj: Object) -> Object:
         meta.normalize_metadata(obj, kind.kind, unknown)
         structural.prune(kind.custom.schema, obj, unknown)
     else:
-        shape = of_kind(kind.group, kind.kind)
+        shape = of_kind(kind.group, kind.version, kind.kind)
         meta.metadata_of(obj)
         if shape is not None:
             try:

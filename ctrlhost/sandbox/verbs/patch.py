@@ -118,4 +118,4 @@ def changed(kind: Kind, old: Object, media: str, document: Any) -> Any:
             raise Failure(422, "Invalid", text) from error
     if media == MERGE_PATCH:
         return merge_patch(old, document)
-    return strategic_merge(of_kind(kind.group, kind.kind) or ANY, old, document)
+    return strategic_merge(of_kind(kind.group, kind.version, kind.kind) or ANY, old, document)

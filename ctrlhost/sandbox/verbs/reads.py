@@ -26,8 +26,13 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 1.0
 """How long a read waits for a future revision; short, since clients retry the 504 themselves."""
 
-_FLAGS = (("spec", "hostNetwork"), ("spec", "unschedulable"))
-"""The fields of built-in kinds that are false if they are missing."""
+_MISSING = {
+    ("spec", "hostNetwork"): "false",
+    ("spec", "unschedulable"): "false",
+    ("status", "replicas"): "0",
+    ("status", "succeeded"): "0",
+}
+"""What selectors see of a field of a built-in kind that is missing."""
 
 
 @dataclass(slots=True)
@@ -77,9 +82,9 @@ class Filter:
                 obj = views.load(kind, snapshot)
                 if parsed is not None:
                     parsed[key] = obj
-            flags = _FLAGS if kind.custom is None else ()
+            missing = _MISSING if kind.custom is None else {}
             return all(
-                (selectors.field_text(obj, path, "false" if path in flags else "") == value) is equal
+                (selectors.field_text(obj, path, missing.get(path, "")) == value) is equal
                 for path, equal, value in self.terms
             )
         return True

@@ -231,4 +231,7 @@ def remove(context: ServerContext, operation: Operation, snapshot: Snapshot, old
 def store(context: ServerContext, kind: Kind, obj: Object) -> Snapshot:
     """Store an object in its storage version."""
     stored, marker = views.to_storage(kind, obj)
-    return context.store.write(context.store.table(kind.table), stored, marker)
+    snapshot = context.store.write(context.store.table(kind.table), stored, marker)
+    # The stored form may be another object.
+    obj["metadata"]["resourceVersion"] = str(snapshot.revision)
+    return snapshot

@@ -146,6 +146,22 @@ def test_an_unknown_path_is_404(api: Api, path: str) -> None:
     assert api.get(path).status == 404
 
 
+@pytest.mark.behaviour("findings/FS3")
+def test_a_kind_that_is_not_served_is_404_and_logged_once(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    custom = "/apis/unserved.example.org/v1/namespaces/default/gizmos"
+    for _ in range(3):
+        answer = api.get(custom)
+        assert (answer.status, answer.body) == (404, b"404 page not found\n")
+        api.get("/apis/batch/v1/namespaces/default/gizmos/x").fails(404, "NotFound")
+    # An object that is missing is not a kind that is missing.
+    api.get("/apis/batch/v1/namespaces/default/jobs/x").fails(404, "NotFound")
+    logged = [record.getMessage() for record in caplog.records if "not served" in record.getMessage()]
+    assert logged == [
+        "kind not served: gizmos.unserved.example.org in version v1; create its CRD first",
+        "kind not served: gizmos.batch in version v1; create its CRD first",
+    ]
+
+
 def test_an_unknown_resource_of_a_built_in_group_is_a_status(api: Api) -> None:
     api.get("/apis/apps/v1/nopes").fails(404, "NotFound")
     assert api.get("/apis/nope.example.org/v1/things").body == b"404 page not found\n"

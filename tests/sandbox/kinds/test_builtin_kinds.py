@@ -8,12 +8,13 @@ from ctrlhost.sandbox.kinds import _STRATEGIES
 from ctrlhost.sandbox.registry.builtin import builtin_kinds
 from ctrlhost.sandbox.schema.shapes import of_kind, package_of
 
-KINDS = {(kind.group, kind.kind) for kind in builtin_kinds()}
+SERVED = {(kind.group, kind.version, kind.kind) for kind in builtin_kinds()}
+KINDS = {(group, kind) for group, _, kind in SERVED}
 
 
-@pytest.mark.parametrize(("group", "kind"), sorted(KINDS))
-def test_each_kind_has_its_fields(group: str, kind: str) -> None:
-    assert of_kind(group, kind) is not None
+@pytest.mark.parametrize(("group", "version", "kind"), sorted(SERVED))
+def test_each_kind_has_its_fields(group: str, version: str, kind: str) -> None:
+    assert of_kind(group, version, kind) is not None
 
 
 def test_each_strategy_is_of_a_served_kind() -> None:
@@ -22,19 +23,20 @@ def test_each_strategy_is_of_a_served_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "package"),
+    ("group", "version", "package"),
     [
-        ("", "core"),
-        ("apps", "apps"),
-        ("rbac.authorization.k8s.io", "rbac"),
-        ("apps.example.com", ""),
-        ("apps.notk8s.io", ""),
+        ("", "v1", "core"),
+        ("apps", "v1", "apps"),
+        ("autoscaling", "v2", "autoscaling/v2"),
+        ("rbac.authorization.k8s.io", "v1", "rbac"),
+        ("apps.example.com", "v1", ""),
+        ("apps.notk8s.io", "v1", ""),
     ],
 )
-def test_only_groups_of_kubernetes_have_a_package(group: str, package: str) -> None:
-    assert package_of(group) == package
+def test_only_groups_of_kubernetes_have_a_package(group: str, version: str, package: str) -> None:
+    assert package_of(group, version) == package
 
 
 def test_a_custom_kind_has_no_built_in_fields() -> None:
-    assert of_kind("apps", "Deployment") is not None
-    assert of_kind("apps.example.com", "Deployment") is None
+    assert of_kind("apps", "v1", "Deployment") is not None
+    assert of_kind("apps.example.com", "v1", "Deployment") is None

@@ -5,7 +5,7 @@
 For every type used by a served kind it lists the fields by their JSON name as `[type, protobuf number, flags]`.
 Types are scalars, names of other types, or one of the two behind `[]` or `{}`. Flags: `p` pointer, `w` always written,
 `z` left out when zero, `i` inlined, `m=KEY` merge key, `m` merged list of scalars, `r` keys are retained, `l=set`,
-`l=atomic`, `l=map:KEYS`, `a` atomic map or struct, `q` required.
+`l=atomic`, `l=map:KEYS`, `a` atomic map or struct, `q` required, `e=VALUES` one of these texts.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +29,36 @@ OTHERS = (
     "policy.Eviction",
     "apiextensions.JSONSchemaProps",
 )
-TYPES = (*OTHERS, *(f"{package_of(kind.group)}.{kind.kind}" for kind in builtin_kinds()))
+TYPES = (*OTHERS, *(f"{package_of(kind.group, kind.version)}.{kind.kind}" for kind in builtin_kinds()))
+_NAMES = sorted({type_.partition(".")[0] for type_ in TYPES})
 #: The folder of each package.
 PACKAGES = {
-    **{name: f"api@{{v}}/{name}/v1" for name in sorted({type_.partition(".")[0] for type_ in TYPES})},
+    **{name: f"api@{{v}}/{name if '/' in name else f'{name}/v1'}" for name in _NAMES},
     "meta": "apimachinery@{v}/pkg/apis/meta/v1",
     "apiextensions": "apiextensions-apiserver@{v}/pkg/apis/apiextensions/v1",
+    "apiregistration": "kube-aggregator@{v}/pkg/apis/apiregistration/v1",
 }
 #: Named types of other packages that are strings.
 TEXTS = {"types.UID", "types.NodeName"}
 IMPORTS = {"metav1": "meta", "v1": "core", "apiv1": "core", "corev1": "core", "authnv1": "authentication"}
 STRUCT = re.compile(r"^type (\w+) struct ?\{")
 ALIAS = re.compile(r"^type (\w+) (\[\]|map\[[\w.]+\])?([\w.]+)$")
+VALUE = re.compile(r'^\s*(?:const )?\w+\s+(?:(\w+)\s+= "|= (\w+)\(")([^"]*)"')
 FIELD = re.compile(r"^\t(?:(\w+) )?\s*([*\[\]\w.]+)\s+`(.*)`")
 
 
-def parse(package: str, path: Path, types: dict[str, Any], aliases: dict[str, str]) -> None:
-    """Parse the structs and the named scalars of one file."""
+@dataclass
+class Found:
+    """What the files define, by `package.Name`."""
+
+    types: dict[str, Any] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    enums: set[str] = field(default_factory=set)
+    values: dict[str, list[str]] = field(default_factory=dict)
+
+
+def parse(package: str, path: Path, found: Found) -> None:
+    """Parse the structs, the named scalars and their values of one file."""
     markers: list[str] = []
     struct: dict[str, Any] | None = None
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -56,12 +70,17 @@ def parse(package: str, path: Path, types: dict[str, Any], aliases: dict[str, st
                 struct = {"fields": {}}
                 if "+structType=atomic" in markers:
                     struct["atomic"] = True
-                types[f"{package}.{match[1]}"] = struct
+                found.types[f"{package}.{match[1]}"] = struct
                 markers = []
                 if text.endswith("}"):
                     struct = None
             elif match := ALIAS.match(line):
-                aliases[f"{package}.{match[1]}"] = (match[2] or "") + match[3]
+                found.aliases[f"{package}.{match[1]}"] = (match[2] or "") + match[3]
+                if "+enum" in markers:
+                    found.enums.add(f"{package}.{match[1]}")
+                markers = []
+            elif match := VALUE.match(line):
+                found.values.setdefault(f"{package}.{match[1] or match[2]}", []).append(match[3])
                 markers = []
             elif text:
                 markers = []
@@ -103,7 +122,7 @@ def add_field(package: str, struct: dict[str, Any], go: str, tags: dict[str, str
         flags.append("l=" + (f"map:{','.join(keys)}" if kind == "map" else kind))
     if "atomic" in (values.get("mapType"), values.get("structType")):
         flags.append("a")
-    if "required" in values:
+    if "required" in values or not ({"omitempty", "omitzero"} & {*names} or "optional" in values or "i" in flags):
         flags.append("q")
     if "omitzero" in names:
         flags.append("z")
@@ -128,33 +147,41 @@ def resolve(package: str, go: str) -> str:
 
 def flatten(name: str, aliases: dict[str, str]) -> str:
     """Replace named scalars, lists and maps by their types."""
-    prefix = ""
-    while name.startswith(("[]", "{}")):
-        prefix, name = prefix + name[:2], name[2:]
+    prefix, name = split(name)
     while name in aliases:
         name = flatten(resolve(name.partition(".")[0], aliases[name]), aliases)
     return prefix + name
 
 
+def split(name: str) -> tuple[str, str]:
+    """Split the lists and maps off a type."""
+    prefix = ""
+    while name.startswith(("[]", "{}")):
+        prefix, name = prefix + name[:2], name[2:]
+    return prefix, name
+
+
 def main(root: Path, version: str) -> None:
     """Print the table."""
-    types: dict[str, Any] = {}
-    aliases: dict[str, str] = {}
+    found = Found()
     for package, pattern in PACKAGES.items():
         for path in sorted((root / pattern.format(v=version)).glob("*.go")):
             if "types" in path.name and not path.name.startswith(("zz_", "types_swagger")):
-                parse(package, path, types, aliases)
+                parse(package, path, found)
     kept: dict[str, Any] = {}
     waiting = list(TYPES)
     while waiting:
         name = waiting.pop()
-        if name in kept or name not in types:
+        if name in kept or name not in found.types:
             continue
-        struct = types[name]
+        struct = found.types[name]
         kept[name] = struct["fields"] if not struct.get("atomic") else {"": "atomic", **struct["fields"]}
-        for field in struct["fields"].values():
-            field[0] = flatten(field[0], aliases)
-            waiting.append(field[0].replace("[]", "").replace("{}", ""))
+        for entry in struct["fields"].values():
+            named = split(entry[0])[1]
+            if named in found.enums:
+                entry[2] = f"{entry[2]} e={','.join(sorted(found.values[named]))}".strip()
+            entry[0] = flatten(entry[0], found.aliases)
+            waiting.append(split(entry[0])[1])
     lines = [f"{json.dumps(name)}: {json.dumps(kept[name], separators=(',', ':'))}" for name in sorted(kept)]
     sys.stdout.write("{\n" + ",\n".join(lines) + "\n}\n")
 
