@@ -92,7 +92,9 @@ class _Jobs(BuiltinStrategy):
         """Check the spec, and that only mutable fields change."""
         spec = obj["spec"]
         path = ("spec", "template", "spec")
-        pod_warnings.warn(at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings)
+        pod_warnings.warn(
+            at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings
+        )
         if operation.subresource == "status":
             yield from not_negative(obj.get("status") or {}, "active", "succeeded", "failed", path="status")
             return
@@ -154,7 +156,9 @@ class _CronJobs(BuiltinStrategy):
             return
         spec, before = obj["spec"], {} if old is None else old["spec"]
         path = ("spec", "jobTemplate", "spec", "template", "spec")
-        pod_warnings.warn(at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings)
+        pod_warnings.warn(
+            at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings
+        )
         yield from _schedule_causes(spec, before)
         yield from not_negative(spec, "startingDeadlineSeconds")
         if spec.get("timeZone") != before.get("timeZone"):

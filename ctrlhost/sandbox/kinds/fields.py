@@ -7,11 +7,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import label_causes, qualified_problems
+from ctrlhost.sandbox.apimachinery.names import LABEL_VALUE_TEXT, is_label_value, label_causes, qualified_problems
 from ctrlhost.sandbox.apimachinery.objects import at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
@@ -111,13 +111,39 @@ def immutable(obj: Object, old: Object | None, *path: str) -> Iterator[Cause]:
         yield status.invalid_value(".".join(path), value, "field is immutable")
 
 
+def positive(value: int, field: str) -> Iterator[Cause]:
+    """Check a number."""
+    if value <= 0:
+        yield status.invalid_value(field, value, "must be greater than 0")
+
+
+def qualified_causes(text: str, field: str) -> Iterator[Cause]:
+    """Check a name with an optional prefix, as keys of labels are."""
+    yield from [status.invalid_value(field, text, problem) for problem in qualified_problems(text)]
+
+
+def descending_causes(path: str, field: str) -> Iterator[Cause]:
+    """Check a path that must not leave its directory."""
+    if path.startswith("/"):
+        yield status.invalid_value(field, path, "must be a relative path")
+    if ".." in path.split("/"):
+        yield status.invalid_value(field, path, "must not contain '..'")
+
+
+def legacy_ip_causes(text: str, field: str, before: Sequence[str] = ()) -> Iterator[Cause]:
+    """Check an address of a field that has long accepted leading zeros, unless an update keeps it."""
+    problem, parsed = ip_problem(text)
+    if text not in before and problem and (parsed is None or "leading" in problem):
+        yield status.invalid_value(field, text, problem)
+    elif text not in before and getattr(parsed, "ipv4_mapped", None) is not None:
+        yield status.invalid_value(field, text, "must not be an IPv4-mapped IPv6 address")
+
+
 def selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:
     """Check a LabelSelector."""
     yield from label_causes(selector.get("matchLabels") or {}, f"{path}.matchLabels")
     for index, item in enumerate(selector.get("matchExpressions") or ()):
-        where, key = f"{path}.matchExpressions[{index}]", item.get("key", "")
-        yield from [status.invalid_value(f"{where}.key", key, text) for text in qualified_problems(key)]
-        operator, values = item.get("operator"), item.get("values")
+        where, operator, values = f"{path}.matchExpressions[{index}]", item.get("operator"), item.get("values") or ()
         if operator not in _OPERATORS:
             yield status.invalid_value(f"{where}.operator", operator, "not a valid selector operator")
         elif operator in ("In", "NotIn") and not values:
@@ -125,3 +151,7 @@ def selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:
         elif operator in ("Exists", "DoesNotExist") and values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             yield status.forbidden_field(f"{where}.values", text)
+        yield from qualified_causes(item.get("key", ""), f"{where}.key")
+        for position, value in enumerate(values):
+            if not is_label_value(value):
+                yield status.invalid_value(f"{where}.values[{position}]", value, LABEL_VALUE_TEXT)
