@@ -68,7 +68,9 @@ def parse(text: str) -> Schedule:
 
 
 def _is_star(field: str) -> bool:
-    return any(part.partition("/")[0] in ("*", "?") and part.partition("/")[2] in ("", "1") for part in field.split(","))
+    return any(
+        part.partition("/")[0] in ("*", "?") and part.partition("/")[2] in ("", "1") for part in field.split(",")
+    )
 
 
 def _field(text: str, low: int, high: int, names: tuple[str, ...] = ()) -> frozenset[int]:

@@ -193,3 +193,8 @@ def duplicate(field: str, value: Any) -> Cause:
 def too_long(field: str, limit: int) -> Cause:
     """Return the cause of a text that is too long."""
     return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", field)
+
+
+def too_many(field: str, size: int, limit: int) -> Cause:
+    """Return the cause of a list with too many items."""
+    return Cause("FieldValueTooMany", f"Too many: {size}: must have at most {limit} items", field)

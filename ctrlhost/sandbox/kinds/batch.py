@@ -185,7 +185,7 @@ def _generated_causes(obj: Object) -> Iterator[Cause]:
     if spec.get("manualSelector"):
         return
     labels = spec["template"]["metadata"]["labels"]
-    wanted = {name: metadata["uid"] for name in UID_LABELS} | {name: metadata.get("name", "") for name in NAME_LABELS}
+    wanted = dict.fromkeys(UID_LABELS, metadata["uid"]) | {name: metadata.get("name", "") for name in NAME_LABELS}
     for name, value in wanted.items():
         if labels[name] != value:
             yield status.invalid_value("spec.template.metadata.labels", labels, f"must be '{value}'")

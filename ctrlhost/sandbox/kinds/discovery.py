@@ -1,27 +1,35 @@
-"""EndpointSlices."""
+"""EndpointSlices and Endpoints."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import name_problem, qualified_problems
-from ctrlhost.sandbox.apimachinery.status import Cause
-from ctrlhost.sandbox.kinds.cells import created, first
-from ctrlhost.sandbox.kinds.fields import PROTOCOLS, immutable, ip_problem, special_problem
+from ctrlhost.sandbox.apimachinery.names import LABEL_VALUE_TEXT, is_label_value, label_causes, name_problem
+from ctrlhost.sandbox.kinds.cells import NONE, created, first
+from ctrlhost.sandbox.kinds.fields import (
+    PROTOCOLS,
+    immutable,
+    ip_problem,
+    legacy_ip_causes,
+    port_causes,
+    qualified_causes,
+    special_problem,
+)
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.operation import Operation
 
 _OWN = "kubernetes"
 _MANAGED, _CONTROLLER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
 _TYPES = ("FQDN", "IPv4", "IPv6")
-_MOST_ADDRESSES, _LONGEST_NAME = 100, 63
+_MOST_ADDRESSES, _MOST_HINTS, _LONGEST_NAME = 100, 8, 63
 
 
 class _EndpointSlices(BuiltinStrategy):
@@ -47,7 +55,9 @@ class _EndpointSlices(BuiltinStrategy):
             # The server's own address and those of its pods are on loopback.
             metadata = obj["metadata"]
             own = metadata.get("name") == _OWN or (metadata.get("labels") or {}).get(_MANAGED) == _CONTROLLER
-            for index, endpoint in enumerate(obj.get("endpoints") or ()):
+            endpoints = obj.get("endpoints") or ()
+            kept = old is not None and endpoints == (old.get("endpoints") or ())
+            for index, endpoint in enumerate(() if kept else endpoints):
                 yield from _endpoint_causes(endpoint, kind, f"endpoints[{index}]", loopback=own)
         yield from _port_causes(obj.get("ports") or ())
         yield from immutable(obj, old, "addressType")
@@ -58,8 +68,7 @@ def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str, *, loop
     if not addresses:
         yield status.required(f"{where}.addresses", "must contain at least 1 address")
     elif len(addresses) > _MOST_ADDRESSES:
-        text = f"Too many: {len(addresses)}: must have at most {_MOST_ADDRESSES} items"
-        yield Cause("FieldValueTooMany", text, f"{where}.addresses")
+        yield status.too_many(f"{where}.addresses", len(addresses), _MOST_ADDRESSES)
         return
     for index, address in enumerate(addresses):
         field = f"{where}.addresses[{index}]"
@@ -78,8 +87,28 @@ def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str, *, loop
         if problem:
             yield status.invalid_value(field, address, problem)
     for name, rule in (("nodeName", "subdomain"), ("hostname", "label")):
-        if endpoint.get(name) and (problem := name_problem(rule, endpoint[name])):
+        if endpoint.get(name) is not None and (problem := name_problem(rule, endpoint[name])):
             yield status.invalid_value(f"{where}.{name}", endpoint[name], problem)
+    yield from label_causes(endpoint.get("deprecatedTopology") or {}, f"{where}.deprecatedTopology")
+    yield from _hint_causes(endpoint.get("hints") or {}, f"{where}.hints")
+
+
+def _hint_causes(hints: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    for kind in ("forZones", "forNodes"):
+        found = hints.get(kind) or ()
+        if len(found) > _MOST_HINTS:
+            yield status.too_many(f"{path}.{kind}", len(found), _MOST_HINTS)
+            continue
+        names: set[str] = set()
+        for index, one in enumerate(found):
+            where, name = f"{path}.{kind}[{index}].name", one.get("name", "")
+            if name in names:
+                yield status.duplicate(where, name)
+            names.add(name)
+            if kind == "forZones" and not is_label_value(name):
+                yield status.invalid_value(where, name, LABEL_VALUE_TEXT)
+            elif kind == "forNodes" and (problem := name_problem("subdomain", name)):
+                yield status.invalid_value(where, name, problem)
 
 
 def _port_causes(ports: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
@@ -95,10 +124,68 @@ def _port_causes(ports: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
         names.add(name)
         if port.get("protocol") not in PROTOCOLS:
             yield status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS)
-        if protocol := port.get("appProtocol"):
-            yield from [
-                status.invalid_value(f"{where}.appProtocol", protocol, text) for text in qualified_problems(protocol)
-            ]
+        if (protocol := port.get("appProtocol")) is not None:
+            yield from qualified_causes(protocol, f"{where}.appProtocol")
 
 
-STRATEGIES = {("discovery.k8s.io", "EndpointSlice"): _EndpointSlices()}
+class _Endpoints(BuiltinStrategy):
+    """The addresses of a Service, in the deprecated form."""
+
+    defaults = (("subsets[*].ports[*].protocol", "TCP"),)
+    columns = "Endpoints Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        pairs = [
+            f"{address['ip']}:{port['port']}"
+            for subset in obj.get("subsets") or ()
+            for port in subset.get("ports") or ()
+            for address in subset.get("addresses") or ()
+        ]
+        return (first(pairs, NONE), created(obj))
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
+        subsets = obj.get("subsets") or ()
+        if old is not None and subsets == (old.get("subsets") or ()):
+            return
+        for index, subset in enumerate(subsets):
+            where = f"subsets[{index}]"
+            if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+                yield status.required(where, "must specify `addresses` or `notReadyAddresses`")
+            for name in ("addresses", "notReadyAddresses"):
+                for at, address in enumerate(subset.get(name) or ()):
+                    # The server's own address is on loopback.
+                    own = obj["metadata"].get("name") == _OWN
+                    yield from _address_causes(address, f"{where}.{name}[{at}]", loopback=own)
+            ports = subset.get("ports") or ()
+            for at, port in enumerate(ports):
+                yield from _endpoint_port_causes(port, f"{where}.ports[{at}]", alone=len(ports) == 1)
+
+
+def _address_causes(address: Mapping[str, Any], where: str, *, loopback: bool) -> Iterator[Cause]:
+    text = address.get("ip", "")
+    yield from legacy_ip_causes(text, f"{where}.ip")
+    _, parsed = ip_problem(text)
+    if parsed is None:
+        yield status.invalid_value(f"{where}.ip", text, "must be a valid IP address")
+    elif not (loopback and parsed.is_loopback) and (problem := special_problem(parsed)):
+        yield status.invalid_value(f"{where}.ip", text, problem)
+    if (host := address.get("hostname")) and (problem := name_problem("label", host)):
+        yield status.invalid_value(f"{where}.hostname", host, problem)
+    if (node := address.get("nodeName")) is not None and (problem := name_problem("subdomain", node)):
+        yield status.invalid_value(f"{where}.nodeName", node, problem)
+
+
+def _endpoint_port_causes(port: Mapping[str, Any], where: str, *, alone: bool) -> Iterator[Cause]:
+    name = port.get("name", "")
+    if not name and not alone:
+        yield status.required(f"{where}.name")
+    elif name and (problem := name_problem("label", name)):
+        yield status.invalid_value(f"{where}.name", name, problem)
+    yield from port_causes(port.get("port", 0), f"{where}.port")
+    if port.get("protocol") not in PROTOCOLS:
+        yield status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS)
+    if (protocol := port.get("appProtocol")) is not None:
+        yield from qualified_causes(protocol, f"{where}.appProtocol")
+
+
+STRATEGIES = {("", "Endpoints"): _Endpoints(), ("discovery.k8s.io", "EndpointSlice"): _EndpointSlices()}

@@ -68,6 +68,17 @@ def ip_problem(text: str) -> tuple[str, ipaddress.IPv4Address | ipaddress.IPv6Ad
     return ("" if str(parsed) == text else f'must be in canonical form ("{parsed}")'), parsed
 
 
+def network_problem(text: str) -> str:
+    """Return why `text` is not a network of a field that has long accepted bits of a host."""
+    address, slash, size = text.partition("/")
+    problem, parsed = ip_problem(address)
+    if "leading" in problem:
+        return "must not have leading 0s in IP"
+    if parsed is None or not slash or not size.isdigit() or int(size) > parsed.max_prefixlen:
+        return "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+    return "must not have leading 0s in prefix length" if size != str(int(size)) else ""
+
+
 def special_problem(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     """Return why an address cannot be that of an endpoint; "" if it can."""
     if address.is_unspecified:
@@ -86,7 +97,8 @@ def not_negative(spec: Mapping[str, Any], *fields: str, path: str = "spec") -> I
     for field in fields:
         value = spec.get(field)
         if type(value) is int and value < 0:
-            yield status.invalid_value(f"{path}.{field}", value, "must be greater than or equal to 0")
+            where = f"{path}.{field}" if path else field
+            yield status.invalid_value(where, value, "must be greater than or equal to 0")
 
 
 def share(value: Any) -> int:

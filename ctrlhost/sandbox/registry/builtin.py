@@ -228,5 +228,7 @@ def _groups() -> list[Kind]:
             field_selectors=_fields("spec.nodeName", "spec.driver"),
         ),
         _kind(FLOW, "FlowSchema flowschemas", **CLUSTER, **WITH_STATUS, generation=True),
-        _kind(FLOW, "PriorityLevelConfiguration prioritylevelconfigurations", **CLUSTER, **WITH_STATUS, generation=True),
+        _kind(
+            FLOW, "PriorityLevelConfiguration prioritylevelconfigurations", **CLUSTER, **WITH_STATUS, generation=True
+        ),
     ]

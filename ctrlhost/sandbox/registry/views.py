@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Snapshot
 
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """The conversion of a version that is not the stored one; `shown` may change its argument."""
