@@ -29,8 +29,8 @@ _LONGEST_NAME, _LONGEST_CONTROLLER = 253, 250
 _LEADING = "must not have leading 0s"
 _REFUSED_PARTS, _REFUSED_ENDS = ("//", "/./", "/../", "%2f", "%2F"), ("/..", "/.")
 _WILDCARD_TEXT = (
-    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower "
-    "case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com')"
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com')"
 )
 
 
