@@ -35,9 +35,9 @@ class Change:
         *parents, last = self.path
         holder = obj
         for part in parents:
-            if type(holder) is dict and part in holder:
-                holder = holder[part]
-            elif type(holder) is list and type(part) is int and part < len(holder):
+            if (type(holder) is dict and part in holder) or (
+                type(holder) is list and type(part) is int and part < len(holder)
+            ):
                 holder = holder[part]
             else:
                 return False

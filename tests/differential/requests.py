@@ -38,10 +38,10 @@ LIST_OPTIONS = {
         "spec.nodeName=", "status.phase=Pending", "spec.color=red", "nope=1", "metadata.name", "a=b=c", "=",
     ),
     "limit": ("1", "0", "-1", "500", "x"),
-    "resourceVersion": ("0", "1", "x", "", "-1"),
+    "resourceVersion": ("0", "x", "", "-1"),
     "resourceVersionMatch": ("Exact", "NotOlderThan", "x"),
     "timeoutSeconds": ("1", "x"),
-    "continue": ("x", "", "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhIn0"),
+    "continue": ("x", ""),
 }  # fmt: skip
 DELETE_OPTIONS: tuple[dict[str, Any], ...] = (
     {"gracePeriodSeconds": 0}, {"gracePeriodSeconds": 5}, {"gracePeriodSeconds": -1}, {"gracePeriodSeconds": "x"},
@@ -86,9 +86,7 @@ def _target(api: Api, version: str, kind: str, objects: list[dict[str, Any]]) ->
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     resources = api.get(root).expect(200)["resources"]
     main = next(one for one in resources if one["kind"] == kind and "/" not in one["name"])
-    parts = frozenset(
-        one["name"].partition("/")[2] for one in resources if one["name"].startswith(f"{main['name']}/")
-    )
+    parts = frozenset(one["name"].partition("/")[2] for one in resources if one["name"].startswith(f"{main['name']}/"))
     where = f"{root}/namespaces/{NAMESPACE}" if main["namespaced"] else root
     label = kind if not version.startswith("events") else f"{kind}.events"
     return Target(label, f"{where}/{main['name']}", parts, version.startswith("fuzz."), objects)
@@ -136,7 +134,9 @@ class Source:
     def _bodiless(self, verb: str, target: Target, name: str) -> Request:
         pick = self._random.choice
         if verb == "get":
-            return Request(verb, target.kind, "GET", target.path(pick((name, "no-such", "A_"))), self._some(LIST_OPTIONS, 0.1))
+            return Request(
+                verb, target.kind, "GET", target.path(pick((name, "no-such", "A_"))), self._some(LIST_OPTIONS, 0.1)
+            )
         if verb == "list":
             return Request(verb, target.kind, "GET", target.collection, self._some(LIST_OPTIONS, 0.35))
         body = pick(DELETE_OPTIONS) if self._random.random() < 0.5 else None
@@ -149,9 +149,7 @@ class Source:
         query |= self._some({"propagationPolicy": ("Background", "Orphan", "x")}, 0.15)
         return Request(verb, target.kind, "DELETE", target.path(name), query, JSON if body else "", body)
 
-    def _written(
-        self, verb: str, target: Target, name: str, base: dict[str, Any], changes: list[Change]
-    ) -> Request:
+    def _written(self, verb: str, target: Target, name: str, base: dict[str, Any], changes: list[Change]) -> Request:
         query = self._some(OPTIONS, 0.12)
         if verb == "apply":
             query.setdefault("fieldManager", self._random.choice(("me", "you")))

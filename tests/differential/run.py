@@ -116,9 +116,11 @@ class Run:
             for target in self._targets:
                 for item in api.get(target.collection).expect(200)["items"]:
                     name = item["metadata"]["name"]
-                    if target.collection.startswith("/api/v1/nodes") or "/fuzz/" in f"{target.path(name)}/":
-                        _delete(api, target.path(name))
-                    elif name in NAMES:
+                    if (
+                        target.collection.startswith("/api/v1/nodes")
+                        or "/fuzz/" in f"{target.path(name)}/"
+                        or name in NAMES
+                    ):
                         _delete(api, target.path(name))
 
     def _remember(self, request: Request, answers: tuple[Answer, Answer]) -> None:
@@ -192,10 +194,10 @@ def _shared(obj: dict[str, Any]) -> dict[str, Any]:
         metadata["uid"] = UID
     found = {**obj, "metadata": metadata}
     if obj["kind"] == "Service":
-        spec = {key: value for key, value in obj["spec"].items() if key not in _ALLOCATED or value in ("None", ["None"])}
+        spec = {
+            key: value for key, value in obj["spec"].items() if key not in _ALLOCATED or value in ("None", ["None"])
+        }
         if "ports" in spec:
-            spec["ports"] = [
-                {key: value for key, value in port.items() if key != "nodePort"} for port in spec["ports"]
-            ]
+            spec["ports"] = [{key: value for key, value in port.items() if key != "nodePort"} for port in spec["ports"]]
         found["spec"] = spec
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery.status import Cause, Failure, forbidden_field, invalid_value, required, too_long
+from ctrlhost.sandbox.apimachinery.status import Cause, forbidden_field, invalid_value, required, too_long
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +15,7 @@ LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 MAX_ANNOTATIONS = 262_144
+_LONGEST_MANAGER = 128
 
 _LABEL_TEXT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
@@ -167,9 +168,10 @@ def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> Iterator[Cau
         metadata["ownerReferences"] = unique
 
 
-def check_manager(manager: str, options: str) -> None:
-    """Check a field manager's name; 422 if it is too long or unprintable."""
-    if len(manager) > 128 or not manager.isprintable():
-        message = f'{options}.meta.k8s.io "" is invalid: fieldManager'
-        cause = invalid_value("fieldManager", manager, "must be at most 128 printable characters")
-        raise Failure(422, "Invalid", message, group="meta.k8s.io", kind=options, causes=[cause])
+def manager_causes(manager: str) -> Iterator[Cause]:
+    """Check a field manager's name."""
+    if len(manager.encode()) > _LONGEST_MANAGER:
+        yield too_long("fieldManager", _LONGEST_MANAGER)
+    for index, char in enumerate(manager):
+        if not char.isprintable():
+            yield invalid_value("fieldManager", manager, f"invalid character U+{ord(char):04X} (at position {index})")

@@ -111,7 +111,7 @@ def _parameters_causes(reference: Mapping[str, Any], where: str) -> Iterator[Cau
         yield status.forbidden_field(f"{where}.namespace", text)
     elif scope == "Namespace" and namespace is None:
         yield status.required(f"{where}.namespace", "`parameters.scope` is set to 'Namespace'")
-    elif scope == "Namespace" and (problem := name_problem("label", namespace)):
+    elif namespace is not None and scope == "Namespace" and (problem := name_problem("label", namespace)):
         yield status.invalid_value(f"{where}.namespace", namespace, problem)
 
 

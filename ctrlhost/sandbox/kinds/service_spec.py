@@ -131,13 +131,14 @@ def _traffic_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
         yield status.invalid_value(field, policy, "may only be set for externally-accessible services")
     elif policy not in (None, "", "Cluster", "Local"):
         yield status.not_supported(field, policy, ("Cluster", "Local"))
-    number, field = spec.get("healthCheckNodePort"), "spec.healthCheckNodePort"
+    field = "spec.healthCheckNodePort"
+    number = spec.get("healthCheckNodePort")
     if number and not needs_health_check(spec):
         text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         yield status.invalid_value(field, number, text)
     elif number:
         yield from port_causes(number, field)
-    if (policy := spec.get("internalTrafficPolicy")) not in (None, "Cluster", "Local"):
-        yield status.not_supported("spec.internalTrafficPolicy", policy, ("Cluster", "Local"))
+    if (inner := spec.get("internalTrafficPolicy")) is not None and inner not in ("Cluster", "Local"):
+        yield status.not_supported("spec.internalTrafficPolicy", inner, ("Cluster", "Local"))
     if (spread := spec.get("trafficDistribution")) is not None and spread not in _DISTRIBUTIONS:
         yield status.not_supported("spec.trafficDistribution", spread, _DISTRIBUTIONS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery.names import check_manager
+from ctrlhost.sandbox.apimachinery.names import manager_causes
 from ctrlhost.sandbox.apimachinery.objects import ADMIN, User
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, invalid, not_supported
 from ctrlhost.sandbox.http.messages import Query
@@ -41,23 +41,29 @@ class Operation:
 
     def read_write_options(self, options: str, user_agent: str) -> None:
         """Read dryRun, fieldValidation and fieldManager from the query; 422 for invalid values."""
-        self.dry_run = dry_run(self.query.get("dryRun", []), options)
+        manager = self.query.first("fieldManager")
+        causes = list(manager_causes(manager))
+        if "dryRun" in self.query and (wrong := _dry_run_cause(self.query["dryRun"])):
+            causes.append(wrong)
+        self.dry_run = "dryRun" in self.query
         mode = self.query.first("fieldValidation")
         if mode not in ("", "Ignore", "Warn", "Strict"):
-            raise bad_option(options, not_supported("fieldValidation", mode, ("", "Ignore", "Strict", "Warn")))
+            causes.append(not_supported("fieldValidation", mode, ("", "Ignore", "Strict", "Warn")))
+        if causes:
+            raise bad_option(options, *causes)
         self.field_validation = mode or "Warn"
-        manager = self.query.first("fieldManager")
-        check_manager(manager, options)
         self.manager = manager or "".join(filter(str.isprintable, user_agent.partition("/")[0]))[:128]
 
 
 def dry_run(values: list[Any], options: str) -> bool:
     """Return whether the write must not be stored."""
-    if not values or values == [""]:
-        return False
-    if any(value != "All" for value in values):
-        raise bad_option(options, not_supported("dryRun", values, ("All",)))
-    return True
+    if values and (wrong := _dry_run_cause(values)):
+        raise bad_option(options, wrong)
+    return bool(values)
+
+
+def _dry_run_cause(values: list[Any]) -> Cause | None:
+    return not_supported("dryRun", values, ("All",)) if any(value != "All" for value in values) else None
 
 
 def bad_option(options: str, *causes: Cause) -> Failure:

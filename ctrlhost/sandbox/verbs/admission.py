@@ -44,6 +44,7 @@ def conform_object(operation: Operation, obj: Object) -> Object:
                 raise error.of(kind.kind, kind.version) from None
     if unknown or operation.problems:
         _report(operation, [*operation.problems, *(f'unknown field "{path}"' for path in unknown)])
+        operation.problems = []
     return obj
 
 

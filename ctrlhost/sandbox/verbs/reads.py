@@ -113,6 +113,9 @@ def revision_of(text: str, options: str) -> int:
         message = f'strconv.ParseUint: parsing "{text}": invalid syntax'
         if options == "watch":
             raise bad_option("ListOptions", status.invalid_value("resourceVersion", text, message))
+        if options == "GetOptions":
+            # A real server answers without a reason.
+            raise Failure(500, "", f"resourceVersion: Invalid value: {status.shown(text)}: {message}")
         raise bad_request(f"invalid resource version {text!r}: {message}")
     return int(text)
 
@@ -152,11 +155,12 @@ def list_page(context: ServerContext, operation: Operation, received: float) -> 
     """Read a page of a collection."""
     query, table = operation.query, context.store.table(operation.kind.table)
     query.number("timeoutSeconds")
+    query.number("limit")
+    selected = make_filter(operation.kind, operation)
     if causes := list(_option_causes(query)):
         raise bad_option("ListOptions", *causes)
     if query.first("continue") and query.first("resourceVersion") not in ("", "0"):
         raise bad_request("specifying resource version is not allowed when using continue")
-    selected = make_filter(operation.kind, operation)
     version, match, limit = query.first("resourceVersion"), query.first("resourceVersionMatch"), query.number("limit")
     revision, token, start = context.store.revision, query.first("continue"), ""
     namespace = operation.namespace if operation.kind.namespaced and operation.namespace else None

@@ -69,9 +69,12 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     if sent.get("resourceVersion"):
         raise Failure(500, "", "resourceVersion should not be set on objects to be created")
     meta.place(operation, obj)
-    if kind.has_status:
-        obj.pop("status", None)
+    ignored = kind.has_status and "status" in obj
     obj = admission.conform_object(operation, obj)
+    if ignored:
+        # What is sent must fit its type, but is not stored.
+        del obj["status"]
+        obj = admission.conform_object(operation, obj)
     metadata = obj["metadata"]
     _check_namespace(context, operation, metadata)
     table = context.store.table(kind.table)
@@ -153,6 +156,8 @@ def check_preconditions(kind: Kind, snapshot: Snapshot, metadata: dict[str, Any]
     if uid and uid != snapshot.uid:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {snapshot.uid}"
         raise status.conflict(kind.plural, kind.group, snapshot.name, why)
+    if version and not (version.isascii() and version.isdigit()):
+        raise Failure(500, "", f"strconv.ParseUint: parsing {status.shown(version)}: invalid syntax")
     if version and version != str(snapshot.revision):
         raise status.conflict(kind.plural, kind.group, snapshot.name, MODIFIED)
 
