@@ -16,6 +16,7 @@ SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z
 QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 MAX_ANNOTATIONS = 262_144
 _LONGEST_MANAGER = 128
+_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
 
 _LABEL_TEXT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
@@ -116,21 +117,27 @@ def label_causes(labels: dict[str, Any], field: str) -> Iterator[Cause]:
             yield invalid_value(field, value, LABEL_VALUE_TEXT)
 
 
-def metadata_causes(metadata: dict[str, Any], warnings: list[str]) -> Iterator[Cause]:
-    """Check everything in metadata but the name; drop duplicate owner references."""
+def metadata_causes(metadata: dict[str, Any], warnings: list[str], *, qualified: bool) -> Iterator[Cause]:
+    """Check everything in metadata but the name; drop duplicate owner references.
+
+    `qualified` says that finalizers of the kind need a prefix, except for the server's own.
+    """
     yield from label_causes(metadata.get("labels") or {}, "metadata.labels")
     size = 0
     for key, value in (metadata.get("annotations") or {}).items():
         size += len(key.encode()) + len(value.encode())
-        if not is_qualified(key.lower()):
-            text = "name part must consist of alphanumeric characters, '-', '_' or '.'"
-            yield invalid_value("metadata.annotations", key, text)
+        yield from [invalid_value("metadata.annotations", key, text) for text in qualified_problems(key.lower())]
     if size > MAX_ANNOTATIONS:
         yield too_long("metadata.annotations", MAX_ANNOTATIONS)
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
-        if not is_qualified(finalizer):
-            yield invalid_value(f"metadata.finalizers[{index}]", finalizer, "name part must be a qualified name")
-        elif "/" not in finalizer and finalizer not in ("orphan", "foregroundDeletion", "kubernetes"):
+        problems = qualified_problems(finalizer)
+        yield from [invalid_value("metadata.finalizers", finalizer, text) for text in problems]
+        if "/" in finalizer or finalizer in _FINALIZERS:
+            continue
+        if qualified:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            yield invalid_value(f"metadata.finalizers[{index}]", finalizer, text)
+        elif not problems:
             warnings.append(
                 f'metadata.finalizers: "{finalizer}": prefer a domain-qualified finalizer name to avoid accidental '
                 "conflicts with other finalizer writers"

@@ -47,6 +47,8 @@ class _ControllerRevisions(BuiltinStrategy):
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         if obj.get("data") is None:
             yield status.required("data", "data is mandatory")
+        elif type(obj["data"]) is not dict:
+            yield status.required("data", "data must be a valid JSON object")
         yield from not_negative(obj, "revision", path="")
         yield from immutable(obj, old, "data")
 
@@ -99,8 +101,12 @@ class _Workload(BuiltinStrategy):
             text = "`selector` does not match template `labels`"
             yield status.invalid_value("spec.template.metadata.labels", labels or None, text)
         yield from label_causes(labels, "spec.template.labels")
-        claims = [(one.get("metadata") or {}).get("name", "") for one in obj["spec"].get("volumeClaimTemplates") or ()]
-        yield from pod_spec.causes(template.get("spec") or {}, "spec.template.spec", templated=True, claims=claims)
+        yield from pod_spec.causes(self.checked_spec(spec), "spec.template.spec", templated=True)
+
+    def checked_spec(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the spec of the pods."""
+        found: Mapping[str, Any] = (spec.get("template") or {}).get("spec") or {}
+        return found
 
 
 class _Deployments(_Workload):
@@ -171,6 +177,15 @@ class _StatefulSets(_Workload):
     def cells(self, obj: Object) -> Sequence[Any]:
         ready = f"{(obj.get('status') or {}).get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}"
         return (ready, created(obj), *images(obj))
+
+    def checked_spec(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Add the volumes of the claims; the controller sets host name and subdomain."""
+        pods = {key: value for key, value in super().checked_spec(spec).items() if key not in ("hostname", "subdomain")}
+        claims = [(one.get("metadata") or {}).get("name", "") for one in spec.get("volumeClaimTemplates") or ()]
+        if claims:
+            own = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(claims)]
+            pods["volumes"] = own + [one for one in pods.get("volumes") or () if one.get("name", "") not in claims]
+        return pods
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         if old is None and obj["spec"].get("volumeClaimTemplates") and "statefulset" in context.options.controllers:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.kinds.cells import created
-from ctrlhost.sandbox.kinds.fields import not_negative, qualified_causes
+from ctrlhost.sandbox.kinds.fields import not_negative
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.operation import Operation
 
 
-_STRATEGIES = ("OldestEmulationVersion",)
+_COORDINATED = ("strategy", "preferredHolder")
 
 
 class _Leases(BuiltinStrategy):
@@ -35,23 +35,14 @@ class _Leases(BuiltinStrategy):
         if seconds is not None and seconds <= 0:
             yield status.invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0")
         yield from not_negative(spec, "leaseTransitions")
-        strategy = spec.get("strategy")
-        if strategy is not None:
-            yield from strategy_causes(strategy, "spec.strategy")
-        if spec.get("preferredHolder") and not strategy:
-            yield status.forbidden_field("spec.preferredHolder", "may only be specified if `strategy` is defined")
 
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Drop the fields of coordinated election, which is off in a real server unless it is asked for."""
+        for name in _COORDINATED:
+            (obj.get("spec") or {}).pop(name, None)
 
-def strategy_causes(strategy: str, field: str) -> Iterator[Cause]:
-    """Check how a leader is chosen."""
-    parts = strategy.split("/")
-    if len(parts) > 2:
-        yield status.invalid_value(field, strategy, "must be in the form of `Strategy` or `example.com/Strategy`")
-    elif len(parts) == 1:
-        if strategy not in _STRATEGIES:
-            yield status.not_supported(field, strategy, _STRATEGIES)
-    else:
-        yield from qualified_causes(strategy, field)
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
+        self.prepare_create(context, operation, obj)
 
 
 STRATEGIES = {("coordination.k8s.io", "Lease"): _Leases()}

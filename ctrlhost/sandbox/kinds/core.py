@@ -263,6 +263,15 @@ class _Nodes(BuiltinStrategy):
             info.get("containerRuntimeVersion", "<unknown>"),
         )
 
+    def default(self, obj: Object) -> None:
+        """Keep the deprecated field with one range, which counts more, equal to the first of the others."""
+        spec = obj.get("spec") or {}
+        ranges = spec.get("podCIDRs") or [""]
+        if spec.get("podCIDR") and spec["podCIDR"] != ranges[0]:
+            spec["podCIDRs"] = [spec["podCIDR"]]
+        elif ranges[0]:
+            spec["podCIDR"] = ranges[0]
+
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         spec, state = obj.get("spec") or {}, obj.get("status") or {}
         yield from taint_causes(spec.get("taints") or (), "metadata.taints")
@@ -272,10 +281,10 @@ class _Nodes(BuiltinStrategy):
                     where = f"status.{kind}.{name}"
                     yield status.invalid_value(where, value, "must be greater than or equal to 0")
         ranges = spec.get("podCIDRs") or []
-        for index, text in enumerate(ranges if old is None else ()):
+        for index, text in enumerate(ranges):
             if problem := network_problem(text):
                 yield status.invalid_value(f"spec.podCIDRs[{index}]", text, problem)
-        if old is None and len(ranges) > 1 and len({":" in text for text in ranges}) != len(ranges):
+        if len(ranges) > 1 and len({":" in text for text in ranges}) != len(ranges):
             text = "may specify no more than one CIDR for each IP family"
             yield status.invalid_value("spec.podCIDRs", ranges, text)
         before = {} if old is None else old.get("spec") or {}

@@ -14,7 +14,7 @@ from ctrlhost.sandbox.kinds.strategy import below
 from ctrlhost.sandbox.kinds.volumes import volume_causes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.kinds.strategy import Rule
@@ -91,16 +91,11 @@ def causes(
     path: str,
     *,
     templated: bool = False,
-    claims: Iterable[str] = (),
     restarts: Sequence[str] = ("Always",),
 ) -> Iterator[Cause]:
-    """Check a pod's spec, or a template's; `claims` are volumes that a StatefulSet adds.
-
-    `restarts` are the restart policies of a template.
-    """
+    """Check a pod's spec, or a template's; `restarts` are the restart policies of a template."""
     volumes: set[str] = set()
     yield from volume_causes(spec.get("volumes") or (), f"{path}.volumes", volumes)
-    volumes.update(claims)
     if not spec.get("containers"):
         yield status.required(f"{path}.containers")
     names: set[str] = set()

@@ -73,7 +73,10 @@ class _Roles(_Guarded):
             text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
             yield status.required(path, text)
         for index, selector in enumerate(selectors or ()):
-            yield from selector_causes(selector, f"{path}[{index}]")
+            problems = list(selector_causes(selector, f"{path}[{index}]"))
+            yield from problems
+            if problems:
+                yield status.invalid_value(f"{path}[{index}]", None, "invalid label selector.")
 
     def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
         name = obj["metadata"].get("name", "")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import metadata_causes, name_causes
+from ctrlhost.sandbox.apimachinery.names import name_causes
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.patch import managed
@@ -85,7 +85,7 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     admission.default_object(operation, obj)
     strategy.prepare_create(context, operation, obj)
     name = metadata.get("name", "")
-    causes = [*name_causes(kind.name_rule, name), *metadata_causes(metadata, operation.warnings)]
+    causes = [*name_causes(kind.name_rule, name), *meta.causes(kind, metadata, operation.warnings)]
     causes += admission.causes(context, operation, obj, None)
     if causes:
         raise status.invalid(kind.kind, kind.group, name, causes)
@@ -142,6 +142,9 @@ def update(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     if old is None:
         if kind.creates_on_update and not operation.subresource:
             metadata.pop("resourceVersion", None)
+            if uid := metadata.get("uid"):
+                why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
+                raise status.conflict(kind.plural, kind.group, operation.name, why)
             return create(context, operation, obj)
         raise status.not_found(kind.plural, kind.group, operation.name)
     if not metadata.get("resourceVersion") and kind.needs_version:
@@ -173,11 +176,10 @@ def replace(
 ) -> WriteResult:
     """Replace `old` by `obj`, as far as the sub-resource allows; `managers` are its new entries, if known."""
     kind = operation.kind
-    sent_metadata = meta.metadata_of(obj)
-    check_preconditions(kind, snapshot, sent_metadata)
-    sent_managed = sent_metadata.pop("managedFields", None)
+    sent_managed = meta.metadata_of(obj).pop("managedFields", None)
     obj = admission.conform_object(operation, obj)
     metadata, before = obj["metadata"], old["metadata"]
+    check_preconditions(kind, snapshot, metadata)
     metadata["name"] = operation.name
     causes = meta.keep_identity(metadata, before)
     metadata["resourceVersion"] = before["resourceVersion"]
@@ -191,7 +193,7 @@ def replace(
     admission.default_object(operation, obj)
     strategy.prepare_update(context, operation, obj, old)
     metadata = obj["metadata"]
-    causes += metadata_causes(metadata, operation.warnings)
+    causes += meta.causes(kind, metadata, operation.warnings)
     causes += admission.causes(context, operation, obj, old)
     if causes:
         raise status.invalid(kind.kind, kind.group, operation.name, causes)
