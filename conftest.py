@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,8 +35,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With `-n`, escape captured text so that it can cross processes: some tests log lone surrogates."""
+    """Fail on avoidable skips in CI. With `-n`, escape captured text, which may have lone surrogates."""
+    from tests.support.skips import fail_if_avoidable
+
     report = yield
+    if os.environ.get("CI"):
+        fail_if_avoidable(report)
     report.sections = [(title, text.encode(errors="backslashreplace").decode()) for title, text in report.sections]
     return report
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ctrlhost.own_writes.expectations import Expectations
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin.context import PluginContext
+    from ctrlhost.plugin.crd_files import crds_from
     from ctrlhost.request import Request, Result
 
 __all__ = [
@@ -109,6 +110,7 @@ __all__ = [
     "Watches",
     "__version__",
     "conditions",
+    "crds_from",
     "finalizers",
     "hookimpl",
     "predicates",
@@ -138,6 +140,7 @@ _HOMES = {
     "Result": "ctrlhost.request",
     "Watches": "ctrlhost.controller.sources",
     "conditions": "ctrlhost.conditions",
+    "crds_from": "ctrlhost.plugin.crd_files",
     "finalizers": "ctrlhost.finalizers",
     "hookimpl": "ctrlhost.hookspecs",
     "predicates": "ctrlhost.predicates",

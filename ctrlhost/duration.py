@@ -6,16 +6,16 @@ import math
 import re
 from typing import Self
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h|d)")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 
 
 class Duration(float):
     """A length of time in seconds, for settings of the host and of plugins.
 
-    Accepts a number of seconds, or a string of numbers with the units `ms`, `s`, `m`, `h` and `d`. ValueError for a
-    negative, infinite or NaN duration, and for a string without a unit.
+    Accepts a number of seconds, or a string in Go's syntax, with the units `ns`, `us`, `ms`, `s`, `m`, `h` and `d`.
+    ValueError for a negative, infinite or NaN duration, and for a string without a unit.
     """
 
     def __new__(cls, value: float | str = 0.0) -> Self:

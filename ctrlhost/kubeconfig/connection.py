@@ -62,6 +62,8 @@ class Connection:
     credentials: Credentials = field(default_factory=StaticHeader)
     certificate: Certificate = field(default_factory=Certificate)
     namespace: str = "default"
+    #: Headers of all requests, in which a name may occur several times: whom to impersonate.
+    headers: tuple[tuple[str, str], ...] = ()
 
     @property
     def url(self) -> str:

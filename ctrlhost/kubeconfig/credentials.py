@@ -23,11 +23,11 @@ _CHECK_INTERVAL = 1.0
 class Credentials(Protocol):
     """The source of the `Authorization` header."""
 
-    def authorization(self) -> str | None:
-        """Return the header's value for the next request, None to send none."""
+    def authorization(self, timeout: float) -> str | None:
+        """Return the header's value for the next request, None to send none; wait at most `timeout` seconds for it."""
 
-    def refresh(self) -> bool:
-        """Renew the value after a 401; return whether another attempt may carry a new one."""
+    def refresh(self, rejected: str | None, timeout: float) -> bool:
+        """Renew a value that got a 401 within `timeout` seconds; return whether another attempt may carry a new one."""
 
 
 class StaticHeader:
@@ -37,11 +37,11 @@ class StaticHeader:
         """Set the header's value, with its scheme."""
         self._value = value
 
-    def authorization(self) -> str | None:
+    def authorization(self, timeout: float) -> str | None:  # noqa: ARG002
         """Return the value."""
         return self._value
 
-    def refresh(self) -> bool:
+    def refresh(self, rejected: str | None, timeout: float) -> bool:  # noqa: ARG002
         """Return False: the value never changes."""
         return False
 
@@ -68,7 +68,7 @@ class TokenFile:
         if not self._token:
             raise ConfigError(f"token file {path} is empty")
 
-    def authorization(self) -> str | None:
+    def authorization(self, timeout: float) -> str | None:  # noqa: ARG002
         """Return the token in the file; while the file is missing or empty, the last token."""
         now = time.monotonic()
         if now - self._checked_at >= _CHECK_INTERVAL:
@@ -77,13 +77,12 @@ class TokenFile:
                 self._reread()
         return f"Bearer {self._token}"
 
-    def refresh(self) -> bool:
+    def refresh(self, rejected: str | None, timeout: float) -> bool:  # noqa: ARG002
         """Read the file again; return whether it holds another token."""
         with self._lock:
-            before = self._token
             self._stamp = None
             self._reread()
-            return self._token != before
+            return f"Bearer {self._token}" != rejected
 
     def _reread(self) -> None:
         with suppress(OSError):
@@ -107,16 +106,15 @@ class ConfigurationHook:
         self._configuration = configuration
         self._lock = threading.Lock()
 
-    def authorization(self) -> str | None:
+    def authorization(self, timeout: float) -> str | None:  # noqa: ARG002
         """Return the configuration's token, refreshed if it has a hook."""
         with self._lock:
             return self._refreshed()
 
-    def refresh(self) -> bool:
+    def refresh(self, rejected: str | None, timeout: float) -> bool:  # noqa: ARG002
         """Call the hook again; return whether the token changed."""
         with self._lock:
-            before = self._current()
-            return self._refreshed() != before
+            return self._refreshed() != rejected
 
     def _refreshed(self) -> str | None:
         hook = getattr(self._configuration, "refresh_api_key_hook", None)

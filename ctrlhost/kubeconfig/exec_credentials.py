@@ -13,14 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.errors import ConfigError, TransportError
+from ctrlhost.errors import ConfigError, CtrlhostError, TransportError
 from ctrlhost.typed_json import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _RENEW_BEFORE = 60.0
-"""Seconds before a credential expires at which a new one is requested."""
+"""Seconds before a credential expires at which a new one is requested; a fifth of its life if that is less."""
+
+_EXPIRED_PAUSE = 1.0
+"""Seconds between two runs of a program whose credentials have expired on arrival."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+"""Seconds for which a failure is remembered; each further one doubles them."""
+
+_REJECTION_PAUSE = 10.0
+"""Seconds after a rejection in which another one does not run the program."""
 
 _RUN_LIMIT = 60.0
 """Seconds that the program may take."""
@@ -57,43 +66,116 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class ExecPlugin:
-    """Runs the program when there is no credential, when it is about to expire, and when the server rejected it."""
+    """Runs the program when there is no credential, before one expires, and when the server rejected it.
+
+    It runs on a thread of its own, once however many requests need it. Methods may be called from any thread.
+    """
 
     def __init__(self, config: ExecConfig, *, on_certificate: Callable[[str, str], None] | None = None) -> None:
         """Call `on_certificate(certificate, key)` with the PEM strings if the program returns them."""
         self._config = config
         self._on_certificate = on_certificate
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._running = False
         self._status: _Status | None = None
-        self._until = 0.0
+        #: When to renew the credential, and until when it may be used, in seconds since the epoch.
+        self._renew_at = self._usable_until = 0.0
+        #: The last failure, until when it is remembered by `time.monotonic`, and for how long.
+        self._failure: CtrlhostError | None = None
+        self._failed_until = self._pause = 0.0
+        #: When a rejection last ran the program, by `time.monotonic`.
+        self._rejected_at = float("-inf")
 
-    def authorization(self) -> str | None:
-        """Return the program's token, None for a certificate.
+    def authorization(self, timeout: float) -> str | None:
+        """Return the program's token, None for a certificate; wait for the program only without a usable credential.
 
-        Raises ConfigError if the program is unusable, TransportError if it failed.
+        Raises ConfigError if the program is unusable, TransportError if it failed or takes longer than `timeout`
+        seconds.
         """
-        with self._lock:
-            status = self._status
-            if status is None or time.time() >= self._until:
-                status = self._fetch()
-        return f"Bearer {status.token}" if status.token else None
+        with self._changed:
+            status, now = self._status, time.time()
+            if status is None or now >= self._usable_until:
+                self._start(required=True)
+                status = self._wait(timeout)
+            elif now >= self._renew_at:
+                self._start(required=False)
+            return _header(status)
 
-    def refresh(self) -> bool:
-        """Run the program again; return whether its answer is new."""
-        with self._lock:
+    def refresh(self, rejected: str | None, timeout: float) -> bool:
+        """Run the program after the server rejected a header; return whether there is another credential.
+
+        It does not run if the rejected one was replaced meanwhile, nor twice within ten seconds.
+        """
+        with self._changed:
             before = self._status
-            return self._fetch() != before
+            if before is None or _header(before) != rejected:
+                return before is not None
+            if not self._running:
+                if time.monotonic() - self._rejected_at < _REJECTION_PAUSE:
+                    return False
+                self._rejected_at = time.monotonic()
+                self._start(required=True)
+            return self._wait(timeout) != before
 
-    def _fetch(self) -> _Status:
+    def _start(self, *, required: bool) -> None:
+        """Let the program run, if it does not yet; raise the last failure while it is remembered and `required`."""
+        if self._running:
+            return
+        if self._failure is not None and time.monotonic() < self._failed_until:
+            if required:
+                raise self._failure
+            return
+        self._running = True
+        threading.Thread(target=self._fetch, name="exec credentials", daemon=True).start()
+
+    def _wait(self, timeout: float) -> _Status:
+        """Return the credential after the end of the run, or raise its failure."""
+        if not self._changed.wait_for(lambda: not self._running, timeout):
+            raise TransportError(f"{self._config} did not answer within {timeout:.3g} s", sent=False)
+        if self._failure is not None or self._status is None:
+            raise self._failure or TransportError(f"{self._config} returned nothing", sent=False)
+        return self._status
+
+    def _fetch(self) -> None:
+        status: _Status | None = None
+        try:
+            status, expires = self._answer()
+            failure = None
+        except CtrlhostError as error:
+            failure = error
+        except Exception as error:  # noqa: BLE001 - whatever happens, the requests must not wait for ever
+            failure = TransportError(f"{self._config}: {error}", sent=False)
+        with self._changed:
+            self._running = False
+            self._failure = failure
+            if status is None:
+                self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LONGEST_PAUSE)
+                self._failed_until = time.monotonic() + self._pause
+            else:
+                self._pause = 0.0
+                self._keep(status, expires)
+            self._changed.notify_all()
+
+    def _keep(self, status: _Status, expires: float) -> None:
+        now = time.time()
+        self._status = status
+        if expires > now:
+            self._renew_at = expires - min(_RENEW_BEFORE, (expires - now) / 5)
+            self._usable_until = expires
+        else:
+            # The program's clock or this machine's is wrong; the server decides.
+            self._renew_at, self._usable_until = now + _EXPIRED_PAUSE, float("inf")
+
+    def _answer(self) -> tuple[_Status, float]:
+        """Return the program's credential and its expiry, in seconds since the epoch."""
         status = self._run()
         certificate, key = status.client_certificate_data, status.client_key_data
         if not (status.token or (certificate and key)):
             raise ConfigError(f"{self._config} returned neither a token nor a certificate with its key")
-        self._until = _seconds(status.expiration_timestamp, self._config) - _RENEW_BEFORE
-        self._status = status
+        expires = _seconds(status.expiration_timestamp, self._config)
         if self._on_certificate and certificate and key:
             self._on_certificate(certificate, key)
-        return status
+        return status, expires
 
     def _run(self) -> _Status:
         config = self._config
@@ -113,14 +195,14 @@ class ExecPlugin:
         except FileNotFoundError as error:
             raise ConfigError(f"{config} is not installed", hint=config.install_hint) from error
         except subprocess.TimeoutExpired as error:
-            raise TransportError(f"{config} did not answer within {_RUN_LIMIT:g} s") from error
+            raise TransportError(f"{config} did not answer within {_RUN_LIMIT:g} s", sent=False) from error
         except OSError as error:
             raise ConfigError(f"{config} cannot be run: {error.strerror}") from error
         if done.returncode != 0:
             lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
             # A working program may fail for a while (no network, an expired login): the file is not at fault.
             last = lines[-1] if lines else "no message"
-            raise TransportError(f"{config} failed with code {done.returncode}: {last}")
+            raise TransportError(f"{config} failed with code {done.returncode}: {last}", sent=False)
         try:
             answer: _ExecCredential = decode(done.stdout, _ExecCredential)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -128,6 +210,10 @@ class ExecPlugin:
         if answer.api_version != config.api_version:
             raise ConfigError(f"{config} answered in {answer.api_version}, not in {config.api_version}")
         return answer.status or _Status()
+
+
+def _header(status: _Status) -> str | None:
+    return f"Bearer {status.token}" if status.token else None
 
 
 def _seconds(timestamp: str | None, config: ExecConfig) -> float:

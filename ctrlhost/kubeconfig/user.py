@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from ctrlhost.errors import ConfigError
 from ctrlhost.kubeconfig.configuration import new_configuration
@@ -14,9 +15,13 @@ from ctrlhost.kubeconfig.credentials import ConfigurationHook, StaticHeader, Tok
 from ctrlhost.kubeconfig.exec_credentials import ExecConfig, ExecPlugin
 from ctrlhost.kubeconfig.file import Entry
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 def user_credentials(connection: Connection, user: Entry, cluster: Entry, paths: list[Path], context: str) -> None:
     """Set the connection's credentials and certificate from `user`."""
+    connection.headers = tuple(_impersonation(user))
     connection.certificate = _certificate(user)
     token_file = user.optional_text("tokenFile")
     token = user.optional_text("token")
@@ -35,6 +40,45 @@ def user_credentials(connection: Connection, user: Entry, cluster: Entry, paths:
         connection.credentials = ExecPlugin(program, on_certificate=connection.certificate.replace)
     elif user.has("auth-provider"):
         connection.credentials = _auth_provider(user, paths, context)
+
+
+def _impersonation(user: Entry) -> Iterator[tuple[str, str]]:
+    """Return the headers that make the server treat the requests as another user's.
+
+    Raises ConfigError for a group, uid or extra without a user: the requests would be those of the bare user.
+    """
+    if not user.has("as"):
+        for name in ("as-uid", "as-groups", "as-user-extra"):
+            if user.value.get(name):
+                raise user.error(name, "needs `as`, the user to impersonate")
+        if "as" in user.value:
+            raise user.error("as", "must not be empty")
+        return
+    yield "Impersonate-User", _header_text(user, "as", user.text("as"))
+    if user.has("as-uid"):
+        yield "Impersonate-Uid", _header_text(user, "as-uid", user.text("as-uid"))
+    for group in _texts(user, "as-groups", user.value.get("as-groups") or []):
+        yield "Impersonate-Group", group
+    extra = user.value.get("as-user-extra") or {}
+    if not isinstance(extra, dict):
+        raise user.error("as-user-extra", "must map names to lists of texts")
+    for name, values in extra.items():
+        key = quote(str(name).lower(), safe="!#$&'*+-.^_`|~")
+        for value in _texts(user, f"as-user-extra.{name}", values):
+            yield f"Impersonate-Extra-{key}", value
+
+
+def _texts(user: Entry, name: str, values: Any) -> list[str]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise user.error(name, "must be a list of texts")
+    return [_header_text(user, name, value) for value in values]
+
+
+def _header_text(user: Entry, name: str, value: str) -> str:
+    """Return a text as the characters of a header, which are bytes."""
+    if not value.isprintable():
+        raise user.error(name, "contains characters that are invalid in a header")
+    return value.encode("utf-8").decode("latin-1")
 
 
 def _certificate(user: Entry) -> Certificate:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.sources import KindSource, Reads, Source
     from ctrlhost.informers import Informer
+    from ctrlhost.plugin.report import Report
     from ctrlhost.request import Request, Result
 
 
@@ -137,6 +138,21 @@ class PluginContext:
         if not path.startswith("/"):
             raise PluginLoadError(self.name, f"plugin `{self.name}`: the page's path `{path}` must begin with a slash")
         self.pages[path] = asgi_app
+
+    def add_report(self, path: str, report: Report, *, title: str = "", leader_only: bool = False) -> None:
+        """Serve what `report` returns below `/NAME` + `path`, as an HTML table or, with `?format=json`, as JSON.
+
+        `report` is called per request, on the server's thread: it returns one mapping, or rows as mappings or structs;
+        texts are escaped, rows sorted. The JSON is also sent to clients that accept nothing else. With `leader_only`, a
+        replica that does not lead answers 503 with the identity of the one that does. PluginLoadError if the path
+        does not begin with a slash.
+        """
+        from ctrlhost.plugin.report import report_page
+
+        def leader() -> str | None:
+            return self.leader if leader_only and not self.leading else None
+
+        self.add_page(path, report_page(title or self.name, report, leader))
 
     def add_listener(self, address: str, asgi_app: Any) -> None:
         """Serve an ASGI application on its own address, `HOST:PORT`; PluginLoadError for an invalid one."""

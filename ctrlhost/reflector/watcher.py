@@ -176,6 +176,9 @@ class Watcher:
         while True:
             if stream is None:
                 stream = self._open(resource)
+            if self.list_wanted.is_set():
+                # The request came before there was a stream to interrupt.
+                stream.close()
             end, error = self._consume(stream, proved)
             stream, proved = None, False
             self._check()

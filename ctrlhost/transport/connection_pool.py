@@ -16,7 +16,7 @@ from urllib3.util import parse_url
 from ctrlhost.transport.http1 import Exchange, request_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ctrlhost.transport.interface import Response
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 class ConnectionPool:
     """Sends requests, one at a time over each connection. Safe to use from any thread."""
 
-    def __init__(self, base: str, headers: Mapping[str, str], idle: int, options: Mapping[str, Any]) -> None:
+    def __init__(self, base: str, headers: Iterable[tuple[str, str]], idle: int, options: Mapping[str, Any]) -> None:
         """Connect to the URL `base` with urllib3's `options`, and keep up to `idle` unused connections.
 
-        `headers` are sent with all requests.
+        `headers` are sent with all requests; a name may occur several times.
         """
         url = parse_url(base)
         self._host, self._port, self._path = (url.host or "").strip("[]"), url.port, url.path or ""
         self._class = HTTPSConnection if url.scheme == "https" else HTTPConnection
-        fixed = {"Host": url.netloc, "Accept-Encoding": "identity", **headers}
-        self._fixed = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
+        fixed = [("Host", url.netloc), ("Accept-Encoding", "identity"), *headers]
+        self._fixed = "".join(f"{name}: {value}\r\n" for name, value in fixed)
         self._options = dict(options)
         self._most_idle = idle
         # Last in, first out, so that the extra connections of a burst become stale while the others stay warm.

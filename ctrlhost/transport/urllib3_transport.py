@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
+from urllib3 import HTTPHeaderDict
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import InsecureRequestWarning, ProtocolError
 
@@ -94,9 +95,9 @@ class Urllib3Transport:
                 def send(senders: _Senders, headers: Mapping[str, str]) -> tuple[Any, float]:
                     return senders.direct.request(method, target, headers, body, deadline, what)
 
-                direct: Response = self._authorized(method, headers, send)
+                direct: Response = self._authorized(method, headers, deadline, send)
                 return direct
-            response = self._urlopen(method, target, body, headers, urllib3.Timeout(total=limit))
+            response = self._urlopen(method, target, body, headers, urllib3.Timeout(total=limit), limit)
             try:
                 data = _read_all(response, deadline, LARGEST_BODY, what)
             except BaseException:
@@ -120,12 +121,12 @@ class Urllib3Transport:
         timeout = urllib3.Timeout(connect=limits.connect, read=limits.connect)
         with as_transport_errors(what):
             try:
-                response = self._urlopen("GET", target, None, headers, timeout)
+                response = self._urlopen("GET", target, None, headers, timeout, limits.connect)
             except ProtocolError as error:
                 if not isinstance(error.args[-1], ConnectionError):
                     raise
                 # The server had closed the idle connection.
-                response = self._urlopen("GET", target, None, headers, timeout)
+                response = self._urlopen("GET", target, None, headers, timeout, limits.connect)
             if response.status != 200:
                 try:
                     data = _read_all(response, time.monotonic() + limits.connect, _MAX_ERROR_BYTES, what)
@@ -149,15 +150,19 @@ class Urllib3Transport:
         body: bytes | None,
         headers: Mapping[str, str] | None,
         timeout: urllib3.Timeout,
+        limit: float,
     ) -> Any:
-        """Send over urllib3's pools, and return the response without its body."""
+        """Send over urllib3's pools, and return the response without its body; the credentials may take `limit`."""
 
         def send(senders: _Senders, headers: Mapping[str, str]) -> tuple[Any, float]:
+            every = HTTPHeaderDict({**_FIXED, **headers})
+            for name, value in self._connection.headers:
+                every.add(name, value)
             response = senders.pool.urlopen(
                 method,
                 senders.prefix + target,
                 body=body,
-                headers={**_FIXED, **headers},
+                headers=every,
                 timeout=timeout,
                 preload_content=False,
                 decode_content=True,
@@ -166,24 +171,26 @@ class Urllib3Transport:
             )
             return response, time.perf_counter()
 
-        return self._authorized(method, headers, send)
+        return self._authorized(method, headers, time.monotonic() + limit, send)
 
     def _authorized(
         self,
         method: str,
         headers: Mapping[str, str] | None,
+        deadline: float,
         send: Callable[[_Senders, Mapping[str, str]], tuple[Any, float]],
     ) -> Any:
         """Send with the credentials, and once more if the server rejected them and they have changed meanwhile.
 
-        `send` returns the response and the `time.perf_counter` when it began.
+        The credentials may take until `deadline`, by `time.monotonic`. `send` returns the response and the
+        `time.perf_counter` when it began.
         """
         credentials = self._connection.credentials
         headers = headers or {}
         attempt = 1
         while True:
             # Read first: this may load a new certificate.
-            authorization = credentials.authorization()
+            authorization = credentials.authorization(max(deadline - time.monotonic(), 0.0))
             sent = headers if authorization is None else {**headers, "Authorization": authorization}
             senders = self._current()
             started, began, code = time.perf_counter(), 0.0, "<error>"
@@ -192,7 +199,9 @@ class Urllib3Transport:
                 code = str(response.status)
             finally:
                 self.metrics.observe(method, self._host, code, (began or time.perf_counter()) - started)
-            if response.status != 401 or attempt == 2 or not credentials.refresh():
+            if response.status != 401 or attempt == 2:
+                return response
+            if not credentials.refresh(authorization, max(deadline - time.monotonic(), 0.0)):
                 return response
             if isinstance(response, urllib3.BaseHTTPResponse):
                 response.drain_conn()
@@ -208,7 +217,9 @@ class Urllib3Transport:
                 if current is not None:
                     current.direct.retire()
                 options = self._options()
-                direct = ConnectionPool(self._base, _FIXED, self._pool_size, options)
+                direct = ConnectionPool(
+                    self._base, [*_FIXED.items(), *self._connection.headers], self._pool_size, options
+                )
                 manager = self._make_manager(options)
                 if self._proxied:
                     current = _Senders(direct, manager, manager, self._base)

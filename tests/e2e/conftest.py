@@ -12,7 +12,7 @@ from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
 from examples.bitcoind.daemon import Addresses, Bitcoind, find_bitcoind
 from examples.bitcoind.kubelet import ToyKubelet
 from tests.support.bitcoin_cluster import Cluster
-from tests.support.control_plane import KubeApiserver, SandboxControlPlane, require_kube_apiserver, skip_or_fail
+from tests.support.control_plane import KubeApiserver, SandboxControlPlane, require_kube_apiserver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ def bitcoind() -> Path:
     try:
         return find_bitcoind()
     except FileNotFoundError as error:
-        skip_or_fail(str(error))
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

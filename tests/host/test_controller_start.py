@@ -131,11 +131,11 @@ def test_attaching_from_many_threads_attaches_once(bench: ClusterBench) -> None:
         controller.attach()
         attached.append(controller.informers)
 
-    threads = [threading.Thread(target=attach) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    # The start of the factory comes in between.
+    calls = [Background(attach) for _ in range(3)] + [Background(bench.factory.start)]
+    for call in [*calls, *(Background(attach) for _ in range(2))]:
+        call.result()
+    assert controller.wait_for_sync(10)
     (informer,) = bench.factory.informers()
     assert informer.users == 1
     # Later callers wait for the first one.

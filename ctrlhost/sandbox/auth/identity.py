@@ -106,7 +106,12 @@ def unauthorized() -> Failure:
 
 def _impersonated_user(request: Request) -> User | None:
     """Read the impersonation headers; None without any, 400 if they lack a user name."""
-    headers = request.headers
+    # Header values are bytes, which the real server reads as UTF-8.
+    headers = {
+        key: value.encode("latin-1").decode("utf-8", "replace")
+        for key, value in request.headers.items()
+        if key.startswith("impersonate-")
+    }
     name = headers.get("impersonate-user", "")
     groups = tuple(part.strip() for part in headers.get("impersonate-group", "").split(",") if part.strip())
     uid = headers.get("impersonate-uid", "")

@@ -11,12 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from ctrlhost_bitcoin.objects.names import API_VERSION, KIND
 from ctrlhost_bitcoin.rpc.client import RpcClient
 from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp
 
 import ctrlhost
-from tests.support.control_plane import BINARY, skip_or_fail
+from tests.support.control_plane import BINARY
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox import Sandbox
@@ -214,7 +215,7 @@ class Cluster:
         """Run the real kubectl in the namespace `test`."""
         installed = shutil.which("kubectl")
         if installed is None and not BINARY.exists():
-            skip_or_fail("no kubectl is on the PATH and none is built")
+            pytest.skip("no kubectl is on the PATH and none is built")
         command = [installed] if installed else [str(BINARY), "kubectl"]
         config = Path(self.server.kubeconfig)
         environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(config.parent)}

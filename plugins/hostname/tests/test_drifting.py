@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import ctrlhost
+from ctrlhost.testing import Fault
 
 SHOP = "shop.example.com"
 PREFIX = "nginx.ingress.kubernetes.io/"
@@ -120,6 +121,31 @@ def test_a_broken_watch_is_restored_without_a_write(connected, objects, error):
     connected.edit_route(SHOP, objects.first, {"spec": {"ingressClassName": "nginx"}})
     connected.idle()
     assert updates(connected) == 1
+
+
+@pytest.mark.behaviour("hostname/68")
+@pytest.mark.behaviour("findings/FT2")
+def test_an_event_that_is_delivered_twice_causes_no_write(cluster, objects, faults):
+    cluster.lease(objects.first)
+    cluster.declare(SHOP, objects.first)
+    proxy = faults(cluster.server)
+    for resource in ("ingresses", "providerhosts", "manifests"):
+        proxy.next(Fault.duplicate(after=1), verb="watch", resource=resource)
+    cluster.start(through=proxy)
+    cluster.host.wait_for(lambda: proxy.left() == 0)
+    for turn in range(3):
+        cluster.touch(SHOP, f"{turn}")
+        cluster.idle()
+    cluster.declare("second.example", objects.first)
+    cluster.change_manifest(objects.first, objects.web_services())
+    cluster.idle()
+    assert proxy.counts == {"duplicate": 3}
+    assert cluster.routes() == {(objects.first.namespace, name) for name in (SHOP, "second.example")}
+    created = [
+        cluster.metric("provider_kube_calls", action="networking-ingresses-create", result=result)
+        for result in ("success", "fail")
+    ]
+    assert (created, updates(cluster)) == ([2, 0], 0)
 
 
 @pytest.mark.behaviour("hostname/68")

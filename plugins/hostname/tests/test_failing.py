@@ -28,7 +28,7 @@ def test_a_missing_manifest_is_counted_and_shown(cluster, objects):
 
 
 @pytest.mark.behaviour("hostname/7")
-def test_an_unreadable_manifest_is_retried_for_ever_and_never_counted(cluster, objects):
+def test_an_unreadable_manifest_is_retried_for_ever_and_never_counted(cluster, objects, caplog):
     cluster.start(max_retry_delay="3s")
     # More than the retries, since the client itself retries too.
     cluster.host.faults.next("get", ctrlhost.TransportError("EOF"), resource="manifests", times=1000)
@@ -37,7 +37,11 @@ def test_an_unreadable_manifest_is_retried_for_ever_and_never_counted(cluster, o
         cluster.idle()
         assert cluster.metric("ctrlhost_hostname_reconcile_total", result="error") == failed
         cluster.clock.advance(3)
+    failed = [record.getMessage() for record in caplog.records if "reconcile failed" in record.getMessage()]
+    assert len(failed) >= 100
+    assert all("EOF" in text for text in failed)
     assert cluster.metric("ctrlhost_hostname_flagged_leases") == 0
+    assert cluster.ignored() == {}
     assert cluster.managed() == {}
 
 

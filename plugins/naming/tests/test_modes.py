@@ -206,10 +206,10 @@ def test_the_page_shows_the_findings_as_html_and_json(
         with urllib.request.urlopen(f"http://{host.host.address}/naming/{path}", timeout=10) as answer:
             return str(answer.read().decode())
 
-    (finding,) = json.loads(page("findings.json"))
+    (finding,) = json.loads(page("?format=json"))
     assert (finding["crd"], finding["kind"]) == ("bs.g.io", "conflict")
     assert finding["blocked"] == [{"field": "shortName", "name": "x", "owners": ["as.g.io"]}]
-    assert "shortName &quot;x&quot; held by as.g.io" in page("")
+    assert "<td>field: shortName<br>name: x<br>owners: as.g.io" in page("")
 
 
 def test_the_documentation_names_every_setting_metric_and_finding() -> None:

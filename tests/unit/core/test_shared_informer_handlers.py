@@ -161,10 +161,10 @@ def test_handlers_are_added_and_removed_while_events_arrive() -> None:
         except BaseException as error:  # noqa: BLE001 - the test tells of it
             failures.append(error)
 
-    workers = [threading.Thread(target=churn) for _ in range(8)]
+    workers = [threading.Thread(target=churn) for _ in range(100)]
     for worker in workers:
         worker.start()
-    for version in range(2, 3000):
+    for version in range(2, 10_002):
         watch(informer, "MODIFIED", pod(f"p{version % 20}", version))
     informer.stop()
     for worker in workers:

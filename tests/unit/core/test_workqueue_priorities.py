@@ -103,7 +103,7 @@ def test_delayed_keys_do_not_count_as_queued(work_queue: WorkQueue) -> None:
 @behaviour("workqueue/P13")
 def test_a_hundred_getters_empty_a_queue_of_all_priorities_and_delays() -> None:
     random_ = random.Random(13)
-    for _ in range(3):
+    for _ in range(20):
         work_queue = WorkQueue()
         for number in range(1000):
             if number % 10 == 0:

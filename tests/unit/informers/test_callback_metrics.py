@@ -114,6 +114,38 @@ def test_removing_a_handler_waits_for_its_callback_only_on_request(rig):
 
 
 @pytest.mark.behaviour("informers/SI22")
+@pytest.mark.behaviour("findings/FT2")
+@pytest.mark.parametrize("when", ["never started", "before the start", "after the start"])
+def test_removing_a_handler_waits_whenever_it_was_added(rig, when):
+    entered, proceed, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def blocked(obj, initial):
+        entered.set()
+        proceed.wait()
+        ended.set()
+
+    rig.serve(TWO)
+    if when == "after the start":
+        rig.synced()
+    handle = rig.pods.add_handler(blocked)
+    if when == "before the start":
+        rig.synced()
+    removal = threading.Thread(target=handle.remove, kwargs={"wait": True})
+    if when != "never started":
+        assert entered.wait(10)
+        removal.start()
+        eventually(lambda: rig.pods.parts[0].engine.handler_count == 0)
+        assert removal.is_alive()
+        proceed.set()
+    else:
+        removal.start()
+    removal.join(10)
+    assert not removal.is_alive()
+    assert ended.is_set() is (when != "never started")
+    assert rig.pods.parts[0].engine.handler_count == 0
+
+
+@pytest.mark.behaviour("informers/SI22")
 def test_a_handler_may_remove_itself(rig):
     heard: list[str] = []
 

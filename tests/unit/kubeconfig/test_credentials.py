@@ -20,10 +20,11 @@ def test_a_changed_token_is_sent_before_the_old_one_is_refused(tmp_path: Path) -
     file = tmp_path / "token"
     file.write_text("first\n")
     token = TokenFile(file)
-    assert token.authorization() == "Bearer first"
+    assert token.authorization(1) == "Bearer first"
     file.write_text("second, longer")
-    assert token.authorization() == "Bearer second, longer"
-    assert not token.refresh()
+    assert token.authorization(1) == "Bearer second, longer"
+    assert not token.refresh("Bearer second, longer", 1)
+    assert token.refresh("Bearer first", 1), "it was replaced meanwhile"
 
 
 def test_a_token_replaced_the_way_the_kubelet_does_is_found(tmp_path: Path) -> None:
@@ -34,10 +35,10 @@ def test_a_token_replaced_the_way_the_kubelet_does_is_found(tmp_path: Path) -> N
     link = tmp_path / "data"
     link.symlink_to(tmp_path / "1")
     token = TokenFile(link / "token")
-    assert token.authorization() == "Bearer aaaa"
+    assert token.authorization(1) == "Bearer aaaa"
     (tmp_path / "new").symlink_to(tmp_path / "2")
     (tmp_path / "new").rename(link)
-    assert token.authorization() == "Bearer bbbb"
+    assert token.authorization(1) == "Bearer bbbb"
 
 
 def test_the_last_token_is_used_while_the_file_is_missing_or_empty(tmp_path: Path) -> None:
@@ -45,13 +46,13 @@ def test_the_last_token_is_used_while_the_file_is_missing_or_empty(tmp_path: Pat
     file.write_text("first")
     token = TokenFile(file)
     file.write_text("")
-    assert token.authorization() == "Bearer first"
+    assert token.authorization(1) == "Bearer first"
     file.unlink()
-    assert token.authorization() == "Bearer first"
-    assert not token.refresh()
+    assert token.authorization(1) == "Bearer first"
+    assert not token.refresh("Bearer first", 1)
     file.write_text("second")
-    assert token.refresh()
-    assert token.authorization() == "Bearer second"
+    assert token.refresh("Bearer first", 1)
+    assert token.authorization(1) == "Bearer second"
 
 
 def test_a_missing_token_is_an_error_at_the_start(tmp_path: Path) -> None:

@@ -243,6 +243,13 @@ def test_many_informers_start_and_stop_without_leaking_threads(server):
         rig.pods.add_handler(on_add=lambda *_: None)
         rig.start()
         rig.stop()
+    # The timer of one that may run fires.
+    resynced = threading.Event()
+    rig = Rig(server, resync=0.001)
+    rig.pods.add_handler(on_update=lambda *_: resynced.set())
+    rig.serve([Json(pod_list(1, pod("a", 1)))]).synced()
+    assert resynced.wait(10)
+    rig.stop()
     names = [thread.name for thread in set(threading.enumerate()) - before]
     assert not [name for name in names if name.startswith(("reflector", "handlers", "resync"))], names
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from ctrlhost.informers import BackoffOptions
@@ -8,6 +10,7 @@ from tests.support.informer_rig import PODS, QUICK, Rig
 from tests.support.stub_api_server import (
     Answer,
     Body,
+    Computed,
     Failure,
     Frames,
     Json,
@@ -65,15 +68,37 @@ def test_stopping_right_after_the_watch_opened_leaves_one_watch(rig):
 
 
 @pytest.mark.behaviour("informers/RE7")
-def test_a_watch_that_ends_at_once_without_events_is_followed_by_a_pause_and_a_relist(rig_with):
+@pytest.mark.parametrize("opened_first", [False, True])
+def test_a_watch_that_ends_at_once_without_events_is_followed_by_a_pause_and_a_relist(rig_with, caplog, opened_first):
+    caplog.set_level(logging.INFO)
     clock = ManualClock()
     rig = rig_with(clock=clock, backoff=STILL)
-    rig.serve([*FIRST, Json(pod_list(5, pod("foo", 4)))], [Frames().end(), Frames()]).start()
+    short = Frames()
+    rig.serve([*FIRST, Json(pod_list(5, pod("foo", 4)))], [short, Frames()])
+    if not opened_first:
+        short.end()
+    rig.start()
+    assert short.opened.wait(10)
+    if opened_first:
+        eventually(lambda: rig.pods.state == "watching")
+        short.end()
     eventually(lambda: clock.waiters() == 1)
+    assert "watch of pods ended at once without an event" in caplog.messages
     assert (len(rig.lists), len(rig.watches)) == (1, 1)
     clock.advance(0.801)
     rig.holds(foo=4)
     assert rig.list_versions() == ["0", "1"]
+
+
+def test_a_relist_that_is_requested_before_the_watch_is_open_is_not_lost(rig):
+    def list_while_requested(_):
+        rig.pods.parts[0].reflector.relist()
+        return FIRST[0]
+
+    # The watch stays silent: nothing but the request leads to the second list.
+    rig.serve([Computed(list_while_requested), Json(pod_list(5, pod("foo", 4)))], [Frames(), Frames()]).start()
+    rig.holds(foo=4)
+    assert len(rig.lists) == 2
 
 
 @pytest.mark.behaviour("informers/RE8")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import TYPE_CHECKING, Any
-
-import yaml
 
 import ctrlhost
 
@@ -15,8 +12,7 @@ if TYPE_CHECKING:
 
 def crds() -> list[dict[str, Any]]:
     """Return the CRDs as fresh dicts."""
-    text = resources.files("ctrlhost_bitcoin").joinpath("bitcoinnetworks.yaml").read_text(encoding="utf-8")
-    return [yaml.safe_load(text)]
+    return ctrlhost.crds_from("ctrlhost_bitcoin", "bitcoinnetworks.yaml")
 
 
 def check_crds(plugin: ctrlhost.PluginContext) -> None:

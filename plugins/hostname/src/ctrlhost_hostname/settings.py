@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from typing import Literal
 
 import msgspec
 
+from ctrlhost import Duration
 from ctrlhost_hostname.gateway import PROVIDERS, GatewayRoutes
 from ctrlhost_hostname.ingress import IngressRoutes
 
 Routes = IngressRoutes | GatewayRoutes
 
-_NANOSECONDS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _DURATIONS = (
     "prune_interval",
     "web_refresh_interval",
@@ -26,20 +24,6 @@ _DURATIONS = (
 )
 _SIZE = re.compile(r"[1-9][0-9]*[kKmM]?")
 _NOT_NEGATIVE = ("event_failure_limit", "ignore_list_entry_limit")
-
-
-def parse_duration(text: str) -> float:
-    """Return a duration in Go's syntax, such as `1h30m` or `1.5s`, in seconds.
-
-    Raises `ValueError` for zero, and for a number without a unit, which upstream reads as nanoseconds.
-    """
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"invalid duration {text!r}: use a positive number with a unit (ns us ms s m h), as in 1h30m")
-    total = sum(Fraction(number) * _NANOSECONDS[unit] for number, unit in parts)
-    if total <= 0:
-        raise ValueError(f"invalid duration {text!r}: must be greater than zero")
-    return float(Fraction(total) / 10**9)
 
 
 class HostnameSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
@@ -72,9 +56,11 @@ class HostnameSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"
         """Reject invalid settings; the message names the key."""
         for field in _DURATIONS:
             try:
-                parse_duration(getattr(self, field))
+                positive = self.seconds(field) > 0
             except ValueError as error:
                 raise ValueError(f"{field.replace('_', '-')}: {error}") from None
+            if not positive:
+                raise ValueError(f"{field.replace('_', '-')} must be greater than zero, got `{getattr(self, field)}`")
         for field in _NOT_NEGATIVE:
             if getattr(self, field) < 0:
                 raise ValueError(f"{field.replace('_', '-')} must not be negative")
@@ -92,7 +78,7 @@ class HostnameSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"
 
     def seconds(self, field: str) -> float:
         """Return the duration in the named attribute, in seconds."""
-        return parse_duration(getattr(self, field))
+        return float(Duration(getattr(self, field)))
 
     @property
     def forgives(self) -> bool:

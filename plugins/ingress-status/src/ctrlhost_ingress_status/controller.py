@@ -12,7 +12,6 @@ from ctrlhost_ingress_status.contention import Contention
 from ctrlhost_ingress_status.desired import Desired, Verdict
 from ctrlhost_ingress_status.discovery import Discovery
 from ctrlhost_ingress_status.metrics import StatusMetrics
-from ctrlhost_ingress_status.page import page
 from ctrlhost_ingress_status.progress import Progress
 from ctrlhost_ingress_status.state import AddressState, Clearing
 from ctrlhost_ingress_status.static import duplicates, mapped, static_entries
@@ -81,7 +80,7 @@ class IngressStatus:
                 ctrlhost.Watches(*_CLASS, map=lambda _: (_ALL_CLASSES,), reads=("spec.controller",)),
                 needs_leader=False,
             ).enqueue
-        plugin.add_page("/", page(self.report))
+        plugin.add_report("/", self.report, title="Addresses of Ingresses")
 
     def synced(self) -> None:
         """Reconcile what may have no event: a missing Service, a cluster without classes."""

@@ -14,7 +14,6 @@ from ctrlhost_naming.fights import FightGuard
 from ctrlhost_naming.index import NameIndex, Requeues
 from ctrlhost_naming.metrics import NamingMetrics
 from ctrlhost_naming.names import has_own_controller
-from ctrlhost_naming.page import page
 
 if TYPE_CHECKING:
     from ctrlhost.cache import DeletedFinalStateUnknown, Object
@@ -73,7 +72,12 @@ class NamingController:
             on_update=lambda _old, new: self._observe(new),
             on_delete=self._on_delete,
         )
-        plugin.add_page("/", page(self.settings.mode.value, self.index, self.ledger, plugin.clock))
+        plugin.add_report("/", self.report, title="Names of CustomResourceDefinitions", leader_only=writes)
+
+    def report(self) -> list[dict[str, Any]]:
+        """Return the rows of the page: the CRDs whose status is wrong, or whose names are taken."""
+        now = self._clock.now()
+        return [one.entry(now) for one in self.ledger.report(now)]
 
     def reconcile(self, ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
         """Write the accepted names and conditions of one CRD, or report how they differ from its request."""

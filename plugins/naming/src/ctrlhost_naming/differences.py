@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,6 +58,18 @@ class Difference:
     blocked: tuple[Blocked, ...] = ()
     cycle: tuple[str, ...] = ()
     """The CRDs that wait for each other, including this one."""
+
+    def entry(self, now: float) -> dict[str, Any]:
+        """Return the row of the page."""
+        return {
+            "crd": self.crd,
+            "kind": self.kind.value,
+            "seconds": round(now - self.since, 1),
+            "blocked": [
+                {"field": one.field.label, "name": one.name, "owners": list(one.owners)} for one in self.blocked
+            ],
+            "cycle": list(self.cycle),
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,70 @@
+"""Pages that show what a plugin reports, as an HTML table or as JSON."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+Report = Callable[[], Mapping[str, Any] | Iterable[Any]]
+"""Returns one record as a mapping, or rows as mappings or `msgspec.Struct`s with the same fields."""
+
+_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
+<style>body{{font:15px/1.5 system-ui;margin:2rem}}td,th{{text-align:left;padding:.2rem 1rem .2rem 0;vertical-align:top}}
+</style><h1>{title}</h1><table>{rows}</table></html>"""
+
+
+def report_page(title: str, report: Report, leader: Callable[[], str | None]) -> ASGIApp:
+    """Return the ASGI application; `leader` returns whom to ask instead: None for nobody, "" if it is not known."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await _respond(Request(scope), title, report, leader)(scope, receive, send)
+
+    return app
+
+
+def _respond(request: Request, title: str, report: Report, leader: Callable[[], str | None]) -> Response:
+    if request.method not in ("GET", "HEAD"):
+        return PlainTextResponse("only GET is allowed\n", 405, {"Allow": "GET, HEAD"})
+    content = msgspec.to_builtins(_plain(report()), str_keys=True, enc_hook=str)
+    # Asked after the report, so that it is that of a leader.
+    if (identity := leader()) is not None:
+        return PlainTextResponse(f"standing by; the leader is {identity or 'not known'}\n", 503)
+    accept = request.headers.get("accept", "")
+    if request.query_params.get("format") == "json" or ("application/json" in accept and "text/html" not in accept):
+        return Response(msgspec.json.format(msgspec.json.encode(content), indent=2), media_type="application/json")
+    rows = _record(content) if isinstance(content, dict) else _table(content)
+    return HTMLResponse(_PAGE.format(title=html.escape(title), rows=rows))
+
+
+def _plain(content: Any) -> Any:
+    """Return iterators as lists, which can be converted."""
+    return content if isinstance(content, Mapping) else list(content)
+
+
+def _record(record: dict[str, Any]) -> str:
+    return "".join(f"<tr><th>{html.escape(name)}<td>{_cell(value)}</tr>" for name, value in record.items())
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    head = "".join(f"<th>{html.escape(name)}" for name in names)
+    lines = sorted("".join(f"<td>{_cell(row.get(name, ''))}" for name in names) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<tr>{head}</tr>{body}" if rows else "<tr><td>nothing to report</tr>"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return "<br>".join(_cell(one) for one in value) or "none"
+    if isinstance(value, dict):
+        return "<br>".join(f"{html.escape(str(name))}: {_cell(one)}" for name, one in value.items())
+    return html.escape(str(value))
