@@ -24,7 +24,7 @@ endif
 
 # What a host imports. uv leaves compiling to the first run. In containers that set PYTHONDONTWRITEBYTECODE nothing is
 # written then, and compiling takes half of every start.
-RUNTIME := anyio click cryptography h11 httptools idna msgspec pluggy prometheus_client starlette structlog typing_extensions.py urllib3 uvicorn yaml
+RUNTIME := anyio click cryptography h11 httptools idna msgspec pluggy prometheus_client starlette structlog typing_extensions.py urllib3 uvicorn wsproto yaml
 
 .PHONY: help venv
 help: ## Print the targets
@@ -52,6 +52,8 @@ GO_SOURCES := tests/go/go.mod tests/go/go.sum tests/go/build
 CONTROLPLANE := tests/go/bin/controlplane
 PEERS := tests/go/bin/peers
 CLIENTS := tests/go/bin/clients
+JAVA_CLIENTS := tests/java/target/classes/Clients.class
+RUST_CLIENTS := tests/rust/target/release/clients
 PYTEST := $(BIN)/python -m pytest
 
 $(CONTROLPLANE): $(GO_SOURCES) $(wildcard tests/go/controlplane/*.go)
@@ -63,7 +65,17 @@ $(PEERS): $(GO_SOURCES) $(wildcard tests/go/peers/*.go)
 $(CLIENTS): $(GO_SOURCES) $(wildcard tests/go/clients/*.go)
 	PYTHON=$(PYTHON) tests/go/build clients
 
-.PHONY: demo test test-fast test-rust loom test-python bitcoind controlplane controlplane-build
+# Without Maven the test of the Java client is skipped with a message; in CI that is a failure.
+$(JAVA_CLIENTS): tests/java/pom.xml $(wildcard tests/java/src/main/java/*.java)
+	cd tests/java && mvn --quiet --batch-mode compiler:compile dependency:copy-dependencies
+	@touch $@
+
+# Its own workspace: the first build takes about three minutes on two cores.
+$(RUST_CLIENTS): tests/rust/Cargo.toml tests/rust/Cargo.lock $(wildcard tests/rust/src/*.rs)
+	cargo build --quiet --locked --release --manifest-path tests/rust/Cargo.toml --target-dir tests/rust/target
+	@touch $@
+
+.PHONY: demo test test-fast test-rust loom test-python bitcoind controlplane controlplane-build rust-clients java-clients
 demo: venv ## Run all plugins on the sandbox with example objects; KEEP=1 leaves it running
 	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep)
 
@@ -79,7 +91,7 @@ loom: ## Explore the interleavings of the queue's core, up to a bound
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
 # Without bitcoind its tests are skipped with a message; in CI a missing bitcoind is a failure.
-test-python: venv $(CONTROLPLANE) $(CLIENTS)
+test-python: venv $(CONTROLPLANE) $(CLIENTS) $(RUST_CLIENTS) $(if $(shell command -v mvn),$(JAVA_CLIENTS))
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
 
@@ -102,6 +114,10 @@ bitcoind: ## Fetch bitcoind for the end-to-end tests, from Debian's packages int
 	@tests/bitcoind/fetch
 
 controlplane-build: $(CONTROLPLANE) $(CLIENTS)
+
+rust-clients: $(RUST_CLIENTS) ## Build the kube-rs controller of the tests
+
+java-clients: $(JAVA_CLIENTS) ## Build the fabric8 client of the tests
 
 controlplane: $(CONTROLPLANE) ## Start a real kube-apiserver for yourself; prints its kubeconfig
 	@mkdir -p .cache && $(CONTROLPLANE) serve .cache/controlplane
@@ -150,4 +166,4 @@ wheel: venv ## Build the wheels of ctrlhost and of the bundled plugins into dist
 	for plugin in $(dir $(PLUGINS)); do (cd $$plugin && $(CURDIR)/$(BIN)/python -m hatchling build --target wheel --directory $(CURDIR)/dist); done
 
 clean: ## Remove what the targets made
-	rm -rf $(VENV) .cache dist target tests/go/bin
+	rm -rf $(VENV) .cache dist target tests/go/bin tests/java/target tests/rust/target

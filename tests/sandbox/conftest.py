@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ctrlhost.sandbox import Options, Sandbox
-from tests.support.control_plane import ControlPlane
+from tests.support.compared import Pair
+from tests.support.control_plane import ControlPlane, KubeApiserver, SandboxControlPlane
 from tests.support.http_client import Api
 from tests.support.rbac_rig import api_of
 from tests.support.waiting import eventually
@@ -45,6 +46,30 @@ def each_api(control_plane: ControlPlane) -> Iterator[Api]:
     """The administrator of a sandbox, then of a real kube-apiserver; `namespace` is the test's own there."""
     with api_of(control_plane.kubeconfig) as client:
         yield client
+
+
+@pytest.fixture
+def pair(sandbox_control_plane: SandboxControlPlane, kube_apiserver: KubeApiserver) -> Iterator[Pair]:
+    """The administrators of a sandbox and of a real kube-apiserver, for equal requests to both."""
+    name = f"pair-{next(_serial)}"
+    with api_of(sandbox_control_plane.kubeconfig) as ours, api_of(kube_apiserver.kubeconfig) as theirs:
+        for api in (ours, theirs):
+            api.post("/api/v1/namespaces", {"metadata": {"name": name}}).expect(201)
+        yield Pair(ours, theirs, name)
+
+
+@pytest.fixture
+def pair_crd(pair: Pair, group: str) -> Callable[..., Crd]:
+    """Make CRDs of the test's own group on both servers, and wait until they are served."""
+
+    def make(**changes: Any) -> Crd:
+        for api in (pair.theirs, pair.ours):
+            crd = Crd(api, crd_body(group, **changes)).establish()
+            path = crd.path(pair.namespace)
+            eventually(lambda api=api, path=path: api.get(path).status == 200)
+        return crd
+
+    return make
 
 
 class Crd:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tests.support.http_client import Answer, Api
@@ -23,7 +24,38 @@ def compare(ours: Api, theirs: Api) -> Compare:
 
     def asked(path: str, body: Any) -> Shown:
         found, wanted = (shown(api.post(path, body, dryRun="All")) for api in (ours, theirs))
-        assert found == wanted
+        assert found == wanted, f"the sandbox: {found}\nkube-apiserver: {wanted}"
         return found
 
     return asked
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The sandbox and a real kube-apiserver, with a namespace of the same name on each."""
+
+    ours: Api
+    theirs: Api
+    namespace: str
+
+    def done(self, method: str, path: str, body: Any = None, **more: Any) -> tuple[Any, Any]:
+        """Send a request that must succeed to both; return what they answer, the sandbox's first."""
+        found = [api.request(method, path, body, **more) for api in (self.ours, self.theirs)]
+        return found[0].expect(200, 201), found[1].expect(200, 201)
+
+    def asked(self, method: str, path: str, body: Any = None, **more: Any) -> tuple[int, dict[str, Any]]:
+        """Send a request to both; require equal codes and failures, and return the sandbox's."""
+        found, wanted = (told(api.request(method, path, body, **more)) for api in (self.ours, self.theirs))
+        assert found == wanted, f"the sandbox: {found}\nkube-apiserver: {wanted}"
+        return found
+
+
+def told(answer: Answer) -> tuple[int, dict[str, Any]]:
+    """Return the code, and for a failure its reason, message and causes, whose order is free, as that of lines is."""
+    if answer.status < 400:
+        return answer.status, {}
+    body = answer.json()
+    causes = (body.get("details") or {}).get("causes") or []
+    ordered = sorted(causes, key=lambda cause: (cause.get("field", ""), cause.get("message", "")))
+    message = "\n".join(sorted(body["message"].splitlines())) if len(causes) < 2 else ""
+    return answer.status, {"reason": body.get("reason", ""), "message": message, "causes": ordered}

@@ -11,11 +11,14 @@ import msgspec
 
 from ctrlhost.sandbox.api import openapi, resources
 from ctrlhost.sandbox.api.discovery import Discovery
-from ctrlhost.sandbox.api.responses import json_answer
+from ctrlhost.sandbox.api.metrics import Metrics
+from ctrlhost.sandbox.api.responses import in_lines, is_pretty, json_answer, warnings
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.auth.authorizer import refusal
 from ctrlhost.sandbox.auth.identity import Identity
+from ctrlhost.sandbox.auth.signing import ALGORITHM
+from ctrlhost.sandbox.auth.tokens import ISSUER
 from ctrlhost.sandbox.http.messages import NotYet, Request, Response, Stream, attributes_of
 from ctrlhost.sandbox.registry import meta
 
@@ -29,7 +32,11 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.http.messages import Attributes
 
 _log = logging.getLogger("ctrlhost.sandbox.app")
-_PATHS = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+_KEYS, _ISSUER = "/openid/v1/jwks", "/.well-known/openid-configuration"
+_PATHS = [
+    *(_ISSUER, "/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics"),
+    *("/openapi/v2", "/openapi/v3", _KEYS, "/readyz", "/version"),
+]
 _MOST_MISSING, _LONGEST_NAME = 1000, 300
 _OPEN_PATHS = frozenset({"version", "healthz", "livez", "readyz"})
 
@@ -56,6 +63,7 @@ class App:
         self.identity = context.identity = Identity(tokens, context.tokens, context.authorizer)
         self.discovery = Discovery(context)
         self.openapi = openapi.OpenApi(context)
+        self._metrics = Metrics(context)
         self.allowed_hosts: frozenset[str] = frozenset()
         self.admin = admin
         self.ready = False
@@ -77,6 +85,9 @@ class App:
         audit_id = meta.new_uid()
         answer.headers.append(("Audit-Id", audit_id))
         self.audit.add(request, answer, audit_id)
+        self._metrics.count(request, answer.status if isinstance(answer, Response) else 200)
+        if isinstance(answer, Response) and is_pretty(request) and not request.path.startswith("/openapi/"):
+            in_lines(answer)
         if not any(name == "Cache-Control" for name, _ in answer.headers):
             answer.headers.append(("Cache-Control", "no-cache, private"))
         return answer
@@ -86,6 +97,7 @@ class App:
         headers = [("Retry-After", str(failure.retry_after))] if failure.code == 429 else []
         if failure.code == 401:
             headers.append(("WWW-Authenticate", "Bearer"))
+        headers += warnings(failure.warnings)
         return Response(failure.code, msgspec.json.encode(failure.as_dict()), headers=headers)
 
     def _route(self, request: Request) -> Response | Stream:
@@ -115,6 +127,10 @@ class App:
             answer = self.discovery.root(request, core=False) if len(parts) == 1 else self.discovery.group(parts[1])
         elif head == "openapi":
             answer = self.openapi.answer(request, parts[1:])
+        elif parts == ["metrics"]:
+            answer = self._metrics.answer()
+        elif request.asked.path in (_KEYS, _ISSUER):
+            answer = self._issuer(request.asked.path)
         elif parts == [""]:
             answer = json_answer(200, {"paths": _PATHS})
         return answer or unknown_path()
@@ -168,11 +184,32 @@ class App:
             text = f"{mark}\n{head} check {'passed' if good else 'failed'}\n"
         return Response(200 if good else 500, text.encode(), "text/plain; charset=utf-8")
 
+    def _issuer(self, path: str) -> Response:
+        """Return what another service needs to verify the tokens of service accounts."""
+        if path == _KEYS:
+            answer = json_answer(200, {"keys": [self.context.tokens.key.public()]})
+            answer.content_type = "application/jwk-set+json"
+        else:
+            found = {
+                "issuer": ISSUER,
+                "jwks_uri": f"https://{self.context.host}{_KEYS}",
+                "response_types_supported": ["id_token"],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": [ALGORITHM],
+            }
+            answer = json_answer(200, found)
+        answer.headers.append(("Cache-Control", "public, max-age=3600"))
+        return answer
+
     def _check_origin(self, request: Request) -> None:
         """Raise 403 for requests with a foreign host or from a browser."""
         # A tunnel has a port of its own.
-        host = re.sub(r":[0-9]*$", "", request.headers.get("host", "").lower())
-        if "origin" in request.headers or (self.allowed_hosts and host not in self.allowed_hosts):
+        address = request.headers.get("host", "").lower()
+        host = re.sub(r":[0-9]*$", "", address)
+        # Clients send the server's own address as the origin of a WebSocket; a page of another server has another one.
+        origin = request.headers.get("origin", "").lower()
+        foreign = "origin" in request.headers and origin not in (f"https://{address}", f"http://{address}")
+        if foreign or (self.allowed_hosts and host not in self.allowed_hosts):
             raise Failure(403, "Forbidden", "forbidden: the sandbox serves only its own address, and no browsers")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.api import responses, reviews, subresources
+from ctrlhost.sandbox.api import components, responses, reviews, subresources
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.registry import views
@@ -30,12 +30,14 @@ def answer(
     operation = _operation(context, request, group, version, rest, user)
     if operation is None:
         return None
-    if operation.kind.custom is not None and operation.kind.custom.warning:
-        operation.warnings.append(operation.kind.custom.warning)
-    response = _dispatch(context, request, operation)
-    for text in operation.warnings[:20]:
-        shown = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", " ").replace("\n", " ")
-        response.headers.append(("Warning", f'299 - "{shown}"'))
+    if operation.kind.deprecation:
+        operation.warnings.append(operation.kind.deprecation)
+    try:
+        response = _dispatch(context, request, operation)
+    except Failure as failure:
+        failure.warnings = operation.warnings
+        raise
+    response.headers += responses.warnings(operation.warnings)
     return response
 
 
@@ -83,7 +85,10 @@ def _dispatch(context: ServerContext, request: Request, operation: Operation) ->
         changed = accepted.form in ("Table", "PartialObjectMetadata")
         return Watch(context, operation, accepted, tables.Encoding(operation, accepted) if changed else None)
     if operation.verb == "get":
-        snapshot = reads.get(context, operation, request.received)
+        if kind.table == components.TABLE:
+            snapshot = components.find(context, operation)
+        else:
+            snapshot = reads.get(context, operation, request.received)
         return responses.respond(operation, accepted, 200, views.raw(kind, snapshot))
     if operation.verb in ("list", "deletecollection"):
         return _collection(context, request, operation, accepted)
@@ -113,7 +118,9 @@ def _refuse_verb(request: Request, operation: Operation) -> None:
 def _collection(context: ServerContext, request: Request, operation: Operation, accepted: Accepted) -> Response:
     if accepted.form == "PartialObjectMetadata":
         raise Failure(406, "NotAcceptable", "cannot return a list as PartialObjectMetadata")
-    if operation.verb == "list":
+    if operation.kind.table == components.TABLE:
+        page = components.page(context, operation)
+    elif operation.verb == "list":
         page = reads.list_page(context, operation, request.received)
     else:
         options = deletes.read_options(operation, _delete_body(request))

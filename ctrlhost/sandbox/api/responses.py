@@ -12,8 +12,13 @@ from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.verbs import tables
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ctrlhost.sandbox.encoding.negotiation import Accepted
     from ctrlhost.sandbox.registry.operation import Operation
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_SHOWN_TO_PEOPLE = ("Mozilla/5.0", "Wget", "curl")
 
 
 def accepted_by(request: Request) -> Accepted:
@@ -52,6 +57,26 @@ def respond(operation: Operation, accepted: Accepted, code: int, raw: bytes) -> 
 def encoded(accepted: Accepted, code: int, raw: bytes) -> Response:
     """Respond with JSON in the accepted encoding."""
     return Response(code, accepted.encode(raw), accepted.media)
+
+
+def warnings(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the headers for warnings, at most 20."""
+    escaped = str.maketrans({"\\": "\\\\", '"': '\\"', "\r": " ", "\n": " "})
+    return [("Warning", f'299 - "{text.translate(escaped)}"') for text in texts[:20]]
+
+
+def is_pretty(request: Request) -> bool:
+    """Return whether the client wants JSON in lines: it says so, or it is a browser or a tool for terminals."""
+    wanted = request.query.first("pretty")
+    if wanted:
+        return wanted in _TRUE
+    return request.headers.get("user-agent", "").startswith(_SHOWN_TO_PEOPLE)
+
+
+def in_lines(answer: Response) -> None:
+    """Format JSON in lines."""
+    if answer.content_type == negotiation.JSON:
+        answer.body = msgspec.json.format(answer.body, indent=2)
 
 
 def json_answer(code: int, value: Any) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -57,6 +58,8 @@ class Failure(Exception):
     causes: Sequence[Cause] = ()
     retry_after: int | None = None
     continue_: str = ""
+    warnings: Sequence[str] = ()
+    """Sent beside the response."""
 
     def __str__(self) -> str:
         """Return the message."""
@@ -153,9 +156,26 @@ def internal(message: str) -> Failure:
     return Failure(500, "InternalError", text, causes=[Cause("", message)])
 
 
+def number(value: float) -> str:
+    """Format a number like Go's `%v`: the shortest digits, with an exponent from 1e+06 on if it is a float."""
+    if isinstance(value, int):
+        return str(value)
+    sign, digits, point = Decimal(repr(value)).normalize().as_tuple()
+    exponent = len(digits) - 1 + int(point)
+    if not any(digits) or -4 <= exponent < 6:
+        return f"{Decimal(repr(value)).normalize():f}"
+    fraction = "".join(map(str, digits[1:]))
+    return f"{'-' * sign}{digits[0]}{'.' * bool(fraction)}{fraction}e{exponent:+03d}"
+
+
+def limit(count: int, unit: str) -> str:
+    """Return a limit with its unit: `1 item`, `2 items`."""
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+
+
 def shown(value: Any) -> str:
     """Format a value as cause messages show it, as JSON of at most 1000 characters."""
-    text = msgspec.json.encode(value).decode()
+    text = number(value) if isinstance(value, float) else msgspec.json.encode(value).decode()
     return text if len(text) <= 1000 else text[:1000] + "..."
 
 
@@ -190,11 +210,11 @@ def duplicate(field: str, value: Any) -> Cause:
     return Cause("FieldValueDuplicate", f"Duplicate value: {shown(value)}", field)
 
 
-def too_long(field: str, limit: int) -> Cause:
+def too_long(field: str, most: int) -> Cause:
     """Return the cause of a text that is too long."""
-    return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", field)
+    return Cause("FieldValueTooLong", f"Too long: may not be more than {limit(most, 'byte')}", field)
 
 
-def too_many(field: str, size: int, limit: int) -> Cause:
-    """Return the cause of a list with too many items."""
-    return Cause("FieldValueTooMany", f"Too many: {size}: must have at most {limit} items", field)
+def too_many(field: str, count: int, most: int) -> Cause:
+    """Return the cause of a list or map with too many members."""
+    return Cause("FieldValueTooMany", f"Too many: {count}: must have at most {limit(most, 'item')}", field)

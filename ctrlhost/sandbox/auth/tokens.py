@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
-import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ctrlhost.sandbox.apimachinery.objects import User
+from ctrlhost.sandbox.auth import signing
+from ctrlhost.sandbox.auth.signing import SigningKey
 from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 ISSUER = "https://kubernetes.default.svc"
 AUDIENCES = (ISSUER,)
 """The audiences of this server."""
-_HEADER = {"alg": "HS256", "typ": "JWT"}
 _MAX_VERIFIED = 1000
 _EXTRA = "authentication.kubernetes.io/"
 #: Kinds of objects that a token may be bound to: the member of the claims, and the table.
@@ -35,7 +32,7 @@ class ServiceAccountTokens:
     def __init__(self, store: Store) -> None:
         """Generate a key; a token becomes invalid with its account or its bound object."""
         self._store = store
-        self._key = secrets.token_bytes(32)
+        self.key = SigningKey()
         self._verified: dict[str, dict[str, Any]] = {}
 
     def issue(
@@ -63,8 +60,9 @@ class ServiceAccountTokens:
             "nbf": now,
             "sub": f"system:serviceaccount:{account.namespace}:{account.name}",
         }
-        head = f"{_encode(msgspec.json.encode(_HEADER))}.{_encode(msgspec.json.encode(claims))}"
-        return f"{head}.{self._signature(head)}", now + int(seconds)
+        header = {"alg": signing.ALGORITHM, "kid": self.key.id}
+        head = ".".join(signing.encode(msgspec.json.encode(part)) for part in (header, claims))
+        return f"{head}.{self.key.sign(head.encode())}", now + int(seconds)
 
     def user(self, token: str, audiences: Iterable[str] = AUDIENCES) -> tuple[User, list[str]] | None:
         """Return a token's user and its valid ones of the audiences; None if it is invalid or expired."""
@@ -91,18 +89,11 @@ class ServiceAccountTokens:
 
     def _read(self, token: str) -> dict[str, Any] | None:
         head, _, signature = token.rpartition(".")
-        if not hmac.compare_digest(signature.encode(), self._signature(head).encode()):
+        if not self.key.signed(head.encode(), signature):
             return None
         # A valid signature means that this server encoded the claims.
-        claims: dict[str, Any] = msgspec.json.decode(base64.urlsafe_b64decode(head.partition(".")[2] + "=="))
+        claims: dict[str, Any] = msgspec.json.decode(signing.decode(head.partition(".")[2]))
         if len(self._verified) >= _MAX_VERIFIED:
             self._verified.clear()
         self._verified[token] = claims
         return claims
-
-    def _signature(self, head: str) -> str:
-        return _encode(hmac.digest(self._key, head.encode(), hashlib.sha256))
-
-
-def _encode(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

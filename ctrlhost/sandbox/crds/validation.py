@@ -62,6 +62,9 @@ def causes(crd: Object) -> Iterator[Cause]:
         yield status.required("metadata.annotations[api-approved.kubernetes.io]", text)
     if spec.get("scope") not in ("Namespaced", "Cluster"):
         yield status.not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced"))
+    if spec.get("preserveUnknownFields"):
+        text = "set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        yield status.invalid_value("spec.preserveUnknownFields", True, f"cannot set to true, {text}")
     accepted = (crd.get("status") or {}).get("acceptedNames") or {}
     yield from _name_causes(names, "spec.names")
     yield from _name_causes(accepted, "status.acceptedNames", required=False)

@@ -13,11 +13,21 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
+def payload(framed: bytes) -> memoryview:
+    """Return the data of a chunk."""
+    return memoryview(framed)[framed.index(b"\r\n") + 2 : -2]
+
+
+def joined(chunks: list[bytes]) -> bytes:
+    """Join chunks to one: a large chunk costs clients less than many small ones."""
+    return chunks[0] if len(chunks) == 1 else chunk(b"".join(map(payload, chunks)))
+
+
 class Sink(Protocol):
     """The connection that a channel writes to."""
 
-    def write_chunks(self, framed: bytes, /) -> None:
-        """Write framed chunks."""
+    def write_chunks(self, chunks: list[bytes], /) -> None:
+        """Write framed chunks, and keep none."""
 
     def stream_ended(self) -> None:
         """Finish the response."""
@@ -76,11 +86,5 @@ class Channel:
         """Write the queued chunks."""
         pending = self._pending
         if pending and not self.ended:
-            data = pending[0] if len(pending) == 1 else chunk(b"".join(map(_inner, pending)))
+            self._connection.write_chunks(pending)
             pending.clear()
-            self._connection.write_chunks(data)
-
-
-def _inner(framed: bytes) -> memoryview:
-    """Return the payload of a chunk; one large chunk costs clients less than many small ones."""
-    return memoryview(framed)[framed.index(b"\r\n") + 2 : -2]

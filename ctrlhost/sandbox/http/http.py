@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
-from ctrlhost.sandbox.http.channel import Channel
+from ctrlhost.sandbox.http import websocket
+from ctrlhost.sandbox.http.channel import Channel, joined
 from ctrlhost.sandbox.http.messages import Handler, NotYet, Query, Request, Response, Stream
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Connection(asyncio.Protocol):
         self._busy = False
         self._stream: Stream | None = None
         self._channel: Channel | None = None
+        self._frames: websocket.Frames | None = None
         self._keep_alive = True
         self._since = time.monotonic()
         self._phase = "idle"
@@ -95,14 +97,24 @@ class Connection(asyncio.Protocol):
             if self._body_bytes > MAX_DISCARDED:
                 self.abort()
             return
+        while data:
+            if self._frames is not None:
+                self._receive_frames(data)
+                return
+            data = self._parse(data)
+
+    def _parse(self, data: bytes | memoryview) -> bytes | memoryview:
+        """Parse bytes; return those behind a request for another protocol, where the parser stops."""
         if self._phase == "idle":
             self._phase, self._since = "headers", time.monotonic()
         if self._phase == "headers":
             self._header_bytes += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._refuse(bad_request("upgrade is not supported by the sandbox"))
+        except httptools.HttpParserUpgrade as upgrade:
+            # Only an answer with 101 changes the protocol.
+            self._parser = httptools.HttpRequestParser(self)
+            return data[upgrade.args[0] :]
         except httptools.HttpParserCallbackError as error:
             cause = error.__context__
             self._refuse(cause if isinstance(cause, Failure) else bad_request("malformed HTTP request"))
@@ -111,6 +123,7 @@ class Connection(asyncio.Protocol):
         else:
             if self._phase == "headers" and self._header_bytes > MAX_HEADERS:
                 self._refuse(Failure(431, "RequestHeaderFieldsTooLarge", "the header block is larger than 64 KiB"))
+        return b""
 
     def pause_writing(self) -> None:
         """Called when the client stops reading; note the time."""
@@ -195,16 +208,22 @@ class Connection(asyncio.Protocol):
         if late or (self._stalled is not None and now - self._stalled > STALL_SECONDS):
             self.abort()
 
-    def write_chunks(self, framed: bytes) -> None:
+    def write_chunks(self, chunks: list[bytes]) -> None:
         """Write chunks of a stream, or abort if the client has left too much unread."""
+        self._write_stream(joined(chunks) if self._frames is None else self._frames.encode(chunks))
+
+    def _write_stream(self, data: bytes) -> None:
         if self._stalled is not None and self._transport.get_write_buffer_size() > MAX_UNREAD:
             self.abort()
         elif not self._transport.is_closing():
-            self._transport.write(framed)
+            self._transport.write(data)
 
     def stream_ended(self) -> None:
-        """Write the last chunk and take the next request."""
-        self._transport.write(b"0\r\n\r\n")
+        """Write the end of the stream and take the next request."""
+        if self._frames is None:
+            self._transport.write(b"0\r\n\r\n")
+        elif not self._frames.closed:
+            self._transport.write(self._frames.close())
         stream, self._stream, self._channel = self._stream, None, None
         if stream is not None:
             stream.closed()
@@ -230,13 +249,41 @@ class Connection(asyncio.Protocol):
                 return
             answer = self._handler.refuse(later.otherwise)
         if isinstance(answer, Response):
-            if self._write(answer):
-                self._done()
+            self._respond(answer)
+        elif websocket.is_requested(request):
+            self._open_socket(request, answer)
+        else:
+            head = [*answer.headers, ("Content-Type", answer.content_type), ("Transfer-Encoding", "chunked")]
+            self._transport.write(_head(200, head, keep_alive=self._keep_alive))
+            self._open(answer)
+
+    def _open(self, stream: Stream) -> None:
+        self._stream, self._channel = stream, Channel(self, self._outbox)
+        stream.opened(self._channel)
+
+    def _open_socket(self, request: Request, stream: Stream) -> None:
+        """Send a stream over a WebSocket, which takes the connection for itself."""
+        try:
+            head = [*stream.headers, *websocket.handshake(request)]
+        except Failure as failure:
+            self._respond(self._handler.refuse(failure))
             return
-        head = [*answer.headers, ("Content-Type", answer.content_type), ("Transfer-Encoding", "chunked")]
-        self._transport.write(_head(200, head, keep_alive=self._keep_alive))
-        self._stream, self._channel = answer, Channel(self, self._outbox)
-        answer.opened(self._channel)
+        self._transport.write(_head(101, head, keep_alive=True))
+        self._keep_alive = False
+        self._frames = websocket.Frames()
+        self._open(stream)
+
+    def _receive_frames(self, data: bytes | memoryview) -> None:
+        frames, channel = self._frames, self._channel
+        assert frames is not None
+        if answer := frames.receive(data):
+            self._write_stream(answer)
+        if frames.closed and channel is not None:
+            channel.end()
+
+    def _respond(self, answer: Response) -> None:
+        if self._write(answer):
+            self._done()
 
     def _write(self, answer: Response) -> bool:
         """Write a response; False if it is large, so that the rest follows as the client reads."""

@@ -9,7 +9,7 @@ from ctrlhost.sandbox.apimachinery.durations import age
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
 
-NONE = "<none>"
+NONE, UNSET = "<none>", "<unset>"
 WORKLOAD = "Containers:w Images:w"
 _TYPES = {"i": "integer", "d": "date", "b": "boolean"}
 

@@ -32,6 +32,10 @@ class Strategy:
     columns = "Age"
     """The columns of a table behind the name, as `cells.heads` reads them."""
 
+    def name(self, obj: Object) -> str:
+        """Return the name in an object's row."""
+        return str(obj["metadata"]["name"])
+
     def cells(self, obj: Object) -> Sequence[Any]:
         """Return the cells of an object's row behind the name, without changing it."""
         return (created(obj),)

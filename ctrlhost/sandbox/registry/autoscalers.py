@@ -18,6 +18,13 @@ _METRICS, _BEHAVIOR = f"{_PREFIX}metrics", f"{_PREFIX}behavior"
 _CURRENT, _CONDITIONS = f"{_PREFIX}current-metrics", f"{_PREFIX}conditions"
 _TARGET, _CURRENT_CPU = "targetCPUUtilizationPercentage", "currentCPUUtilizationPercentage"
 _DEFAULT_TARGET = 80
+DEFAULT_METRICS: list[dict[str, Any]] = [
+    {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": _DEFAULT_TARGET}},
+    }
+]
+"""The metrics of an autoscaler that names none."""
 
 
 def shown(obj: Object) -> Object:

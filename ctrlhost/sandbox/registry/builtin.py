@@ -64,9 +64,21 @@ def builtin_kinds() -> list[Kind]:
 def _core() -> list[Kind]:
     return [
         _posted("", "Binding bindings", namespaced=True),
-        _kind("", "ComponentStatus componentstatuses cs", **CLUSTER, verbs=("get", "list")),
+        _kind(
+            "",
+            "ComponentStatus componentstatuses cs",
+            **CLUSTER,
+            verbs=("get", "list"),
+            deprecation="v1 ComponentStatus is deprecated in v1.19+",
+        ),
         _kind("", "ConfigMap configmaps cm"),
-        _kind("", "Endpoints endpoints ep", singular="endpoints", creates_on_update=True),
+        _kind(
+            "",
+            "Endpoints endpoints ep",
+            singular="endpoints",
+            creates_on_update=True,
+            deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+        ),
         _kind(
             "",
             "Event events ev",

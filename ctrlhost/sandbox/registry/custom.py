@@ -57,12 +57,17 @@ def _deprecation(spec: Crd, version: str) -> str:
     return text if best == version else f"{text}; use {group}/{best} {kind}"
 
 
+def _schema(version: Crd) -> Crd:
+    return (version.get("schema") or {}).get("openAPIV3Schema") or {}
+
+
 def _kind(crd: Crd, names: Crd, version: Crd, shapes: Mapping[str, Shape]) -> Kind:
     spec = crd["spec"]
     group, plural, kind = spec["group"], spec["names"]["plural"], spec["names"]["kind"]
     storage = next(other["name"] for other in spec["versions"] if other.get("storage"))
     terminating = is_true(crd, "Terminating") or "deletionTimestamp" in crd["metadata"]
-    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    schemas = {one["name"]: _schema(one) for one in spec["versions"]}
+    schema = schemas[version["name"]]
     subresources = version.get("subresources") or {}
     listed: list[Subresource] = []
     scale = None
@@ -74,9 +79,9 @@ def _kind(crd: Crd, names: Crd, version: Crd, shapes: Mapping[str, Shape]) -> Ki
         scale = Scale(*(simple_path(paths.get(member, "")) for member in members))
         listed.append(Subresource("scale", group="autoscaling", version="v1", kind="Scale"))
     selectable = (simple_path(item["jsonPath"]) for item in version.get("selectableFields") or ())
-    warning = ""
+    deprecation = ""
     if version.get("deprecated"):
-        warning = version.get("deprecationWarning") or _deprecation(spec, version["name"])
+        deprecation = version.get("deprecationWarning") or _deprecation(spec, version["name"])
     marker = f"{version['name']}:{content_hash(msgspec.json.encode(schema))}"
     shape = shapes.get(marker)
     if shape is None:
@@ -99,13 +104,14 @@ def _kind(crd: Crd, names: Crd, version: Crd, shapes: Mapping[str, Shape]) -> Ki
         generation=True,
         needs_version=True,
         field_selectors={".".join(path): path for path in selectable},
+        deprecation=deprecation,
         custom=CustomVersion(
             crd["metadata"]["name"],
             schema,
             shape,
             storage,
+            schemas,
             tuple(version.get("additionalPrinterColumns") or ()),
-            warning,
             terminating,
             marker,
         ),

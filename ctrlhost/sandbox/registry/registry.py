@@ -50,9 +50,9 @@ class CustomVersion:
     schema: Mapping[str, Any]
     shape: Shape
     storage_version: str
+    schemas: Mapping[str, Mapping[str, Any]]
+    """The schemas of all versions by their names: a stored object has the fields of the version it is stored in."""
     columns: tuple[Mapping[str, Any], ...] = ()
-    warning: str = ""
-    """Sent with every response of a deprecated version."""
     terminating: bool = False
     marker: str = ""
     """Changes with the schema: objects written under another one are pruned and defaulted on read."""
@@ -92,6 +92,8 @@ class Kind:
     virtual: bool = False
     """Whether the kind can only be POSTed and is not stored."""
     custom: CustomVersion | None = None
+    deprecation: str = ""
+    """The warning that every response carries."""
 
     @property
     def api_version(self) -> str:

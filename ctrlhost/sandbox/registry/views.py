@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.registry.registry import Kind
+    from ctrlhost.sandbox.registry.registry import CustomVersion, Kind
     from ctrlhost.sandbox.storage.store import Snapshot
 
 
@@ -49,16 +50,32 @@ def raw(kind: Kind, snapshot: Snapshot) -> bytes:
 
 
 def load(kind: Kind, snapshot: Snapshot) -> Object:
-    """Return the object as a new dict in the version of `kind`, pruned and defaulted by the current schema."""
+    """Return the object as a new dict in the version of `kind`; a custom one is pruned and defaulted."""
     obj = snapshot.decode()
     if is_stored_form(kind, snapshot):
         return obj
-    obj["apiVersion"] = kind.api_version
     if kind.custom is not None:
-        structural.prune(kind.custom.schema, obj)
-        structural.default(kind.custom.schema, obj)
-        return obj
+        return _shown(kind, kind.custom, obj)
+    obj["apiVersion"] = kind.api_version
     return _EDGES[kind.group, kind.version].shown(obj)
+
+
+def _shown(kind: Kind, custom: CustomVersion, obj: Object) -> Object:
+    """Convert a stored custom object, in place: defaults come from the version it is stored in."""
+    schema = custom.schemas.get(obj["apiVersion"].rpartition("/")[2], custom.schema)
+    structural.prune(schema, obj)
+    structural.default(schema, obj)
+    obj["apiVersion"] = kind.api_version
+    if schema is not custom.schema:
+        structural.prune(custom.schema, obj)
+    return obj
+
+
+def settled(kind: Kind, obj: Object) -> Object:
+    """Return an object that is about to be stored as its readers will get it: in another version it loses fields."""
+    if kind.custom is None or kind.custom.storage_version == kind.version:
+        return obj
+    return _shown(kind, kind.custom, to_storage(kind, obj)[0])
 
 
 def to_storage(kind: Kind, obj: Object) -> tuple[Object, object]:
@@ -67,7 +84,10 @@ def to_storage(kind: Kind, obj: Object) -> tuple[Object, object]:
         stored = kind.custom.storage_version
         if stored == kind.version:
             return obj, kind.custom.marker
-        return {**obj, "apiVersion": f"{kind.group}/{stored}"}, None
+        converted = {key: obj[key] if key == "metadata" else copy.deepcopy(obj[key]) for key in obj}
+        converted["apiVersion"] = f"{kind.group}/{stored}"
+        structural.prune(kind.custom.schemas[stored], converted)
+        return converted, None
     edge = _EDGES.get((kind.group, kind.version))
     if edge is not None:
         return {**edge.stored(obj), "apiVersion": edge.storage_version}, None

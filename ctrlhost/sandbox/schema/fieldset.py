@@ -1,6 +1,7 @@
 """Sets of fields, as managedFields records them: each member is a path of elements.
 
-An element is `f:name` for a field, `k:{"name":"a"}` for an item of a keyed list, `v:"x"` for a member of a set.
+An element is `f:name` for a field, `k:{"name":"a"}` for an item of a keyed list, `v:"x"` for a member of a set, and
+`i:0` for an item of another list, in messages only.
 """
 
 from __future__ import annotations
@@ -173,6 +174,8 @@ def dotted(path: Path) -> str:
             keys = msgspec.json.decode(element[2:])
             inner = ",".join(f"{key}={msgspec.json.encode(value).decode()}" for key, value in keys.items())
             text += f"[{inner}]"
+        elif element.startswith("i:"):
+            text += f"[{element[2:]}]"
         else:
             text += f"[={element[2:]}]"
     return text

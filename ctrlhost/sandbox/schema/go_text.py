@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 if TYPE_CHECKING:
     from ctrlhost.sandbox.schema.shapes import Shape
 
@@ -23,6 +25,20 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return "<nil>" if value is None else str(value)
+
+
+def pointed(value: Any) -> str:
+    """Format a value like Go's `%v` of a pointer to a struct that holds it."""
+    return f"&{{{shown(value)}}}"
+
+
+def syntax(value: Any) -> str:
+    """Format a value like Go's `%#v`: `map[string]interface {}{"a":1}`."""
+    if isinstance(value, dict):
+        return f"{go_type(value)}{{{', '.join(f'{syntax(key)}:{syntax(value[key])}' for key in sorted(value))}}}"
+    if isinstance(value, list):
+        return f"{go_type(value)}{{{', '.join(map(syntax, value))}}}"
+    return msgspec.json.encode(value).decode() if isinstance(value, str) else shown(value)
 
 
 def json_kind(value: Any) -> str:

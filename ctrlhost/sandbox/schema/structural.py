@@ -6,7 +6,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from ctrlhost.sandbox.schema.shapes import ANY, Shape, builtin
+from ctrlhost.sandbox.schema import embedded
+from ctrlhost.sandbox.schema.shapes import ANY, Shape
 
 Schema = Mapping[str, Any]
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
@@ -76,12 +77,9 @@ def _prune(schema: Schema, value: Any, path: str, unknown: list[str] | None, *, 
     # A real server prunes embedded metadata after everything else.
     for name in sorted(value, key="metadata".__eq__):
         if resource and name in _IDENTITY:
-            if path and name == "metadata" and type(value[name]) is dict:
-                # The root's metadata is normalized elsewhere; an embedded object's is only pruned.
-                known = builtin("meta.ObjectMeta").fields
-                if unknown is not None:
-                    unknown += [f"{path}.metadata.{key}" for key in value[name] if key not in known]
-                value[name] = {key: item for key, item in value[name].items() if key in known}
+            # The root's metadata is normalized elsewhere.
+            if path:
+                value[name] = embedded.conform_member(name, value[name], path, unknown)
             continue
         where = f"{path}.{name}" if path else name
         found = declared.get(name, rest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from ctrlhost._core import Pattern
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.objects import same
 from ctrlhost.sandbox.apimachinery.status import Cause
+from ctrlhost.sandbox.schema import embedded, numbers
 from ctrlhost.sandbox.schema.structural import EMBEDDED, INT_OR_STRING, Schema, additional, properties
 
 ABSENT = object()
@@ -28,43 +29,55 @@ _TYPES = {
 }
 
 
+#: The formats of numbers in memory.
+_FORMATS_OF = {int: "int64", float: "float64"}
+
+
 def validate(schema: Schema, value: Any, path: str = "", old: Any = ABSENT) -> list[Cause]:
     """Check `value`; unchanged parts of `old` are skipped, so that a stored object can be repaired in steps."""
     if old is not ABSENT and same(old, value):
         return []
     if value is None and schema.get("nullable"):
         return []
-    wrong = _type_cause(schema, value, path)
-    if wrong is not None:
-        return [wrong]
-    causes: list[Cause] = []
-    if "enum" in schema and not any(same(value, item) for item in schema["enum"]):
+    causes = _type_causes(schema, value, path)
+    if value is not None:
+        causes += _combined_causes(schema, value, path)
+        if type(value) is str:
+            causes += _string_causes(schema, value, path)
+        elif type(value) in (int, float):
+            causes += numbers.causes(schema, value, path)
+        elif type(value) is list:
+            causes += _list_causes(schema, value, path, old)
+    if "enum" in schema and not any(_is_choice(value, item) for item in schema["enum"]):
         allowed = [item if isinstance(item, str) else status.shown(item) for item in schema["enum"]]
         causes.append(status.not_supported(path, value, allowed))
     if type(value) is dict:
         causes += _object_causes(schema, value, path, old)
-    elif type(value) is list:
-        causes += _list_causes(schema, value, path, old)
-    elif type(value) is str:
-        causes += _string_causes(schema, value, path)
-    elif type(value) in (int, float):
-        causes += _number_causes(schema, value, path)
-    return causes + _combined_causes(schema, value, path)
+    # A real server reports equal causes of several alternatives once.
+    return list(dict.fromkeys(causes)) if len(causes) > 1 else causes
 
 
-def _type_cause(schema: Schema, value: Any, path: str) -> Cause | None:
+def _is_choice(value: Any, item: Any) -> bool:
+    """Return whether a value is this one of an enum; a fraction is converted to the type of the item first."""
+    return same(value, item) or (type(value) is float and type(item) is int and int(value) == item)
+
+
+def _type_causes(schema: Schema, value: Any, path: str) -> list[Cause]:
+    if type(value) is int:
+        value = numbers.as_decoded(value)
     found = _TYPES.get(type(value), "object")
-    if schema.get(INT_OR_STRING):
-        wanted, fits = "integer,string", type(value) in (int, str)
-    else:
-        wanted = schema.get("type") or ""
-        whole = type(value) is float and value.is_integer()
-        fits = not wanted or found == wanted or (wanted == "number" and found == "integer")
-        fits = fits or (wanted == "integer" and whole)
-    if fits:
-        return None
-    text = f'{path} in body must be of type {wanted}: "{found}"'
-    return Cause("FieldValueTypeInvalid", f'Invalid value: "{found}": {text}', path or "<nil>")
+    wanted = ("integer", "string") if schema.get(INT_OR_STRING) else tuple(filter(None, (schema.get("type"),)))
+    form = schema.get("format") or ""
+    numeric = "integer" in wanted or "number" in wanted
+    fits = found in wanted or (found == "integer" and "number" in wanted)
+    fits = fits or (type(value) is float and "integer" in wanted and numbers.is_whole(value))
+    if fits or not wanted or (form and not numeric and type(value) in (str, list)):
+        return []
+    name = ",".join(wanted)
+    if form and type(value) not in (str, list, type(None)):
+        name, found = form, _FORMATS_OF.get(type(value), "")
+    text = f'{path} in body must be of type {name}: "{found}"'
+    return [Cause("FieldValueTypeInvalid", f'Invalid value: "{found}": {text}', path or "<nil>")]
 
 
 def _join(path: str, name: str) -> str:
@@ -74,21 +87,20 @@ def _join(path: str, name: str) -> str:
 def _object_causes(schema: Schema, value: dict[str, Any], path: str, old: Any) -> list[Cause]:
     before = old if type(old) is dict else {}
     causes: list[Cause] = []
-    for name in schema.get("required") or ():
-        if name not in value:
-            causes.append(status.required(_join(path, name)))
     if schema.get(EMBEDDED):
-        missing = (name for name in ("apiVersion", "kind") if not value.get(name))
-        causes += [status.required(_join(path, name), "must not be empty") for name in missing]
+        causes += embedded.causes(value, path)
     declared, rest = properties(schema), additional(schema)
     for name, item in value.items():
         if (child := declared.get(name, rest)) is not None:
             causes += validate(child, item, _join(path, name), before.get(name, ABSENT))
     size = len(value)
     if (limit := schema.get("maxProperties")) is not None and size > limit:
-        causes.append(Cause("FieldValueTooMany", f"Too many: {size}: must have at most {limit} items", path))
+        causes.append(status.too_many(path, size, limit))
     if (limit := schema.get("minProperties")) is not None and size < limit:
         causes.append(status.invalid_value(path, size, f"{path} in body should have at least {limit} properties"))
+    for name in schema.get("required") or ():
+        if name not in value:
+            causes.append(status.required(_join(path, name)))
     return causes
 
 
@@ -103,7 +115,7 @@ def _list_causes(schema: Schema, value: list[Any], path: str, old: Any) -> list[
             causes += validate(items, item, f"{path}[{index}]", was)
     size = len(value)
     if (limit := schema.get("maxItems")) is not None and size > limit:
-        causes.append(Cause("FieldValueTooMany", f"Too many: {size}: must have at most {limit} items", path))
+        causes.append(status.too_many(path, size, limit))
     if (limit := schema.get("minItems")) is not None and size < limit:
         causes.append(status.invalid_value(path, size, f"{path} in body should have at least {limit} items"))
     kind = schema.get("x-kubernetes-list-type")
@@ -129,10 +141,10 @@ def _key(item: Any, keys: Any) -> str:
 def _string_causes(schema: Schema, value: str, path: str) -> list[Cause]:
     causes = []
     if (limit := schema.get("maxLength")) is not None and len(value) > limit:
-        causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", path))
-    if (limit := schema.get("minLength")) is not None and len(value) < limit:
+        causes.append(status.too_long(path, limit))
+    elif (limit := schema.get("minLength")) is not None and len(value) < limit:
         causes.append(status.invalid_value(path, value, f"{path} in body should be at least {limit} chars long"))
-    if (pattern := schema.get("pattern")) and (cause := _pattern_cause(pattern, value, path)):
+    elif (pattern := schema.get("pattern")) and (cause := _pattern_cause(pattern, value, path)):
         causes.append(cause)
     check = FORMATS.get(schema.get("format") or "")
     if check is not None and not check(value):
@@ -141,49 +153,45 @@ def _string_causes(schema: Schema, value: str, path: str) -> list[Cause]:
     return causes
 
 
-def _number_causes(schema: Schema, value: float, path: str) -> list[Cause]:
-    causes = []
-    if (limit := schema.get("maximum")) is not None:
-        strict = schema.get("exclusiveMaximum")
-        if value > limit or (strict and value == limit):
-            words = "less than" if strict else "less than or equal to"
-            causes.append(status.invalid_value(path, value, f"{path} in body should be {words} {limit:g}"))
-    if (limit := schema.get("minimum")) is not None:
-        strict = schema.get("exclusiveMinimum")
-        if value < limit or (strict and value == limit):
-            words = "greater than" if strict else "greater than or equal to"
-            causes.append(status.invalid_value(path, value, f"{path} in body should be {words} {limit:g}"))
-    if (step := schema.get("multipleOf")) and abs(value / step - round(value / step)) > 1e-9:
-        causes.append(status.invalid_value(path, value, f"{path} in body should be a multiple of {step:g}"))
-    bits = {"int32": 31, "int64": 63}.get(schema.get("format") or "")
-    if bits and not -(2**bits) <= value < 2**bits:
-        text = f"{path} in body must be of type {schema['format']}: {status.shown(value)}"
-        causes.append(status.wrong_type(path, value, text))
-    return causes
-
-
 def _combined_causes(schema: Schema, value: Any, path: str) -> list[Cause]:
     causes: list[Cause] = []
-    for part in schema.get("allOf") or ():
-        causes += validate(part, value, path)
     if any_of := schema.get("anyOf"):
         tried = [validate(part, value, path) for part in any_of]
         if all(tried):
-            text = f"{path} in body must validate at least one schema (anyOf)"
-            causes += [*_fewest(tried), status.invalid_value(path, value, text)]
+            text = f'"{path}" must validate at least one schema (anyOf)'
+            causes += [numbers.unplaced(text), *_closest(any_of, tried, value)]
     if one_of := schema.get("oneOf"):
         tried = [validate(part, value, path) for part in one_of]
-        if sum(not failed for failed in tried) != 1:
-            text = f"{path} in body must validate one and only one schema (oneOf)"
-            causes += [*_fewest(tried), status.invalid_value(path, value, text)]
+        if (valid := tried.count([])) != 1:
+            count = f"Found {valid} valid alternatives" if valid else "Found none valid"
+            text = f'"{path}" must validate one and only one schema (oneOf). {count}'
+            causes += [numbers.unplaced(text), *(() if valid else _closest(one_of, tried, value))]
+    if all_of := schema.get("allOf"):
+        tried = [validate(part, value, path) for part in all_of]
+        causes += [cause for failed in tried for cause in failed]
+        if any(tried):
+            none = ". None validated" if all(tried) else ""
+            causes.append(numbers.unplaced(f'"{path}" must validate all the schemas (allOf){none}'))
     if (negated := schema.get("not")) and not validate(negated, value, path):
-        causes.append(status.invalid_value(path, value, f"{path} in body must not validate the schema (not)"))
+        causes.append(numbers.unplaced(f'"{path}" must not validate the schema (not)'))
     return causes
 
 
-def _fewest(tried: list[list[Cause]]) -> list[Cause]:
-    """Return the causes of the alternative with the fewest."""
-    return min(tried, key=lambda causes: len(causes))  # noqa: PLW0108 - `len` accepts too many types for the key
+def _closest(parts: Sequence[Schema], tried: list[list[Cause]], value: Any) -> list[Cause]:
+    """Return the causes of the alternative that has made most checks; of several the first."""
+    return tried[max(range(len(parts)), key=lambda index: _checks(parts[index], value))]
+
+
+def _checks(schema: Schema, value: Any) -> int:
+    """Count the checks of a value: those of its parts, and one for its right type."""
+    count = 0 if _type_causes(schema, value, "") else 1
+    if type(value) is dict:
+        declared, rest = properties(schema), additional(schema)
+        below = ((declared.get(name, rest), item) for name, item in value.items())
+        count += sum(1 + _checks(child, item) for child, item in below if child is not None)
+    elif type(value) is list and isinstance(items := schema.get("items"), Mapping):
+        count += sum(1 + _checks(items, item) for item in value)
+    return count
 
 
 _patterns: dict[str, Pattern] = {}

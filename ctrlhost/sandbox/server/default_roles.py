@@ -18,6 +18,11 @@ _CONNECTIONS = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy")
 _INGRESSES = ("ingresses", "networkpolicies")
 _KEYS = ("/.well-known/openid-configuration", "/openid/v1/jwks")
 _HEALTH = ("/healthz", "/livez", "/readyz", "/version", "/version/")
+_MONITORED = (
+    *(f"/{name}{end}" for name in ("healthz", "livez", "readyz") for end in ("", "/*")),
+    "/metrics",
+    "/metrics/slis",
+)
 Rules = list[dict[str, Any]]
 
 
@@ -83,6 +88,7 @@ def _others() -> dict[str, Rules]:
         ],
         "system:basic-user": [own, _rule(["create"], "authentication.k8s.io", "selfsubjectreviews")],
         "system:discovery": [_paths(["get"], *api, *_HEALTH)],
+        "system:monitoring": [_paths(["get"], *_MONITORED)],
         "system:public-info-viewer": [_paths(["get"], *_HEALTH)],
         "system:service-account-issuer-discovery": [
             _paths(["get"], *(f"{path}{end}" for path in _KEYS for end in ("", "/")))
@@ -94,6 +100,7 @@ _BOUND = {
     "cluster-admin": (MASTERS,),
     "system:basic-user": ("system:authenticated",),
     "system:discovery": ("system:authenticated",),
+    "system:monitoring": ("system:monitoring",),
     "system:public-info-viewer": ("system:authenticated", "system:unauthenticated"),
     "system:service-account-issuer-discovery": ("system:serviceaccounts",),
 }

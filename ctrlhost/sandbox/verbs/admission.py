@@ -32,8 +32,11 @@ def conform_object(operation: Operation, obj: Object) -> Object:
     kind = operation.kind
     unknown: list[str] = []
     if kind.custom is not None:
-        meta.normalize_metadata(obj, kind.kind, unknown)
-        structural.prune(kind.custom.schema, obj, unknown)
+        try:
+            meta.normalize_metadata(obj, kind.kind, unknown)
+            structural.prune(kind.custom.schema, obj, unknown)
+        except Undecodable as error:
+            raise error.of(kind.kind, kind.version) from None
     else:
         shape = of_kind(kind.group, kind.version, kind.kind)
         meta.metadata_of(obj)
@@ -43,8 +46,9 @@ def conform_object(operation: Operation, obj: Object) -> Object:
             except Undecodable as error:
                 raise error.of(kind.kind, kind.version) from None
     if unknown or operation.problems:
-        _report(operation, [*operation.problems, *(f'unknown field "{path}"' for path in unknown)])
+        problems = [*operation.problems, *(f'unknown field "{path}"' for path in unknown)]
         operation.problems = []
+        _report(operation, problems)
     return obj
 
 

@@ -10,12 +10,12 @@ import msgspec
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
-from ctrlhost.sandbox.patch import managed
+from ctrlhost.sandbox.patch import managed, typed
 from ctrlhost.sandbox.patch.apply import merge, remove
 from ctrlhost.sandbox.patch.managed import APPLY, UPDATE, Manager
 from ctrlhost.sandbox.registry import meta, views
 from ctrlhost.sandbox.registry.operation import Operation, bad_option
-from ctrlhost.sandbox.schema import fieldset
+from ctrlhost.sandbox.schema import fieldset, go_text
 from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
@@ -30,50 +30,64 @@ def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.W
     """Apply a configuration to an object; 409 for conflicts with other managers."""
     if not operation.query.first("fieldManager"):
         raise bad_option("PatchOptions", status.required("fieldManager", "is required for apply patch"))
-    applied = negotiation.decode_yaml(body)
+    applied = _decode(operation, body)
     kind = operation.kind
-    if type(applied) is not dict or not applied.get("apiVersion") or not applied.get("kind"):
-        raise bad_request("the applied object must have apiVersion and kind")
-    if applied["kind"] != kind.kind or applied["apiVersion"] != kind.api_version:
-        raise bad_request(
-            f"failed to create typed patch object: {applied['apiVersion']}, Kind={applied['kind']} is not what this "
-            f"path serves ({kind.api_version}, Kind={kind.kind})"
-        )
-    metadata = applied.get("metadata")
-    if type(metadata) is not dict or (metadata.get("name") or operation.name) != operation.name:
-        raise bad_request("the name of the applied object does not match the name on the URL")
-    if metadata.get("managedFields"):
-        raise bad_request("metadata.managedFields must be nil")
-    metadata["name"] = operation.name
-    meta.place(operation, applied)
-    wanted = _wanted(operation, applied)
     snapshot = context.store.table(kind.table).get(operation.namespace, operation.name)
+    if snapshot is None and operation.subresource:
+        raise status.not_found(kind.plural, kind.group, operation.name)
+    wanted = _wanted(operation, applied)
+    # What is left to prune was not sent: a configuration has declared fields only.
+    operation.field_validation = "Ignore"
     if snapshot is None:
         return _create(context, operation, applied, wanted)
     old = views.load(kind, snapshot)
     managers = managed.read(old["metadata"].get("managedFields"))
-    if not managers:
-        everything = fieldset.fields_of(managed.shape_of(kind), managed.trackable(kind, old))
+    everything = fieldset.fields_of(managed.shape_of(kind), managed.trackable(kind, old)) - {()}
+    if not managers and everything:
         managers = [Manager("before-first-apply", UPDATE, kind.api_version, "", times.now(), everything)]
     merged, managers = _merge(operation, old, applied, wanted, managers)
+    meta.check_name(operation, merged["metadata"])
+    meta.place(operation, merged)
     _refresh_last_applied(operation, merged, applied)
     return writes.replace(context, operation, snapshot, old, merged, managers=managers)
 
 
-def _wanted(operation: Operation, applied: Object) -> FieldSet:
-    subresource = operation.subresource if operation.subresource == "status" else ""
-    document = managed.trackable(operation.kind, applied, subresource)
+def _decode(operation: Operation, body: bytes) -> Object:
+    """Decode a configuration of the request's kind; 400 for another."""
     try:
-        return fieldset.fields_of(managed.shape_of(operation.kind), document) if document else set()
-    except fieldset.DuplicateItem as twice:
-        cause = status.duplicate(fieldset.dotted(twice.path).lstrip("."), twice.path[-1][2:])
-        raise status.invalid(operation.kind.kind, operation.kind.group, operation.name, [cause]) from twice
+        applied = negotiation.decode_yaml(body)
+    except Failure as failure:
+        raise bad_request(f"error decoding YAML: {failure.message}") from failure
+    if type(applied) is not dict and applied is not None:
+        text = f"json: cannot unmarshal {go_text.json_kind(applied)} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {text}")
+    found: Object = applied or {}
+    version, name = found.get("apiVersion") or "", found.get("kind") or ""
+    if (version, name) != (operation.kind.api_version, operation.kind.kind):
+        group, _, version = str(version).rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={name}")
+    return found
+
+
+def _wanted(operation: Operation, applied: Object) -> FieldSet:
+    """Return the fields that a configuration sets; 500, as from a real server, if it does not fit the schema."""
+    kind, shape = operation.kind, managed.shape_of(operation.kind)
+    metadata = applied["metadata"] if type(applied.get("metadata")) is dict else {}
+    if metadata.get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    if why := typed.problem(shape, applied):
+        named = "/".join(found if type(found := metadata.get(key)) is str else "" for key in ("namespace", "name"))
+        of_kind = f"{kind.group}/{kind.version}, Kind={kind.kind}"
+        raise Failure(500, "", f"failed to create typed patch object ({named}; {of_kind}): {why}")
+    meta.metadata_of(applied)
+    document = managed.trackable(kind, applied, operation.subresource if operation.subresource == "status" else "")
+    return fieldset.fields_of(shape, document) if document else set()
 
 
 def _create(context: ServerContext, operation: Operation, applied: Object, wanted: FieldSet) -> writes.WriteResult:
     kind = operation.kind
-    if operation.subresource:
-        raise status.not_found(kind.plural, kind.group, operation.name)
+    meta.check_name(operation, applied["metadata"])
+    meta.place(operation, applied)
     if applied["metadata"].get("uid"):
         raise status.conflict(kind.plural, kind.group, operation.name, "uid mismatch: there is no object of that name")
     applied["metadata"].pop("resourceVersion", None)

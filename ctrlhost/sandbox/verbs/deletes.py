@@ -11,6 +11,7 @@ from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Operation, bad_option, dry_run
+from ctrlhost.sandbox.schema import go_text
 from ctrlhost.sandbox.verbs import reads
 from ctrlhost.sandbox.verbs.writes import WriteResult, remove, store
 
@@ -31,6 +32,8 @@ class DeleteOptions:
     policy: str = ""
     uid: str = ""
     version: str = ""
+    cascades: bool = False
+    """The client sent `orphanDependents: false`, so it learns whether the object is gone."""
 
 
 def read_options(operation: Operation, body: Any) -> DeleteOptions:
@@ -53,6 +56,9 @@ def read_options(operation: Operation, body: Any) -> DeleteOptions:
             raise bad_request("malformed DeleteOptions")
         found.uid, found.version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""
         operation.dry_run = dry_run(values, "DeleteOptions")
+        if type(orphan) not in (bool, type(None)):
+            text = f"cannot unmarshal {go_text.json_kind(orphan)} into Go struct field DeleteOptions.orphanDependents"
+            raise bad_request(f"json: {text} of type bool")
     if found.policy and orphan is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
         raise bad_option("DeleteOptions", status.invalid_value("propagationPolicy", found.policy, text))
@@ -60,6 +66,7 @@ def read_options(operation: Operation, body: Any) -> DeleteOptions:
         raise bad_option("DeleteOptions", status.not_supported("propagationPolicy", found.policy, (*_POLICIES, "nil")))
     if orphan is not None:
         found.policy = "Orphan" if orphan else "Background"
+        found.cascades = not orphan
     return found
 
 
@@ -80,7 +87,7 @@ def delete(context: ServerContext, operation: Operation, options: DeleteOptions)
         remove(context, operation, snapshot, old)
         if strategy.graceful:
             obj["metadata"] |= {"deletionTimestamp": times.now(), "deletionGracePeriodSeconds": 0}
-        return _answer(operation, obj, gone=True)
+        return _gone(operation, obj)
     metadata = obj["metadata"]
     metadata["deletionTimestamp"] = times.seconds(time.time() + grace)
     metadata["deletionGracePeriodSeconds"] = grace
@@ -90,7 +97,7 @@ def delete(context: ServerContext, operation: Operation, options: DeleteOptions)
     if not operation.dry_run:
         store(context, operation.kind, obj)
         strategy.stored(context, obj, old)
-    return _answer(operation, obj, gone=False)
+    return _begun(obj, options)
 
 
 def _check(operation: Operation, snapshot: Snapshot, options: DeleteOptions) -> None:
@@ -118,16 +125,16 @@ def _delete_again(
     grace = strategy_of(operation.kind).grace_period(old, options.grace)
     left = metadata.get("deletionGracePeriodSeconds", 0)
     if grace >= left or options.grace is None:
-        return _answer(operation, old, gone=False)
+        return _begun(old, options)
     obj = views.load(operation.kind, snapshot)
     if grace == 0 and not metadata.get("finalizers"):
         remove(context, operation, snapshot, old)
-        return _answer(operation, old, gone=True)
+        return _gone(operation, old)
     obj["metadata"]["deletionGracePeriodSeconds"] = grace
     obj["metadata"]["deletionTimestamp"] = times.seconds(times.epoch(metadata["deletionTimestamp"]) - left + grace)
     if not operation.dry_run:
         store(context, operation.kind, obj)
-    return _answer(operation, obj, gone=False)
+    return _begun(obj, options)
 
 
 def _apply_policy(operation: Operation, obj: Object, options: DeleteOptions) -> None:
@@ -141,8 +148,12 @@ def _apply_policy(operation: Operation, obj: Object, options: DeleteOptions) -> 
         metadata["finalizers"] = finalizers
 
 
-def _answer(operation: Operation, obj: Object, *, gone: bool) -> WriteResult:
-    if operation.kind.returns_object or not gone:
+def _begun(obj: Object, options: DeleteOptions) -> WriteResult:
+    return WriteResult(202 if options.cascades else 200, obj)
+
+
+def _gone(operation: Operation, obj: Object) -> WriteResult:
+    if operation.kind.returns_object:
         return WriteResult(200, obj)
     kind, metadata = operation.kind, obj["metadata"]
     details = {"name": metadata["name"], "group": kind.group, "kind": kind.plural, "uid": metadata["uid"]}

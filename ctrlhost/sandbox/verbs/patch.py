@@ -37,14 +37,15 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
     if operation.kind.custom is None:
         types.insert(2, STRATEGIC_PATCH)
     if media not in types:
-        raise negotiation.unsupported(", ".join(types))
+        plain = Failure(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+        raise plain if operation.kind.custom is None else negotiation.unsupported(", ".join(types))
     if media == APPLY_PATCH:
         return apply(context, operation, body)
     if operation.query.flag("force"):
         text = "may not be specified for non-apply patch"
         raise bad_option("PatchOptions", status.forbidden_field("force", text))
-    document = _document(operation, media, body)
     snapshot = reads.find(context, operation)
+    document = _document(operation, media, body)
     old = views.load(operation.kind, snapshot)
     # The patch gets its own copy, since the result shares unchanged parts with it.
     obj = changed(operation.kind, views.load(operation.kind, snapshot), media, document)

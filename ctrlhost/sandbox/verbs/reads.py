@@ -37,7 +37,7 @@ _MISSING = {
 
 @dataclass(slots=True)
 class Page:
-    """One page of a list."""
+    """One page of a list; revision 0 is that of objects that are not stored."""
 
     revision: int
     items: list[Snapshot]
@@ -47,7 +47,7 @@ class Page:
     @property
     def metadata(self) -> dict[str, Any]:
         """The metadata of the list."""
-        found: dict[str, Any] = {"resourceVersion": str(self.revision)}
+        found: dict[str, Any] = {"resourceVersion": str(self.revision)} if self.revision else {}
         if self.continue_:
             found["continue"] = self.continue_
             if self.remaining is not None:

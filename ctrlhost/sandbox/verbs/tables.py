@@ -55,7 +55,7 @@ class Tabulator:
             ]
         else:
             strategy = strategy_of(kind, operation.subresource)
-            columns, self._cells = heads(strategy.columns), strategy.cells
+            columns, self._cells, self._name = heads(strategy.columns), strategy.cells, strategy.name
         # An event's name is the last column.
         self._named_last = kind.table == "events"
         self.definitions = columns if self._named_last else [_NAME, *columns]
@@ -63,10 +63,10 @@ class Tabulator:
     def row(self, obj: Any) -> dict[str, Any]:
         """Return an object's row."""
         if self._custom is not None:
-            cells = [_custom_cell(column, obj) for column in self._custom]
+            cells, name = [_custom_cell(column, obj) for column in self._custom], obj["metadata"]["name"]
         else:
-            cells = list(self._cells(obj))
-        row: dict[str, Any] = {"cells": cells if self._named_last else [obj["metadata"]["name"], *cells]}
+            cells, name = list(self._cells(obj)), self._name(obj)
+        row: dict[str, Any] = {"cells": cells if self._named_last else [name, *cells]}
         phase = (obj.get("status") or {}).get("phase") if obj.get("kind") == "Pod" else None
         if phase in ("Succeeded", "Failed"):
             text = "The pod has completed successfully." if phase == "Succeeded" else "The pod failed."

@@ -65,9 +65,7 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
         # An update or apply that creates the object also needs the right to create.
         context.authorizer.require_verb(operation, "create")
     obj = decode_type(operation, body)
-    sent = meta.metadata_of(obj)
-    if sent.get("resourceVersion"):
-        raise Failure(500, "", "resourceVersion should not be set on objects to be created")
+    versioned = bool(meta.metadata_of(obj).get("resourceVersion"))
     meta.place(operation, obj)
     ignored = kind.has_status and "status" in obj
     obj = admission.conform_object(operation, obj)
@@ -75,6 +73,7 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
         # What is sent must fit its type, but is not stored.
         del obj["status"]
         obj = admission.conform_object(operation, obj)
+    decoding = len(operation.warnings)
     metadata = obj["metadata"]
     _check_namespace(context, operation, metadata)
     table = context.store.table(kind.table)
@@ -88,17 +87,26 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     causes = [*name_causes(kind.name_rule, name), *meta.causes(kind, metadata, operation.warnings)]
     causes += admission.causes(context, operation, obj, None)
     if causes:
-        raise status.invalid(kind.kind, kind.group, name, causes)
+        raise _invalid(operation, name, causes, decoding)
+    if versioned and not operation.dry_run:
+        raise Failure(500, "", "resourceVersion should not be set on objects to be created")
     existing = table.get(metadata.get("namespace", ""), name)
     if existing is not None:
         prefix = "object is being deleted: " if "deletionTimestamp" in existing.decode()["metadata"] else ""
         raise status.already_exists(kind.plural, kind.group, name, prefix)
     managed.track_create(operation, obj if asked is None else strategy.tracked(obj, asked))
+    obj = views.settled(kind, obj)
     if operation.dry_run:
         return WriteResult(201, obj)
     snapshot = store(context, kind, obj)
     strategy.stored(context, obj, None)
     return WriteResult(201, obj, snapshot.raw if views.is_stored_form(kind, snapshot) else None)
+
+
+def _invalid(operation: Operation, name: str, causes: list[Cause], decoding: int) -> Failure:
+    """Return a 422; of the warnings only those of decoding remain, as in a real server."""
+    del operation.warnings[decoding:]
+    return status.invalid(operation.kind.kind, operation.kind.group, name, causes)
 
 
 def _check_namespace(context: ServerContext, operation: Operation, metadata: dict[str, Any]) -> None:
@@ -133,11 +141,10 @@ def _name(context: ServerContext, operation: Operation, metadata: dict[str, Any]
 def update(context: ServerContext, operation: Operation, body: Any) -> WriteResult:
     """Replace an object."""
     kind = operation.kind
-    obj = decode_type(operation, body)
-    meta.place(operation, obj)
-    metadata = meta.metadata_of(obj)
-    metadata["name"] = metadata.get("name") or operation.name
+    obj, managers = _conform(operation, decode_type(operation, body))
+    metadata = obj["metadata"]
     meta.check_name(operation, metadata)
+    meta.place(operation, obj)
     old = context.store.table(kind.table).get(operation.namespace, operation.name)
     if old is None:
         if kind.creates_on_update and not operation.subresource:
@@ -150,7 +157,13 @@ def update(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     if not metadata.get("resourceVersion") and kind.needs_version:
         cause = status.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
         raise status.invalid(kind.plural, kind.group, operation.name, [cause])
-    return replace(context, operation, old, views.load(kind, old), obj)
+    return _replace(context, operation, old, views.load(kind, old), obj, sent_managers=managers)
+
+
+def _conform(operation: Operation, obj: Object) -> tuple[Object, Any]:
+    """Return the object as decoding leaves it, and the entries of managedFields as sent."""
+    entries = meta.metadata_of(obj).pop("managedFields", None)
+    return admission.conform_object(operation, obj), entries
 
 
 def check_preconditions(kind: Kind, snapshot: Snapshot, metadata: dict[str, Any]) -> None:
@@ -175,10 +188,23 @@ def replace(
     managers: list[Manager] | None = None,
 ) -> WriteResult:
     """Replace `old` by `obj`, as far as the sub-resource allows; `managers` are its new entries, if known."""
+    obj, sent = _conform(operation, obj)
+    return _replace(context, operation, snapshot, old, obj, sent_managers=sent, managers=managers)
+
+
+def _replace(
+    context: ServerContext,
+    operation: Operation,
+    snapshot: Snapshot,
+    old: Object,
+    obj: Object,
+    *,
+    sent_managers: Any,
+    managers: list[Manager] | None = None,
+) -> WriteResult:
     kind = operation.kind
-    sent_managed = meta.metadata_of(obj).pop("managedFields", None)
-    obj = admission.conform_object(operation, obj)
     metadata, before = obj["metadata"], old["metadata"]
+    decoding = len(operation.warnings)
     check_preconditions(kind, snapshot, metadata)
     metadata["name"] = operation.name
     causes = meta.keep_identity(metadata, before)
@@ -196,7 +222,7 @@ def replace(
     causes += meta.causes(kind, metadata, operation.warnings)
     causes += admission.causes(context, operation, obj, old)
     if causes:
-        raise status.invalid(kind.kind, kind.group, operation.name, causes)
+        raise _invalid(operation, operation.name, causes, decoding)
     if "managedFields" in before:
         metadata["managedFields"] = copy.deepcopy(before["managedFields"])
     if operation.subresource not in ("status", "binding") and admission.generation_grows(kind, obj, old):
@@ -204,7 +230,8 @@ def replace(
     if managers is not None:
         managed.write(obj, managers)
     else:
-        managed.track_update(operation, obj, old, sent_managed)
+        managed.track_update(operation, obj, old, sent_managers)
+    obj = views.settled(kind, obj)
     if managed.unchanged(obj, old):
         return WriteResult(200, old, snapshot.raw if views.is_stored_form(kind, snapshot) else None)
     finished = _is_finished(obj)

@@ -221,7 +221,9 @@ def test_invalid_values_are_refused(
     api: Api, ns: str, make_crd: Callable[..., Crd], schema: dict[str, Any], value: Any, cause: str
 ) -> None:
     crd = make_crd(schema=spec_schema(x=schema)).establish()
-    api.post(crd.path(ns), crd.obj(x=value)).fails(422, "Invalid", "spec.x", cause)
+    # A real server names the field of `not` in the message only.
+    field = "<nil>" if "not" in schema else "spec.x"
+    api.post(crd.path(ns), crd.obj(x=value)).fails(422, "Invalid", field, cause)
 
 
 @pytest.mark.behaviour("sandbox/CD-17")

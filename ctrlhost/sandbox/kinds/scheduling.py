@@ -1,0 +1,56 @@
+"""PriorityClasses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.kinds.cells import created
+from ctrlhost.sandbox.kinds.checks import one_of, unchanged
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
+
+HIGHEST = 1_000_000_000
+SYSTEM = {"system-cluster-critical": 2 * HIGHEST, "system-node-critical": 2 * HIGHEST + 1000}
+"""The classes that every cluster has, and their values."""
+_RESERVED = "priority class names with 'system-' prefix are reserved for system use only. error: "
+
+
+class _PriorityClasses(BuiltinStrategy):
+    """The value of a class is immutable."""
+
+    defaults = (("preemptionPolicy", "PreemptLowerPriority"),)
+    columns = "Value:i Global-Default:b Age PreemptionPolicy:w"
+    checks = (
+        one_of("preemptionPolicy", "PreemptLowerPriority", "Never"),
+        unchanged("preemptionPolicy"),
+    )
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        shown = (obj.get("value", 0), obj.get("globalDefault", False))
+        return (*shown, created(obj), obj.get("preemptionPolicy", ""))
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
+        """Check that only the server's classes have its names and values."""
+        name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
+        if old is not None:
+            if value != old.get("value", 0):
+                yield status.forbidden_field("value", "may not be changed in an update.")
+        elif name.startswith("system-"):
+            if SYSTEM.get(name) != value or obj.get("globalDefault"):
+                text = f"value of {name} PriorityClass must be {SYSTEM[name]}" if name in SYSTEM else ""
+                text = text or f"{name} is not a known system priority class"
+                yield status.forbidden_field("metadata.name", _RESERVED + text)
+        elif value > HIGHEST:
+            yield status.forbidden_field("value", f"maximum allowed value of a user defined priority is {HIGHEST}")
+        yield from super().causes(context, operation, obj, old)
+
+
+STRATEGIES = {("scheduling.k8s.io", "PriorityClass"): _PriorityClasses()}

@@ -1,0 +1,95 @@
+"""PodTemplates and ReplicationControllers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.names import label_causes
+from ctrlhost.sandbox.apimachinery.objects import at
+from ctrlhost.sandbox.kinds import pod_spec, pod_warnings
+from ctrlhost.sandbox.kinds.cells import WORKLOAD, created, images, labels
+from ctrlhost.sandbox.kinds.fields import not_negative
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
+
+
+class _PodTemplates(BuiltinStrategy):
+    """A template of pods that no controller uses."""
+
+    defaults = below("template.spec", pod_spec.DEFAULTS)
+    columns = "Containers Images Pod_Labels"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        template = obj.get("template") or {}
+        return (*images({"spec": {"template": template}}), labels((template.get("metadata") or {}).get("labels")))
+
+    def default(self, obj: Object) -> None:
+        pod_spec.default(obj["template"].get("spec") or {})
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
+        path = ("template", "spec")
+        pod_warnings.warn(
+            at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings
+        )
+        template = obj["template"]
+        yield from label_causes((template.get("metadata") or {}).get("labels") or {}, "template.labels")
+        restarts = ("Always", "OnFailure", "Never")
+        yield from pod_spec.causes(template.get("spec") or {}, "template.spec", templated=True, restarts=restarts)
+
+
+class _ReplicationControllers(BuiltinStrategy):
+    """Selector and labels are those of the template unless they are set."""
+
+    kept_metadata = ("labels",)
+    defaults = (("spec.replicas", 1), *below("spec.template.spec", pod_spec.DEFAULTS))
+    columns = f"Desired:i Current:i Ready:i Age {WORKLOAD} Selector:w"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        spec, state = obj.get("spec") or {}, obj.get("status") or {}
+        numbers = (spec.get("replicas", 0), state.get("replicas", 0), state.get("readyReplicas", 0))
+        return (*numbers, created(obj), *images(obj), labels(spec.get("selector")))
+
+    def default(self, obj: Object) -> None:
+        template = obj["spec"].get("template") or {}
+        if found := (template.get("metadata") or {}).get("labels"):
+            if not obj["spec"].get("selector"):
+                obj["spec"]["selector"] = dict(found)
+            if not obj["metadata"].get("labels"):
+                obj["metadata"]["labels"] = dict(found)
+        pod_spec.default(template.get("spec") or {})
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
+        if operation.subresource == "status":
+            counts = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
+            yield from not_negative(obj.get("status") or {}, *counts, path="status")
+            return
+        path = ("spec", "template", "spec")
+        pod_warnings.warn(
+            at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings
+        )
+        spec = obj["spec"]
+        selector, template = spec.get("selector") or {}, spec.get("template")
+        yield from not_negative(spec, "minReadySeconds")
+        if not selector:
+            yield status.required("spec.selector")
+        yield from not_negative(spec, "replicas")
+        if template is None:
+            yield status.required("spec.template")
+            return
+        found = (template.get("metadata") or {}).get("labels") or {}
+        if selector and any(found.get(key) != value for key, value in selector.items()):
+            text = "`selector` does not match template `labels`"
+            yield status.invalid_value("spec.template.metadata.labels", found or None, text)
+        yield from label_causes(found, "spec.template.labels")
+        yield from pod_spec.causes(template.get("spec") or {}, "spec.template.spec", templated=True)
+
+
+STRATEGIES = {("", "PodTemplate"): _PodTemplates(), ("", "ReplicationController"): _ReplicationControllers()}

@@ -1,0 +1,39 @@
+"""The fabric8 client: tests/java runs the same steps on both servers. It watches over WebSockets."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.clients.comparison import Comparison, Server
+from tests.support.control_plane import skip_or_fail
+
+BUILT = Path(__file__).parents[2] / "java" / "target"
+LIMIT = 100.0
+
+
+@pytest.fixture
+def java() -> str:
+    """Return the `java` command; skip if there is none or the program is not built, fail in CI."""
+    command = shutil.which("java")
+    if command is None or not (BUILT / "classes" / "Clients.class").exists():
+        skip_or_fail("the Java client is not built; `make java-clients` builds it, with Maven and a JDK")
+    return command
+
+
+@pytest.mark.behaviour("findings/FS4")
+def test_fabric8_informers_and_waits(compare: Comparison, java: str) -> None:
+    path = f"{BUILT / 'classes'}:{BUILT / 'lib'}/*"
+
+    def steps(server: Server) -> None:
+        command = [java, "-cp", path, "Clients", str(server.kubeconfig), server.namespace]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+        assert done.returncode == 0, (server.kind, done.stdout[-3000:], done.stderr[-3000:])
+        for step in json.loads(done.stdout):
+            server.note(step["step"], step["answer"])
+
+    compare("fabric8", steps)
