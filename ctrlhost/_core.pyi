@@ -50,6 +50,33 @@ class CelValidator:
     def empty(self) -> bool: ...
     def validate(self, object: str, old: str | None = None) -> list[tuple[str, str, str, str, bool]]: ...
 
+# The expressions of an admission policy: compiled with their variables, and evaluated together for one request.
+class CelExpressions:
+    def __new__(
+        cls,
+        expressions: Sequence[tuple[str, str]],
+        variables: Sequence[tuple[str, str]] = (),
+        *,
+        params: bool = False,
+        authorizer: bool = True,
+        schema: str | None = None,
+    ) -> Self: ...
+    @property
+    def errors(self) -> list[str | None]: ...
+    @property
+    def variable_errors(self) -> list[str | None]: ...
+    def evaluate(
+        self,
+        object: str,
+        old: str,
+        request: str,
+        namespace: str = "null",
+        params: str = "null",
+        *,
+        budget: int,
+        authorize: Callable[[str | None, str, str, str, str, str, str, str], tuple[bool, str]] | None = None,
+    ) -> tuple[list[tuple[str | None, str]], int] | None: ...
+
 # The machine's monotonic clock (`now`) and its wall clock (`time`).
 class SystemClock:
     def __new__(cls) -> Self: ...

@@ -37,12 +37,24 @@ _SCALARS: Mapping[str, Mapping[str, Any]] = {
     "boolean": {"type": "boolean"},
     "integer": {"type": "integer", "format": "int64"},
     "number": {"type": "number", "format": "double"},
-    "time": {"type": "string", "format": "date-time"},
-    "microtime": {"type": "string", "format": "date-time"},
-    "quantity": {"type": "string"},
-    "int-or-string": {"oneOf": [{"type": "integer"}, {"type": "string"}]},
     "any": {"type": "object"},
 }
+_STRUCTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "Quantity": ("io.k8s.apimachinery.pkg.api.resource", {"oneOf": [{"type": "string"}, {"type": "number"}]}),
+    "IntOrString": (
+        "io.k8s.apimachinery.pkg.util.intstr",
+        {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
+    ),
+    "Time": (_META, {"type": "string", "format": "date-time"}),
+    "MicroTime": (_META, {"type": "string", "format": "date-time"}),
+    "FieldsV1": (_META, {"type": "object"}),
+    "RawExtension": ("io.k8s.apimachinery.pkg.runtime", {"type": "object"}),
+    "JSON": (_PACKAGES["apiextensions"], {}),
+    "JSONSchemaPropsOrArray": (_PACKAGES["apiextensions"], {}),
+    "JSONSchemaPropsOrBool": (_PACKAGES["apiextensions"], {}),
+    "JSONSchemaPropsOrStringArray": (_PACKAGES["apiextensions"], {}),
+}
+"""Types without fields that have a schema of their own: package and schema."""
 _ROOT = {
     "apiVersion": {"type": "string", "description": "The version of the schema that this object is written in."},
     "kind": {"type": "string", "description": "The kind of the object."},
@@ -185,12 +197,13 @@ def _reference(shape: Shape, schemas: dict[str, Any]) -> str:
 
 
 def _struct(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {name: _field(child, schemas) for name, child in shape.fields.items()},
-    }
+    schema: dict[str, Any] = {"type": "object"}
+    if shape.fields:
+        schema["properties"] = {name: _field(child, schemas) for name, child in shape.fields.items()}
     if needed := sorted(name for name, child in shape.fields.items() if child.required):
         schema["required"] = needed
+    if shape.atomic:
+        schema["x-kubernetes-map-type"] = "atomic"
     return schema
 
 
@@ -199,18 +212,23 @@ def _field(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
         reference = {"$ref": _reference(shape, schemas)}
         return {"allOf": [reference], "default": {}} if shape.value_struct else reference
     if shape.type == "map":
-        return {"type": "object", "additionalProperties": _field(shape.element or Shape("any"), schemas)}
+        values = {"type": "object", "additionalProperties": _field(shape.element or Shape("any"), schemas)}
+        return {**values, "x-kubernetes-map-type": "atomic"} if shape.atomic else values
     if shape.type == "array":
         schema: dict[str, Any] = {"type": "array", "items": _field(shape.element or Shape("any"), schemas)}
         if shape.keys:
             schema["x-kubernetes-list-map-keys"] = list(shape.keys)
-            schema["x-kubernetes-patch-merge-key"] = shape.merge_key or shape.keys[0]
         schema["x-kubernetes-list-type"] = shape.list_type
+        if shape.merge_key:
+            schema["x-kubernetes-patch-merge-key"] = shape.merge_key
         if shape.merge_key or shape.merge_scalars:
             schema["x-kubernetes-patch-strategy"] = "merge"
         return schema
-    if shape.name.startswith("JSONSchema"):
-        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    if shape.name in _STRUCTS:
+        package, known = _STRUCTS[shape.name]
+        name = f"{package}.{shape.name}"
+        schemas[name] = dict(known)
+        return {"$ref": f"#/components/schemas/{name}"}
     scalar = dict(_SCALARS.get(shape.type, {}))
     if shape.name == "int32":
         scalar["format"] = "int32"

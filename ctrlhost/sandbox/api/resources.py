@@ -65,7 +65,7 @@ def _operation(
         verb = {"POST": "create", **_OBJECT_VERBS}.get(request.method, "")
     else:
         verb = (_OBJECT_VERBS if name else _COLLECTION_VERBS).get(request.method, "")
-    return Operation(verb, kind, namespace, name, sub, request.query, user=user)
+    return Operation(verb, kind, namespace, name, sub, request.query, user=user, annotations=request.annotations)
 
 
 def _dispatch(context: ServerContext, request: Request, operation: Operation) -> Response | Stream:

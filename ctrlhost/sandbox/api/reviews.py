@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.sandbox.admission import objects
 from ctrlhost.sandbox.api import responses, token_requests
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.objects import User
@@ -11,7 +12,7 @@ from ctrlhost.sandbox.apimachinery.status import bad_request, invalid_value
 from ctrlhost.sandbox.auth.rbac_rules import EVERYTHING
 from ctrlhost.sandbox.http.messages import Attributes
 from ctrlhost.sandbox.registry import views
-from ctrlhost.sandbox.verbs import admission, writes
+from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ _GROUP = "authorization.k8s.io"
 
 def answer(context: ServerContext, request: Request, operation: Operation) -> Response:
     """Handle a review."""
-    obj = admission.conform_object(operation, writes.decode_type(operation, responses.decode_body(request, operation)))
+    obj = objects.conform_object(operation, writes.decode_type(operation, responses.decode_body(request, operation)))
     accepted = responses.accepted_by(request)
     found = {"apiVersion": operation.kind.api_version, "kind": operation.kind.kind, "metadata": {}}
     found |= _ANSWERS[operation.kind.kind](context, operation, obj)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.sandbox.admission import chain
+from ctrlhost.sandbox.admission.request import UPDATE
 from ctrlhost.sandbox.apimachinery import selectors, status
 from ctrlhost.sandbox.apimachinery.objects import at
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
@@ -101,4 +103,5 @@ def _write(context: ServerContext, operation: Operation, scale: Any) -> Object:
         if type(node) is not dict:
             raise Failure(500, "InternalError", "the parent of the replicas field is not an object")
     node[last] = replicas
+    chain.validate(context, operation, UPDATE, scale_of(kind, obj), scale_of(kind, old))
     return scale_of(kind, writes.replace(context, operation, snapshot, old, obj).obj)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ctrlhost.sandbox.admission import chain
+from ctrlhost.sandbox.admission.request import CREATE
 from ctrlhost.sandbox.api import responses, scaling, token_requests
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
@@ -62,8 +64,17 @@ def _log(context: ServerContext, request: Request, operation: Operation) -> Resp
     return Response(200, "".join(f"{line}\n" for line in lines).encode(), "text/plain")
 
 
+def _admit(context: ServerContext, operation: Operation, body: Any) -> None:
+    """Raise if admission refuses the object that is posted to a sub-resource."""
+    if isinstance(body, dict):
+        found = operation.kind.subresource(operation.subresource)
+        kind = body.get("kind") or (found.kind if found is not None else "")
+        chain.validate(context, operation, CREATE, {**body, "kind": kind}, None)
+
+
 def _eviction(context: ServerContext, request: Request, operation: Operation) -> Response:
     body = responses.decode(request, "Eviction")
+    _admit(context, operation, body)
     options = body.get("deleteOptions") if isinstance(body, dict) else None
     deletes.delete(context, operation, deletes.read_options(operation, options))
     done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -75,6 +86,7 @@ def _binding(context: ServerContext, request: Request, operation: Operation) -> 
     target = (body.get("target") or {}).get("name") if isinstance(body, dict) else None
     if not target:
         raise status.invalid("Binding", "", operation.name, [status.required("target.name")])
+    _admit(context, operation, body)
     bind(context, operation, target)
     return responses.json_answer(201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 
@@ -103,7 +115,9 @@ def bind(context: ServerContext, operation: Operation, node: str) -> None:
 
 
 def _token(context: ServerContext, request: Request, operation: Operation) -> Response:
-    made = token_requests.request(context, operation, responses.decode(request, "TokenRequest"))
+    body = responses.decode(request, "TokenRequest")
+    _admit(context, operation, body)
+    made = token_requests.request(context, operation, body)
     return responses.respond(operation, responses.accepted_by(request), 201, views.encode(made))
 
 

@@ -76,7 +76,7 @@ def _is_star(field: str) -> bool:
 def _field(text: str, low: int, high: int, names: tuple[str, ...] = ()) -> frozenset[int]:
     found: set[int] = set()
     for part in filter(None, text.split(",")):
-        found |= _range(part, low, high, names)
+        found.update(_range(part, low, high, names))
     return frozenset(found)
 
 

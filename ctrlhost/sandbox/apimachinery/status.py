@@ -37,7 +37,7 @@ class Cause:
 
     def as_dict(self) -> dict[str, str]:
         """Return the entry in wire form."""
-        entry = {"reason": self.reason, "message": self.message}
+        entry = {"reason": self.reason, "message": self.message} if self.reason else {"message": self.message}
         if self.field:
             entry["field"] = self.field
         return entry

@@ -12,16 +12,18 @@ if TYPE_CHECKING:
 
 
 def start(context: ServerContext) -> None:
-    """Start the enabled controllers; they reconcile the stored objects first."""
+    """Start the enabled controllers and those of admission; they reconcile the stored objects first."""
     from ctrlhost.sandbox.controllers.daemonsets import DaemonSetController
     from ctrlhost.sandbox.controllers.deployments import DeploymentController
     from ctrlhost.sandbox.controllers.gc import GarbageCollector
     from ctrlhost.sandbox.controllers.namespaces import NamespaceController
     from ctrlhost.sandbox.controllers.pods import PodController
+    from ctrlhost.sandbox.controllers.quotas import QuotaController
     from ctrlhost.sandbox.controllers.replicasets import ReplicaSetController
     from ctrlhost.sandbox.controllers.services import ServiceController
     from ctrlhost.sandbox.controllers.statefulsets import StatefulSetController
 
+    QuotaController(context).start()
     workloads = (ReplicaSetController, DeploymentController, StatefulSetController, DaemonSetController)
     for controller in (GarbageCollector, NamespaceController, PodController, *workloads, ServiceController):
         if context.options.controllers & (controller.parts or {controller.name}):

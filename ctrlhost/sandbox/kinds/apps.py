@@ -169,6 +169,10 @@ class _StatefulSets(_Workload):
         ("spec.updateStrategy.type", "RollingUpdate"),
         _HISTORY,
         ("spec.persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"}),
+        ("spec.volumeClaimTemplates[*].apiVersion", "v1"),
+        ("spec.volumeClaimTemplates[*].kind", "PersistentVolumeClaim"),
+        ("spec.volumeClaimTemplates[*].spec.volumeMode", "Filesystem"),
+        ("spec.volumeClaimTemplates[*].status.phase", "Pending"),
         *_TEMPLATE,
     )
     rolling = (("partition", 0),)

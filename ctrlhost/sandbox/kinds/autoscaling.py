@@ -49,7 +49,7 @@ class _Autoscalers(BuiltinStrategy):
     """Version 1 has only the target of the CPU; what is said about metrics is checked and shown in version 2."""
 
     defaults = (("spec.minReplicas", 1),)
-    columns = "Reference Targets MinPods MaxPods:i Replicas:i Age"
+    columns = "Reference Targets MinPods MaxPods Replicas Age"
 
     def cells(self, obj: Object) -> Sequence[Any]:
         if obj.get("apiVersion") == _V1:
@@ -64,12 +64,18 @@ class _Autoscalers(BuiltinStrategy):
         """Set the metrics and the behavior, which version 1 does not have."""
         spec = obj["spec"]
         if obj.get("apiVersion") == _V1:
+            autoscalers.default_target(obj)
             return
         if not spec.get("metrics"):
             spec["metrics"] = copy.deepcopy(autoscalers.DEFAULT_METRICS)
         if (behavior := spec.get("behavior")) is not None:
             for name, rules in (("scaleUp", _UP), ("scaleDown", _DOWN)):
                 behavior[name] = {**copy.deepcopy(rules), **(behavior.get(name) or {})}
+
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Set the status of an autoscaler that never ran."""
+        first = {"currentReplicas": 0} if obj.get("apiVersion") == _V1 else {"currentMetrics": None}
+        obj["status"] = {**first, "desiredReplicas": 0}
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check the spec, or the counts of a status."""
@@ -86,16 +92,24 @@ class _Autoscalers(BuiltinStrategy):
             yield status.invalid_value("spec.maxReplicas", most, "must be greater than or equal to 1")
         if least is not None and most < least:
             yield status.invalid_value("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
-        yield from _reference_causes(spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef")
+        target, before = spec.get("scaleTargetRef") or {}, (old or {}).get("spec", {}).get("scaleTargetRef") or {}
+        same = old is not None and all(target.get(name) == before.get(name) for name in ("apiVersion", "kind"))
+        core = same or target.get("kind") == "ReplicationController"
+        yield from _reference_causes(target, "spec.scaleTargetRef", core=core)
         for index, metric in enumerate(spec.get("metrics") or ()):
             yield from _metric_causes(metric, f"spec.metrics[{index}]")
+        kinds = {metric.get("type") for metric in spec.get("metrics") or ()}
+        if least == 0 and not kinds & {"Object", "External"}:
+            text = "must specify at least one Object or External metric to support scaling to zero replicas"
+            yield status.forbidden_field("spec.metrics", text)
         for name in ("scaleUp", "scaleDown"):
             rules = (spec.get("behavior") or {}).get(name)
             if rules is not None:
                 yield from _rules_causes(rules, f"spec.behavior.{name}")
 
 
-def _reference_causes(reference: Mapping[str, Any], where: str) -> Iterator[Cause]:
+def _reference_causes(reference: Mapping[str, Any], where: str, *, core: bool) -> Iterator[Cause]:
+    """Check a reference to an object; `core` says whether it may be of the core group."""
     for name in ("kind", "name"):
         value = reference.get(name, "")
         if not value:
@@ -106,7 +120,7 @@ def _reference_causes(reference: Mapping[str, Any], where: str) -> Iterator[Caus
     if version.count("/") > 1:
         text = f"unexpected GroupVersion string: {version}"
         yield status.invalid_value(f"{where}.apiVersion", version, text)
-    elif version and "/" not in version and version != "v1":
+    elif not core and not version.partition("/")[2]:
         yield status.invalid_value(f"{where}.apiVersion", version, "apiVersion must specify API group")
 
 
@@ -133,7 +147,7 @@ def _metric_causes(metric: Mapping[str, Any], where: str) -> Iterator[Cause]:
 def _source_causes(kind: str, source: Mapping[str, Any], where: str) -> Iterator[Cause]:
     target, field = source.get("target") or {}, f"{where}.target"
     if kind == "object":
-        yield from _reference_causes(source.get("describedObject") or {}, f"{where}.describedObject")
+        yield from _reference_causes(source.get("describedObject") or {}, f"{where}.describedObject", core=True)
     if kind in ("object", "external", "pods"):
         name = (source.get("metric") or {}).get("name", "")
         if not name:

@@ -39,6 +39,7 @@ class _Jobs(BuiltinStrategy):
     """A job's selector and the labels of its pods are generated from its uid."""
 
     allocates = True
+    orphans = True
     kept_metadata = ("labels",)
     defaults = (
         ("spec.completionMode", "NonIndexed"),
@@ -62,7 +63,8 @@ class _Jobs(BuiltinStrategy):
         job_spec.default(spec)
         labels = (spec["template"].get("metadata") or {}).get("labels")
         if labels and not metadata.get("labels"):
-            metadata["labels"] = dict(labels)
+            # One map, as in a real server: the generated labels will be in both.
+            metadata["labels"] = labels
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Generate the selector and the labels, unless they are the client's."""
@@ -86,11 +88,13 @@ class _Jobs(BuiltinStrategy):
             kept = {key: value for key, value in labels.items() if key in own}
             if kept:
                 metadata["labels"] = kept
-        return {**obj, "spec": {**spec, "template": {**spec["template"], "metadata": metadata}}}
+        tracked = {**obj, "spec": {**spec, "template": {**spec["template"], "metadata": metadata}}}
+        if obj["metadata"].get("labels") is labels and labels is not None:
+            tracked["metadata"] = {**obj["metadata"], "labels": metadata.get("labels") or {}}
+        return tracked
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check the spec, and that only mutable fields change."""
-        spec = obj["spec"]
         path = ("spec", "template", "spec")
         pod_warnings.warn(
             at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings
@@ -98,24 +102,11 @@ class _Jobs(BuiltinStrategy):
         if operation.subresource == "status":
             yield from not_negative(obj.get("status") or {}, "active", "succeeded", "failed", path="status")
             return
-        if old is None:
-            yield from _generated_causes(obj)
-        yield from job_spec.causes(spec, "spec")
-        labels = (spec["template"].get("metadata") or {}).get("labels") or {}
-        if not spec.get("selector"):
-            yield status.required("spec.selector")
-        else:
-            yield from (found := list(selector_causes(spec["selector"], "spec.selector")))
-            if not found and not match_selector(spec["selector"], labels):
-                text = "`selector` does not match template `labels`"
-                yield status.invalid_value("spec.template.metadata.labels", labels or None, text)
-        count = spec.get("completions") or 0
-        if old is None and spec.get("completionMode") == "Indexed" and count > 0:
-            name = obj["metadata"].get("name", "")
-            if not is_label(f"{name}-{count - 1}"):
-                text = f"will not able to create pod with invalid DNS label: {name}-{count - 1}"
-                yield status.invalid_value("metadata.name", name, text)
+        found = list(_spec_causes(obj, old))
+        yield from found
         if old is not None:
+            # A real server checks the new spec by itself, and again as part of the update.
+            yield from found
             yield from _update_causes(obj, old)
 
 
@@ -136,7 +127,7 @@ class _CronJobs(BuiltinStrategy):
         last = age(state["lastScheduleTime"]) if state.get("lastScheduleTime") else NONE
         template = (spec.get("jobTemplate") or {}).get("spec") or {}
         schedule = (spec.get("schedule", ""), spec.get("timeZone", NONE), _shown(spec.get("suspend")))
-        selector = selector_text(template.get("selector"))
+        selector = selector_text(template.get("selector")) or NONE
         return (
             *schedule,
             len(state.get("active") or ()),
@@ -179,6 +170,29 @@ class _CronJobs(BuiltinStrategy):
             yield status.invalid_value("metadata.name", name, text)
 
 
+def _spec_causes(obj: Object, old: Object | None) -> Iterator[Cause]:
+    spec = obj["spec"]
+    if old is None:
+        yield from _generated_causes(obj)
+    yield from job_spec.causes(spec, "spec")
+    labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+    if not spec.get("selector"):
+        yield status.required("spec.selector")
+        text = "`selector` does not match template `labels`"
+        yield status.invalid_value("spec.template.metadata.labels", labels or None, text)
+    else:
+        yield from (found := list(selector_causes(spec["selector"], "spec.selector")))
+        if not found and not match_selector(spec["selector"], labels):
+            text = "`selector` does not match template `labels`"
+            yield status.invalid_value("spec.template.metadata.labels", labels or None, text)
+    count = spec.get("completions") or 0
+    if old is None and spec.get("completionMode") == "Indexed" and count > 0:
+        name = obj["metadata"].get("name", "")
+        if not is_label(f"{name}-{count - 1}"):
+            text = f"will not able to create pod with invalid DNS label: {name}-{count - 1}"
+            yield status.invalid_value("metadata.name", name, text)
+
+
 def _generated_causes(obj: Object) -> Iterator[Cause]:
     """Check that labels which the client set are those that would have been generated."""
     spec, metadata = obj["spec"], obj["metadata"]
@@ -204,15 +218,21 @@ def _update_causes(obj: Object, old: Object) -> Iterator[Cause]:
         yield status.invalid_value("spec.completions", spec.get("completions"), text)
     yield from immutable(obj, old, "spec", "selector")
     if _frozen(obj, old) != _frozen(old, old):
-        yield status.invalid_value("spec.template", spec["template"], "field is immutable")
+        field = "spec.template.spec" if _is_movable(old) else "spec.template"
+        yield status.invalid_value(field, spec["template"], "field is immutable")
     for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
         yield from immutable(obj, old, "spec", name)
 
 
+def _is_movable(obj: Object) -> bool:
+    """Return whether a job never started, so that it may be scheduled elsewhere."""
+    return bool(obj["spec"].get("suspend")) and not (obj.get("status") or {}).get("startTime")
+
+
 def _frozen(obj: Object, old: Object) -> Any:
-    """Return the immutable part of the template; a job that never started may be scheduled elsewhere."""
+    """Return the immutable part of the template."""
     template = obj["spec"]["template"]
-    if not old["spec"].get("suspend") or (old.get("status") or {}).get("startTime"):
+    if not _is_movable(old):
         return template
     pod = dict(template["spec"])
     for name in ("nodeSelector", "affinity", "tolerations", "schedulingGates"):

@@ -22,14 +22,17 @@ def definition(
 
 
 def heads(columns: str) -> list[dict[str, Any]]:
-    """Return the definitions of columns, each a name with a flag: `:i` integer, `:d` date, `:b` boolean, `:w` wide tables only.
+    """Return the definitions of columns.
+
+    Each is a name with a flag: `:i` integer, `:d` date, `:b` boolean, `:n` a name, `:w` wide tables only.
 
     A `_` is a space.
     """
     found = []
     for column in columns.split():
         name, _, flag = column.partition(":")
-        found.append(definition(name.replace("_", " "), _TYPES.get(flag, "string"), priority=1 if flag == "w" else 0))
+        priority, format_ = (1 if flag == "w" else 0), ("name" if flag == "n" else "")
+        found.append(definition(name.replace("_", " "), _TYPES.get(flag, "string"), priority=priority, format_=format_))
     return found
 
 

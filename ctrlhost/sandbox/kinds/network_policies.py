@@ -65,7 +65,7 @@ class _IpAddresses(BuiltinStrategy):
 
     columns = "ParentRef"
     checks = (
-        required("spec.parentRef", "spec.parentRef.resource", "spec.parentRef.name"),
+        required("spec.parentRef.resource", "spec.parentRef.name"),
         named("subdomain", "spec.parentRef.group"),
         named("segment", "spec.parentRef.resource", "spec.parentRef.name", "spec.parentRef.namespace"),
         unchanged("spec.parentRef"),
@@ -74,14 +74,18 @@ class _IpAddresses(BuiltinStrategy):
     def cells(self, obj: Object) -> Sequence[Any]:
         parent = (obj.get("spec") or {}).get("parentRef")
         if not parent:
-            return (NONE,)
+            return (NONE, created(obj))
         resource = status.qualified(parent.get("resource", ""), parent.get("group", "")).lower()
-        return ("/".join(part for part in (resource, parent.get("namespace"), parent.get("name")) if part),)
+        parts = (resource, parent.get("namespace"), parent.get("name"))
+        # A real server sends the age too, without a column for it.
+        return ("/".join(part for part in parts if part), created(obj))
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         name = obj["metadata"].get("name", "")
         if old is None and name and (problem := ip_problem(name)[0]):
             yield status.invalid_value("metadata.name", name, problem)
+        if (obj.get("spec") or {}).get("parentRef") is None:
+            yield status.required("spec.parentRef")
         yield from super().causes(context, operation, obj, old)
 
 

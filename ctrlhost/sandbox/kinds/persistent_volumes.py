@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.names import name_problem
 from ctrlhost.sandbox.kinds.cells import UNSET, created
 from ctrlhost.sandbox.kinds.checks import Check, named, one_of, selectors
@@ -33,27 +33,49 @@ _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 PROTECTION = {
     "PersistentVolume": "kubernetes.io/pv-protection",
     "PersistentVolumeClaim": "kubernetes.io/pvc-protection",
+    "VolumeAttributesClass": "kubernetes.io/vac-protection",
 }
 """The finalizers that admission adds."""
 _VOLUME_MODES: Check = one_of("spec.volumeMode", "Block", "Filesystem")
 
 
-class _Protected(BuiltinStrategy):
-    """A volume or claim is kept while it is used."""
+class Protected(BuiltinStrategy):
+    """A volume, claim or class that is kept while it is used."""
+
+    allocates = True
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
-        """Set the phase and the finalizer."""
-        obj["status"] = {"phase": "Pending"}
+        """Add the finalizer."""
         finalizer = PROTECTION[operation.kind.kind]
         finalizers = obj["metadata"].setdefault("finalizers", [])
         if finalizer not in finalizers:
             finalizers.append(finalizer)
 
+    def tracked(self, obj: Object, sent: Object) -> Object:
+        """Omit the finalizer."""
+        own = PROTECTION[obj["kind"]]
+        metadata = dict(obj["metadata"])
+        metadata["finalizers"] = [name for name in metadata["finalizers"] if name != own]
+        if not metadata["finalizers"]:
+            del metadata["finalizers"]
+        return {**obj, "metadata": metadata}
 
-class _Volumes(_Protected):
+    def prepare_delete(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Remove the finalizer, unless a controller runs that does so when nothing uses the object."""
+        if "persistentvolume" not in context.options.controllers:
+            finalizers = obj["metadata"].pop("finalizers", None) or []
+            if others := [name for name in finalizers if name != PROTECTION[obj["kind"]]]:
+                obj["metadata"]["finalizers"] = others
+
+
+class _Volumes(Protected):
     """Where a volume is, is immutable."""
 
-    defaults = (("spec.persistentVolumeReclaimPolicy", "Retain"), ("spec.volumeMode", "Filesystem"))
+    defaults = (
+        ("spec.persistentVolumeReclaimPolicy", "Retain"),
+        ("spec.volumeMode", "Filesystem"),
+        ("spec.hostPath.type", ""),
+    )
     columns = (
         "Capacity Access_Modes Reclaim_Policy Status Claim StorageClass VolumeAttributesClass Reason Age VolumeMode:w"
     )
@@ -74,6 +96,19 @@ class _Volumes(_Protected):
             spec.get("volumeMode", UNSET),
         )
 
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Set the first phase."""
+        super().prepare_create(context, operation, obj)
+        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": times.now()}
+
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
+        """Record when the phase changed."""
+        state, before = obj.get("status") or {}, old.get("status") or {}
+        if operation.subresource == "status" and state.get("phase") != before.get("phase"):
+            obj["status"] = {"lastPhaseTransitionTime": times.now(), **state}
+            if state.get("lastPhaseTransitionTime") == before.get("lastPhaseTransitionTime"):
+                obj["status"]["lastPhaseTransitionTime"] = times.now()
+
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         if operation.subresource:
             return
@@ -92,7 +127,7 @@ class _Volumes(_Protected):
             yield status.forbidden_field("spec.volumeAttributesClassName", text)
 
 
-class _Claims(_Protected):
+class _Claims(Protected):
     """A claim's spec is immutable, except for the size of a bound one."""
 
     defaults = (("spec.volumeMode", "Filesystem"),)
@@ -117,6 +152,11 @@ class _Claims(_Protected):
             spec.get("volumeMode", UNSET),
         )
 
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Set the first phase."""
+        super().prepare_create(context, operation, obj)
+        obj["status"] = {"phase": "Pending"}
+
     def default(self, obj: Object) -> None:
         """Keep both names of the data source equal."""
         spec = obj["spec"]
@@ -138,11 +178,22 @@ class _Claims(_Protected):
             yield status.invalid_value("spec.resources[storage]", size, "must be greater than zero")
         yield from super().causes(context, operation, obj, old)
         for name in ("dataSource", "dataSourceRef"):
-            for field in ("name", "kind"):
-                if spec.get(name) is not None and not spec[name].get(field):
-                    yield status.required(f"spec.{name}.{field}")
+            if spec.get(name) is not None:
+                yield from _origin_causes(spec[name], f"spec.{name}")
         if old is not None:
             yield from _claim_update_causes(obj, old)
+
+
+def _origin_causes(origin: Mapping[str, Any], where: str) -> Iterator[Cause]:
+    for field in ("name", "kind"):
+        if not origin.get(field):
+            yield status.required(f"{where}.{field}")
+    kind, group = origin.get("kind", ""), origin.get("apiGroup", "")
+    if not group and kind != "PersistentVolumeClaim":
+        text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+        yield status.invalid_value(where, kind, text)
+    elif group and (problem := name_problem("subdomain", group)):
+        yield status.invalid_value(f"{where}.apiGroup", group, problem)
 
 
 def _claim_update_causes(obj: Object, old: Object) -> Iterator[Cause]:

@@ -40,7 +40,7 @@ _NOT_INTEGER = "must be an integer"
 class _LimitRanges(BuiltinStrategy):
     """The defaults of containers follow from each other."""
 
-    columns = "Created_At"
+    columns = "Created_At:d"
 
     def cells(self, obj: Object) -> Sequence[Any]:
         return (obj["metadata"].get("creationTimestamp"),)

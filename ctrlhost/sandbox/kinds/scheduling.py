@@ -27,7 +27,7 @@ class _PriorityClasses(BuiltinStrategy):
     """The value of a class is immutable."""
 
     defaults = (("preemptionPolicy", "PreemptLowerPriority"),)
-    columns = "Value:i Global-Default:b Age PreemptionPolicy:w"
+    columns = "Value:i Global-Default:b Age PreemptionPolicy"
     checks = (
         one_of("preemptionPolicy", "PreemptLowerPriority", "Never"),
         unchanged("preemptionPolicy"),
@@ -36,6 +36,10 @@ class _PriorityClasses(BuiltinStrategy):
     def cells(self, obj: Object) -> Sequence[Any]:
         shown = (obj.get("value", 0), obj.get("globalDefault", False))
         return (*shown, created(obj), obj.get("preemptionPolicy", ""))
+
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Set the generation, which no update raises."""
+        obj["metadata"]["generation"] = 1
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check that only the server's classes have its names and values."""

@@ -126,7 +126,8 @@ def _load_balancer_causes(spec: Mapping[str, Any], before: Mapping[str, Any]) ->
 
 
 def _traffic_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
-    policy, field = spec.get("externalTrafficPolicy"), "spec.externalTrafficPolicy"
+    field = "spec.externalTrafficPolicy"
+    policy = spec.get("externalTrafficPolicy")
     if policy and not is_external(spec):
         yield status.invalid_value(field, policy, "may only be set for externally-accessible services")
     elif policy not in (None, "", "Cluster", "Local"):

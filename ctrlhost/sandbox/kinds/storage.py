@@ -17,7 +17,7 @@ from ctrlhost.sandbox.kinds.checks import (
     selectors,
     unchanged,
 )
-from ctrlhost.sandbox.kinds.persistent_volumes import volume_spec_causes
+from ctrlhost.sandbox.kinds.persistent_volumes import Protected, volume_spec_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 from ctrlhost.sandbox.schema.normalize import amount
 
@@ -69,7 +69,7 @@ class _StorageClasses(BuiltinStrategy):
     """Most of a class is immutable."""
 
     defaults = (("reclaimPolicy", "Delete"), ("volumeBindingMode", "Immediate"))
-    columns = "Provisioner ReclaimPolicy VolumeBindingMode AllowVolumeExpansion:b Age"
+    columns = "Provisioner ReclaimPolicy VolumeBindingMode AllowVolumeExpansion Age"
     checks = (
         required("provisioner"),
         _lower("provisioner"),
@@ -121,6 +121,11 @@ class _CsiDrivers(BuiltinStrategy):
         modes = ",".join(spec.get("volumeLifecycleModes") or ()) or NONE
         return (*flags, tokens, spec.get("requiresRepublish", False), modes, created(obj))
 
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
+        """Raise the generation, which a new driver does not have."""
+        if obj["spec"] != old["spec"]:
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         spec = obj["spec"]
         yield from super().causes(context, operation, obj, old)
@@ -161,6 +166,10 @@ class _CsiNodes(BuiltinStrategy):
     def cells(self, obj: Object) -> Sequence[Any]:
         return (len((obj.get("spec") or {}).get("drivers") or ()), created(obj))
 
+    def default(self, obj: Object) -> None:
+        for driver in obj["spec"].get("drivers") or ():
+            driver.setdefault("topologyKeys", None)
+
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         yield from super().causes(context, operation, obj, old)
         drivers, names = obj["spec"].get("drivers") or (), set[str]()
@@ -191,7 +200,7 @@ def _quantity(where: str, value: Any) -> Iterator[Cause]:
 class _Capacities(BuiltinStrategy):
     """How much storage of a class there is in a topology; both are immutable."""
 
-    columns = "StorageClassName Capacity"
+    columns = "Created_At:d"
     checks = (
         selectors("nodeTopology"),
         of_each("capacity", _quantity),
@@ -199,7 +208,7 @@ class _Capacities(BuiltinStrategy):
     )
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        return (obj.get("storageClassName", ""), obj.get("capacity", UNSET))
+        return (obj["metadata"].get("creationTimestamp"),)
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         name = obj.get("storageClassName", "")
@@ -211,7 +220,7 @@ class _Capacities(BuiltinStrategy):
 class _VolumeAttachments(BuiltinStrategy):
     """A volume at a node; the spec is immutable."""
 
-    columns = "Attacher PV Node Attached:b Age"
+    columns = "Attacher:n PV Node Attached:b Age"
     checks = (
         required("spec.attacher"),
         _driver("spec.attacher"),
@@ -234,7 +243,9 @@ class _VolumeAttachments(BuiltinStrategy):
         elif inline is not None and named_volume is not None:
             yield status.forbidden_field("spec.source", text)
         elif named_volume == "":
-            yield status.required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
+            field = "spec.source.persistentVolumeName"
+            yield status.required(field, "must specify non empty persistentVolumeName")
+            yield status.invalid_value(field, "", name_problem("subdomain", ""))
         elif inline is not None:
             yield from volume_spec_causes(inline, "spec.source.inlineVolumeSpec", inline=True)
         if problem := name_problem("subdomain", node):
@@ -242,7 +253,7 @@ class _VolumeAttachments(BuiltinStrategy):
         yield from super().causes(context, operation, obj, old)
 
 
-class _AttributesClasses(BuiltinStrategy):
+class _AttributesClasses(Protected):
     """Everything in a class is immutable."""
 
     columns = "DriverName Age"

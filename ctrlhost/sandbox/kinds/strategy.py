@@ -26,6 +26,8 @@ class Strategy:
 
     allocates = False
     """Whether `prepare_create` sets fields that no manager owns."""
+    orphans = False
+    """Whether a deletion that does not say what becomes of dependents keeps them."""
     graceful = False
     """Whether deletion has a grace period, even if it is 0."""
     defaults: Sequence[Rule] = ()
@@ -62,6 +64,9 @@ class Strategy:
 
     def deleted(self, context: ServerContext, obj: Object) -> None:
         """Called after a deletion."""
+
+    def prepare_delete(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Change an object before the server looks for what delays its deletion."""
 
     def check_delete(self, context: ServerContext, operation: Operation) -> None:
         """Raise to refuse a deletion."""

@@ -49,6 +49,7 @@ class _ReplicationControllers(BuiltinStrategy):
     """Selector and labels are those of the template unless they are set."""
 
     kept_metadata = ("labels",)
+    orphans = True
     defaults = (("spec.replicas", 1), *below("spec.template.spec", pod_spec.DEFAULTS))
     columns = f"Desired:i Current:i Ready:i Age {WORKLOAD} Selector:w"
 

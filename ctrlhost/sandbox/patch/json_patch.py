@@ -20,6 +20,10 @@ class PatchError(Exception):
     """The patch is well-formed but does not fit the document."""
 
 
+class TestFailed(PatchError):
+    """A test operation found another value."""
+
+
 def json_patch(document: Any, operations: Any) -> Any:
     """Apply a list of operations to a copy of `document`."""
     if type(operations) is not list:
@@ -125,7 +129,7 @@ def _test(holder: dict[str, Any], pointer: list[str], wanted: Any) -> None:
     except PatchError:
         found = None
     if not same(found, wanted):
-        raise PatchError(f"testing value {'/'.join(pointer)} failed")
+        raise TestFailed(f"testing value {'/'.join(pointer)} failed")
 
 
 def _add(holder: dict[str, Any], pointer: list[str], value: Any) -> None:

@@ -121,6 +121,7 @@ def track_create(operation: Operation, obj: Object) -> None:
     kind, verb, fields = operation.kind, APPLY, operation.applied
     if fields is None:
         verb, (fields, _) = UPDATE, fieldset.differences(shape_of(kind), {}, trackable(kind, obj))
+        fields -= operation.untracked
     write(obj, [Manager(operation.manager or "unknown", verb, kind.api_version, "", times.now(), fields)])
 
 
@@ -141,6 +142,7 @@ def track_update(operation: Operation, obj: Object, old: Object, sent: Any) -> N
     changed, removed = fieldset.differences(
         shape_of(kind), trackable(kind, old, subresource), trackable(kind, obj, subresource)
     )
+    changed -= operation.untracked
     if not changed and not removed:
         write(obj, managers)
         return

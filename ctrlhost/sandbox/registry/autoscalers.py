@@ -51,6 +51,12 @@ def shown(obj: Object) -> Object:
     return obj
 
 
+def default_target(obj: Object) -> None:
+    """Set the target of an object of version 1 that has no metrics."""
+    if not _decoded((obj["metadata"].get("annotations") or {}).get(_METRICS, "")):
+        obj["spec"].setdefault(_TARGET, _DEFAULT_TARGET)
+
+
 def stored(obj: Object) -> Object:
     """Return an object of version 1 in the stored version; annotations that are not JSON are dropped."""
     obj = copy.deepcopy(obj)
@@ -61,8 +67,6 @@ def stored(obj: Object) -> Object:
         del obj["metadata"]["annotations"]
     metrics = found[_METRICS] or []
     target = spec.pop(_TARGET, None)
-    if target is None and not metrics:
-        target = _DEFAULT_TARGET
     if target is not None:
         metrics = [*metrics, _resource("target", {"type": "Utilization", "averageUtilization": target})]
     spec["metrics"] = metrics

@@ -16,7 +16,7 @@ _PROXY = ("create", "delete", "get", "patch", "update")
 _NO_COLLECTION_DELETE = ("create", "delete", "get", "list", "patch", "update", "watch")
 _POD_FIELDS = (
     *(f"spec.{name}" for name in ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName", "hostNetwork")),
-    *("status.phase", "status.podIP", "status.nominatedNodeName"),
+    *("status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName"),
 )
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
@@ -200,16 +200,25 @@ def _groups() -> list[Kind]:
         _kind("networking.k8s.io", "IPAddress ipaddresses ip", **CLUSTER),
         _kind("networking.k8s.io", "NetworkPolicy networkpolicies netpol", generation=True),
         _kind("networking.k8s.io", "ServiceCIDR servicecidrs", **CLUSTER, **WITH_STATUS),
-        _kind("policy", "PodDisruptionBudget poddisruptionbudgets pdb", **WITH_STATUS, generation=True),
+        _kind(
+            "policy", "PodDisruptionBudget poddisruptionbudgets pdb", **WITH_STATUS, generation=True, needs_version=True
+        ),
         _kind(RBAC, "ClusterRoleBinding clusterrolebindings", **CLUSTER, **ROLE),
         _kind(RBAC, "ClusterRole clusterroles", **CLUSTER, **ROLE),
         _kind(RBAC, "RoleBinding rolebindings", **ROLE),
         _kind(RBAC, "Role roles", **ROLE),
-        _kind("storage.k8s.io", "CSIDriver csidrivers", **CLUSTER, **RETURNED, generation=True, needs_version=True),
+        _kind("storage.k8s.io", "CSIDriver csidrivers", **CLUSTER, **RETURNED, needs_version=True),
         _kind("storage.k8s.io", "CSINode csinodes", **CLUSTER, **RETURNED, needs_version=True),
         _kind("storage.k8s.io", "CSIStorageCapacity csistoragecapacities", needs_version=True),
         _kind("storage.k8s.io", "StorageClass storageclasses sc", **CLUSTER, **RETURNED),
-        _kind("storage.k8s.io", "VolumeAttachment volumeattachments", **CLUSTER, **RETURNED, **WITH_STATUS),
+        _kind(
+            "storage.k8s.io",
+            "VolumeAttachment volumeattachments",
+            **CLUSTER,
+            **RETURNED,
+            **WITH_STATUS,
+            needs_version=True,
+        ),
         _kind("storage.k8s.io", "VolumeAttributesClass volumeattributesclasses vac", **CLUSTER, **RETURNED),
         _kind(ADMISSION, "MutatingAdmissionPolicy mutatingadmissionpolicies", **EXTENSION),
         _kind(ADMISSION, "MutatingAdmissionPolicyBinding mutatingadmissionpolicybindings", **EXTENSION),
@@ -224,7 +233,7 @@ def _groups() -> list[Kind]:
             **RETURNED,
             **WITH_STATUS,
         ),
-        _kind("scheduling.k8s.io", "PriorityClass priorityclasses pc", **CLUSTER, generation=True),
+        _kind("scheduling.k8s.io", "PriorityClass priorityclasses pc", **CLUSTER),
         _kind("coordination.k8s.io", "Lease leases", needs_version=True, creates_on_update=True),
         _kind("node.k8s.io", "RuntimeClass runtimeclasses", **CLUSTER, needs_version=True, creates_on_update=True),
         _kind("discovery.k8s.io", "EndpointSlice endpointslices", generation=True),

@@ -31,6 +31,10 @@ class Operation:
     field_validation: str = "Warn"
     problems: list[str] = field(default_factory=list)
     """Problems of the body such as duplicate fields, reported together with its unknown fields."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    """What admission adds to the event of the request in the audit log."""
+    untracked: set[tuple[str, ...]] = field(default_factory=set)
+    """The fields that admission sets, which no manager owns."""
     applied: set[tuple[str, ...]] | None = None
     """The fields that a server-side apply sets if it creates the object."""
 

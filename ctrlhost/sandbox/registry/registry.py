@@ -156,6 +156,10 @@ class Registry:
         """Return one kind for every table of stored objects."""
         return {table: kinds[0] for table, kinds in self._by_table.items()}
 
+    def versions(self, kind: Kind) -> tuple[Kind, ...]:
+        """Return the kinds that are stored in the same table."""
+        return self._by_table.get(kind.table, ())
+
     def of_table(self, table: str) -> Kind | None:
         """Return a kind that is stored in a table."""
         found = self._by_table.get(table)

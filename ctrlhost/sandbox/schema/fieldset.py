@@ -116,13 +116,18 @@ def _compare(shape: Shape, old: Any, new: Any, path: Path, changed: FieldSet, re
             _add_all(child, item, (*path, element), removed)
 
 
-def _add_all(shape: Shape, value: Any, path: Path, found: FieldSet) -> None:
-    """Add a value and all its parts; an added or removed container counts itself."""
-    if not value or not (shape.value_struct or shape.written) or not is_granular(shape, value):
+def _add_all(shape: Shape, value: Any, path: Path, found: FieldSet, *, fresh: bool = False) -> None:
+    """Add a value and all its parts; an added or removed container counts itself.
+
+    A part that Go always has counts only if its parent is new too, which `fresh` says.
+    """
+    always = shape.value_struct or (shape.written and bool(value))
+    counts = fresh or not always or (bool(value) and not is_granular(shape, value))
+    if counts:
         found.add(path)
     if value and is_granular(shape, value):
         for element, child, item in children(shape, value):
-            _add_all(child, item, (*path, element), found)
+            _add_all(child, item, (*path, element), found, fresh=counts)
 
 
 def encode(members: FieldSet) -> dict[str, Any]:

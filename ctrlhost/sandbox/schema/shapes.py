@@ -139,7 +139,7 @@ def _field(type_name: str, flags: list[str]) -> Shape:
         elif flag.startswith("l="):
             shape.list_type = flag[2:]
         elif flag.startswith("e="):
-            _limit(shape, tuple(flag[2:].split(",")))
+            _limit(shape, tuple(flag[2:].replace("~", " ").split(",")))
     return shape
 
 

@@ -12,7 +12,7 @@ from ctrlhost.sandbox.controllers.aggregation import AggregationController
 from ctrlhost.sandbox.controllers.crds import CrdController
 from ctrlhost.sandbox.kinds.services import hold
 from ctrlhost.sandbox.registry.operation import Operation
-from ctrlhost.sandbox.server import default_roles
+from ctrlhost.sandbox.server import cluster_objects, default_roles
 from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
@@ -34,6 +34,13 @@ _INITIAL = frozenset(
     }
 )
 
+_CLUSTER_TABLES = frozenset(
+    {
+        *("componentstatuses", "networking.k8s.io/servicecidrs", "scheduling.k8s.io/priorityclasses"),
+        *("flowcontrol.apiserver.k8s.io/flowschemas", "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations"),
+    }
+)
+
 
 def create_objects(context: ServerContext, port: int) -> None:
     """Create missing initial objects, and start the controllers."""
@@ -43,6 +50,8 @@ def create_objects(context: ServerContext, port: int) -> None:
         _create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     _node(context)
     _kubernetes(context, port)
+    for obj in cluster_objects.objects(context):
+        _create(context, obj)
     if context.authorizer is not None:
         for obj in default_roles.objects():
             _create(context, obj)
@@ -58,6 +67,8 @@ def is_initial(context: ServerContext, table: str, snapshot: Snapshot) -> bool:
         return name == "default" and inside in NAMESPACES
     if table.startswith("rbac.") and not inside:
         return context.authorizer is not None and b"rbac-defaults" in snapshot.raw
+    if table in _CLUSTER_TABLES:
+        return any(name == obj["metadata"]["name"] for obj in cluster_objects.objects(context))
     return (table, inside, name) in _INITIAL
 
 

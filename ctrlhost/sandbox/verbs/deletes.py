@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.sandbox.admission import chain
+from ctrlhost.sandbox.admission.request import DELETE
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.kinds import strategy_of
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.storage.store import Snapshot
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+_ORPHANS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
@@ -77,10 +83,13 @@ def delete(context: ServerContext, operation: Operation, options: DeleteOptions)
     strategy = strategy_of(operation.kind)
     strategy.check_delete(context, operation)
     old = views.load(operation.kind, snapshot)
+    if operation.verb == "delete":
+        chain.validate(context, operation, DELETE, None, old)
     if "deletionTimestamp" in old["metadata"]:
         return _delete_again(context, operation, snapshot, old, options)
     obj = views.load(operation.kind, snapshot)
-    _apply_policy(operation, obj, options)
+    strategy.prepare_delete(context, operation, obj)
+    _apply_policy(obj, _policy(operation, options))
     grace = strategy.grace_period(obj, options.grace)
     finalizers = obj["metadata"].get("finalizers")
     if not finalizers and not grace and not strategy.holds_deletion(context, obj):
@@ -137,13 +146,24 @@ def _delete_again(
     return _begun(obj, options)
 
 
-def _apply_policy(operation: Operation, obj: Object, options: DeleteOptions) -> None:
+def _policy(operation: Operation, options: DeleteOptions) -> str:
+    """Return the propagation policy, "" for the usual one."""
+    if operation.kind.table == "events":
+        return ""
+    if options.policy or not strategy_of(operation.kind).orphans:
+        return options.policy
+    if operation.kind.kind == "Job":
+        operation.warnings.append(_ORPHANS)
+    return "Orphan"
+
+
+def _apply_policy(obj: Object, policy: str) -> None:
     """Convert the propagation policy into the finalizers of the garbage collector."""
-    if not options.policy or operation.kind.table == "events":
+    if not policy:
         return
     metadata = obj["metadata"]
     finalizers = [name for name in metadata.pop("finalizers", None) or () if name not in (FOREGROUND, ORPHAN)]
-    finalizers += {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(options.policy, [])
+    finalizers += {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(policy, [])
     if finalizers:
         metadata["finalizers"] = finalizers
 

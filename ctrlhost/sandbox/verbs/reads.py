@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 1.0
 """How long a read waits for a future revision; short, since clients retry the 504 themselves."""
 
-_MISSING = {
+_MISSING: dict[tuple[str, ...], str] = {
     ("spec", "hostNetwork"): "false",
     ("spec", "unschedulable"): "false",
     ("status", "replicas"): "0",
@@ -143,7 +143,7 @@ def _filter_of(kind: Kind, labels: selectors.LabelTest | None, fields: list[tupl
     for label, equal, value in fields:
         if label == "metadata.name" or (label == "name" and kind.plural == "namespaces"):
             names.append((value, equal))
-        elif label == "metadata.namespace" and kind.namespaced:
+        elif label == "metadata.namespace" and (kind.namespaced or _knows_only_metadata(kind)):
             terms.append((("metadata", "namespace"), equal, value))
         elif label in kind.field_selectors:
             terms.append((kind.field_selectors[label], equal, value))
@@ -152,11 +152,20 @@ def _filter_of(kind: Kind, labels: selectors.LabelTest | None, fields: list[tupl
     return Filter(labels, terms, names)
 
 
+def _knows_only_metadata(kind: Kind) -> bool:
+    """Return whether a built-in kind has no selectors of its own; such a kind has both fields in any scope."""
+    return kind.custom is None and not kind.field_selectors
+
+
 def _unknown_field(kind: Kind, label: str) -> str:
-    """Return the message in one of a real server's two forms."""
-    if kind.custom is not None or (not kind.group and kind.field_selectors):
-        return f"field label not supported: {label}"
-    return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    """Return the message in the form that a real server has for the kind."""
+    if _knows_only_metadata(kind):
+        return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    if kind.group == "batch":
+        return f'field label "{label}" not supported for {kind.kind}'
+    if kind.group == "resource.k8s.io":
+        return f"field label not supported for {kind.api_version}, Kind={kind.kind}: {label}"
+    return f"field label not supported: {label}"
 
 
 def list_page(context: ServerContext, operation: Operation, received: float) -> Page:

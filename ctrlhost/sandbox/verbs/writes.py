@@ -6,13 +6,14 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.sandbox.admission import chain, objects, quotas
+from ctrlhost.sandbox.admission.request import CREATE, UPDATE
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import name_causes
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.patch import managed
 from ctrlhost.sandbox.registry import meta, views
-from ctrlhost.sandbox.verbs import admission
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _NAME_ATTEMPTS = 8
+_ADMITTED_APART = ("binding", "scale")
+"""Sub-resources with objects of their own, which their callers admit."""
 
 
 @dataclass(slots=True)
@@ -68,37 +71,49 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     versioned = bool(meta.metadata_of(obj).get("resourceVersion"))
     meta.place(operation, obj)
     ignored = kind.has_status and "status" in obj
-    obj = admission.conform_object(operation, obj)
+    obj = objects.conform_object(operation, obj)
     if ignored:
         # What is sent must fit its type, but is not stored.
         del obj["status"]
-        obj = admission.conform_object(operation, obj)
+        obj = objects.conform_object(operation, obj)
     decoding = len(operation.warnings)
     metadata = obj["metadata"]
     _check_namespace(context, operation, metadata)
     table = context.store.table(kind.table)
+    strategy = strategy_of(kind)
+    asked = copy.deepcopy(obj.get("spec") or {}) if strategy.allocates else None
+    objects.default_object(operation, obj)
+    if chain.mutates(context):
+        obj = chain.mutate(context, operation, obj, None)
+        meta.place(operation, obj)
+        metadata = obj["metadata"]
     _name(context, operation, metadata)
     meta.initialize(metadata, generation=kind.generation)
-    strategy = strategy_of(kind)
-    asked = copy.deepcopy(obj.get("spec")) if strategy.allocates else None
-    admission.default_object(operation, obj)
     strategy.prepare_create(context, operation, obj)
     name = metadata.get("name", "")
     causes = [*name_causes(kind.name_rule, name), *meta.causes(kind, metadata, operation.warnings)]
-    causes += admission.causes(context, operation, obj, None)
+    causes += objects.causes(context, operation, obj, None)
     if causes:
         raise _invalid(operation, name, causes, decoding)
     if versioned and not operation.dry_run:
         raise Failure(500, "", "resourceVersion should not be set on objects to be created")
+    charges = chain.validate(context, operation, CREATE, obj, None)
     existing = table.get(metadata.get("namespace", ""), name)
     if existing is not None:
         prefix = "object is being deleted: " if "deletionTimestamp" in existing.decode()["metadata"] else ""
         raise status.already_exists(kind.plural, kind.group, name, prefix)
-    managed.track_create(operation, obj if asked is None else strategy.tracked(obj, asked))
+    if asked is None:
+        managed.track_create(operation, obj)
+    else:
+        tracked = strategy.tracked(obj, asked)
+        managed.track_create(operation, tracked)
+        if "managedFields" in tracked["metadata"]:
+            metadata["managedFields"] = tracked["metadata"]["managedFields"]
     obj = views.settled(kind, obj)
     if operation.dry_run:
         return WriteResult(201, obj)
     snapshot = store(context, kind, obj)
+    quotas.charge(context, charges)
     strategy.stored(context, obj, None)
     return WriteResult(201, obj, snapshot.raw if views.is_stored_form(kind, snapshot) else None)
 
@@ -163,7 +178,7 @@ def update(context: ServerContext, operation: Operation, body: Any) -> WriteResu
 def _conform(operation: Operation, obj: Object) -> tuple[Object, Any]:
     """Return the object as decoding leaves it, and the entries of managedFields as sent."""
     entries = meta.metadata_of(obj).pop("managedFields", None)
-    return admission.conform_object(operation, obj), entries
+    return objects.conform_object(operation, obj), entries
 
 
 def check_preconditions(kind: Kind, snapshot: Snapshot, metadata: dict[str, Any]) -> None:
@@ -203,6 +218,10 @@ def _replace(
     managers: list[Manager] | None = None,
 ) -> WriteResult:
     kind = operation.kind
+    is_admitted = operation.subresource not in _ADMITTED_APART
+    if is_admitted and chain.mutates(context):
+        objects.default_object(operation, obj)
+        obj = chain.mutate(context, operation, obj, old)
     metadata, before = obj["metadata"], old["metadata"]
     decoding = len(operation.warnings)
     check_preconditions(kind, snapshot, metadata)
@@ -216,16 +235,17 @@ def _replace(
         obj["status"] = old.get("status")
         if obj["status"] is None:
             del obj["status"]
-    admission.default_object(operation, obj)
+    objects.default_object(operation, obj)
     strategy.prepare_update(context, operation, obj, old)
     metadata = obj["metadata"]
     causes += meta.causes(kind, metadata, operation.warnings)
-    causes += admission.causes(context, operation, obj, old)
+    causes += objects.causes(context, operation, obj, old)
     if causes:
         raise _invalid(operation, operation.name, causes, decoding)
+    charges = chain.validate(context, operation, UPDATE, obj, old) if is_admitted else []
     if "managedFields" in before:
         metadata["managedFields"] = copy.deepcopy(before["managedFields"])
-    if operation.subresource not in ("status", "binding") and admission.generation_grows(kind, obj, old):
+    if operation.subresource not in ("status", "binding") and objects.generation_grows(kind, obj, old):
         metadata["generation"] = before.get("generation", 0) + 1
     if managers is not None:
         managed.write(obj, managers)
@@ -240,6 +260,7 @@ def _replace(
     if finished or operation.dry_run:
         return WriteResult(200, obj)
     stored = store(context, kind, obj)
+    quotas.charge(context, charges)
     strategy.stored(context, obj, old)
     return WriteResult(200, obj, stored.raw if views.is_stored_form(kind, stored) else None)
 

@@ -81,5 +81,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<handlers::listener::Listener>()?;
     module.add_class::<schema::Pattern>()?;
     module.add_class::<schema::CelValidator>()?;
+    module.add_class::<schema::CelExpressions>()?;
     Ok(())
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.support.minimal_objects import minimal_objects, name_for
 from tests.support.objects import container, template
 
 Object = dict[str, Any]
 RBAC = "rbac.authorization.k8s.io"
 
 
-def body_of(group: str, kind: str, name: str, namespace: str) -> Object:
+def body_of(group: str, kind: str, name: str, namespace: str, number: int = 0) -> Object:
     """Return the object without apiVersion and kind, which the typed client takes from the URL."""
     subject = {"kind": "ServiceAccount", "name": "robot", "namespace": namespace}
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
@@ -56,7 +57,7 @@ def body_of(group: str, kind: str, name: str, namespace: str) -> Object:
     }
     if kind == "CustomResourceDefinition":
         name = f"things.{namespace}.example.com"
-    return {"metadata": {"name": name}, **rest[group, kind]}
+    return {"metadata": {"name": name_for(kind, name, number)}, **(rest | minimal_objects())[group, kind]}
 
 
 def _nowhere() -> Object:

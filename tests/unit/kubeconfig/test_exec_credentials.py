@@ -196,7 +196,7 @@ def test_a_failure_is_remembered_for_longer_and_longer(program: Program, time: T
     for pause in (1, 2, 4, 8, 16, 30, 30):
         runs = program.runs
         for _ in range(1000):
-            with pytest.raises(TransportError, match="failed with code 1: the login has expired$") as caught:
+            with pytest.raises(TransportError, match=r"failed with code 1: the login has expired$") as caught:
                 plugin.authorization(10)
             assert not caught.value.sent
             time.now += pause * 0.999 / 1000

@@ -5,7 +5,8 @@
 For every type used by a served kind it lists the fields by their JSON name as `[type, protobuf number, flags]`.
 Types are scalars, names of other types, or one of the two behind `[]` or `{}`. Flags: `p` pointer, `w` always written,
 `z` left out when zero, `i` inlined, `m=KEY` merge key, `m` merged list of scalars, `r` keys are retained, `l=set`,
-`l=atomic`, `l=map:KEYS`, `a` atomic map or struct, `q` required, `e=VALUES` one of these texts.
+`l=atomic`, `l=map:KEYS`, `a` atomic map or struct, `q` required, `e=VALUES` one of these texts, with `~`
+for a space.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ TEXTS = {"types.UID", "types.NodeName"}
 IMPORTS = {"metav1": "meta", "v1": "core", "apiv1": "core", "corev1": "core", "authnv1": "authentication"}
 STRUCT = re.compile(r"^type (\w+) struct ?\{")
 ALIAS = re.compile(r"^type (\w+) (\[\]|map\[[\w.]+\])?([\w.]+)$")
-VALUE = re.compile(r'^\s*(?:const )?\w+\s+(?:(\w+)\s+= "|= (\w+)\(")([^"]*)"')
+VALUE = re.compile(r'^\s*(?:const )?(\w+)\s+(?:(\w+)\s+= |= (\w+)\()(?:"([^"]*)"|\w+\.(\w+))')
 FIELD = re.compile(r"^\t(?:(\w+) )?\s*([*\[\]\w.]+)\s+`(.*)`")
 
 
@@ -55,6 +56,8 @@ class Found:
     aliases: dict[str, str] = field(default_factory=dict)
     enums: set[str] = field(default_factory=set)
     values: dict[str, list[str]] = field(default_factory=dict)
+    constants: dict[str, str] = field(default_factory=dict)
+    """The values of constants by name: those of one package may be used in another."""
 
 
 def parse(package: str, path: Path, found: Found) -> None:
@@ -80,7 +83,9 @@ def parse(package: str, path: Path, found: Found) -> None:
                     found.enums.add(f"{package}.{match[1]}")
                 markers = []
             elif match := VALUE.match(line):
-                found.values.setdefault(f"{package}.{match[1] or match[2]}", []).append(match[3])
+                value = found.constants.get(match[5], "") if match[5] else match[4]
+                found.constants[match[1]] = value
+                found.values.setdefault(f"{package}.{match[2] or match[3]}", []).append(value)
                 markers = []
             elif text:
                 markers = []
@@ -98,6 +103,8 @@ def parse(package: str, path: Path, found: Found) -> None:
 
 def add_field(package: str, struct: dict[str, Any], go: str, tags: dict[str, str], markers: list[str]) -> None:
     """Add one field in the compact form."""
+    if go.endswith("TypeMeta"):
+        struct["named"] = True
     if "json" not in tags or "protobuf" not in tags or go.endswith("TypeMeta"):
         return
     names = tags["json"].split(",")
@@ -179,9 +186,14 @@ def main(root: Path, version: str) -> None:
         for entry in struct["fields"].values():
             named = split(entry[0])[1]
             if named in found.enums:
-                entry[2] = f"{entry[2]} e={','.join(sorted(found.values[named]))}".strip()
+                entry[2] = f"{entry[2]} e={','.join(sorted(found.values[named])).replace(' ', '~')}".strip()
             entry[0] = flatten(entry[0], found.aliases)
             waiting.append(split(entry[0])[1])
+    inside = {split(entry[0])[1] for fields in kept.values() for name, entry in fields.items() if name}
+    for name in inside & kept.keys():
+        if found.types[name].get("named"):
+            # An object inside another one has its type as fields, which protobuf does not carry.
+            kept[name] = {"apiVersion": ["string", 0, ""], "kind": ["string", 0, ""], **kept[name]}
     lines = [f"{json.dumps(name)}: {json.dumps(kept[name], separators=(',', ':'))}" for name in sorted(kept)]
     sys.stdout.write("{\n" + ",\n".join(lines) + "\n}\n")
 

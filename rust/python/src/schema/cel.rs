@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 pub(crate) struct CelValidator(Validator);
 
 /// Run code on untrusted text: a panic, which would be a defect, becomes an ordinary exception.
-fn guarded<T>(work: impl FnOnce() -> T) -> PyResult<T> {
+pub(super) fn guarded<T>(work: impl FnOnce() -> T) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(work))
         .map_err(|_| PyRuntimeError::new_err("internal error in the rules of a schema"))
 }

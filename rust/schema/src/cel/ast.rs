@@ -101,6 +101,8 @@ pub(super) enum Expr {
     List(Vec<(Id, bool)>),
     Map(Vec<(Id, Id, bool)>),
     Fold(Box<Comprehension>),
+    /// `Name{field: value}`
+    Message(String, Vec<Field>),
     /// `of.optMap(var, body)`; `flat` for `optFlatMap`.
     OptMap {
         flat: bool,
@@ -108,6 +110,17 @@ pub(super) enum Expr {
         var: String,
         body: Id,
     },
+}
+
+/// A field of a message.
+#[derive(Debug)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) value: Id,
+    /// `?field: value`
+    pub(super) optional: bool,
+    /// Byte offset of the colon.
+    pub(super) at: usize,
 }
 
 /// A macro that iterates over a list or a map.

@@ -1,12 +1,12 @@
 //! The type check of a rule: every name is known, every operator and function accepts its operands.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::pattern::Pattern;
 
 use super::CompileError;
-use super::ast::{Ast, Comprehension, Expr, Fold, Id};
+use super::ast::{Ast, Comprehension, Expr, Field, Fold, Id};
 use super::convert;
 use super::signatures;
 use super::types::{
@@ -23,12 +23,11 @@ pub(super) struct Checked {
     pub(super) patterns: HashMap<Id, Pattern>,
 }
 
-/// Check an expression with that type of `self` (and `oldSelf`).
-pub(super) fn check(ast: &Ast, self_type: &Type, old_type: &Type) -> Result<Checked, CompileError> {
+/// Check an expression that may use these names.
+pub(super) fn check(ast: &Ast, names: &Names) -> Result<Checked, CompileError> {
     let mut checker = Checker {
         ast,
-        self_type,
-        old_type,
+        names,
         locals: Vec::new(),
         uses_old_self: false,
         patterns: HashMap::new(),
@@ -41,10 +40,41 @@ pub(super) fn check(ast: &Ast, self_type: &Type, old_type: &Type) -> Result<Chec
     })
 }
 
+/// The names of messages.
+const OBJECT: &str = "Object";
+const OBJECT_PART: &str = "Object.";
+pub(super) const PATCH: &str = "JSONPatch";
+/// The beginning of the names of functions that are known where patches are.
+const PATCH_FUNCTIONS: &str = "jsonpatch.";
+/// The fields of a patch that are strings.
+const PATCH_TEXTS: [&str; 3] = ["op", "path", "from"];
+
+/// The names that an expression may use besides functions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    /// The types of variables.
+    pub(super) types: BTreeMap<String, Type>,
+    /// Whether `Object{…}` and `JSONPatch{…}` are known.
+    pub(super) messages: bool,
+}
+
+impl Names {
+    /// Return the names of a rule: `self` and `oldSelf`.
+    pub(super) fn of_rule(this: &Type, old: &Type) -> Self {
+        let named = [("self", this), ("oldSelf", old)];
+        Self {
+            types: named
+                .into_iter()
+                .map(|(name, of)| (name.to_owned(), of.clone()))
+                .collect(),
+            messages: false,
+        }
+    }
+}
+
 struct Checker<'a> {
     ast: &'a Ast,
-    self_type: &'a Type,
-    old_type: &'a Type,
+    names: &'a Names,
     locals: Vec<(&'a str, Type)>,
     uses_old_self: bool,
     patterns: HashMap<Id, Pattern>,
@@ -128,6 +158,7 @@ impl<'a> Checker<'a> {
                 ))
             }
             Expr::Fold(fold) => self.fold(fold, node.at),
+            Expr::Message(name, fields) => self.message(name, fields, node.at),
             Expr::OptMap {
                 flat,
                 of,
@@ -141,15 +172,39 @@ impl<'a> Checker<'a> {
         if let Some((_, found)) = self.locals.iter().rev().find(|(local, _)| *local == name) {
             return Ok(found.clone());
         }
-        match name {
-            "self" => Ok(self.self_type.clone()),
-            "oldSelf" => {
-                self.uses_old_self = true;
-                Ok(self.old_type.clone())
+        match self.names.types.get(name) {
+            Some(found) => {
+                self.uses_old_self |= name == "oldSelf";
+                Ok(found.clone())
             }
-            _ if is_type_name(name) => Ok(Type::Type),
-            _ => Err(undeclared(at, name)),
+            None if is_type_name(name) => Ok(Type::Type),
+            None => Err(undeclared(at, name)),
         }
+    }
+
+    fn message(&mut self, name: &str, fields: &[Field], at: usize) -> Found {
+        let is_patch = name == PATCH;
+        let is_object = name == OBJECT || name.starts_with(OBJECT_PART);
+        if !self.names.messages || !(is_patch || is_object) {
+            return Err(undeclared(at, name));
+        }
+        for field in fields {
+            let given = self.element(field.value, field.optional)?;
+            let name = field.name.as_str();
+            if is_patch && name != "value" {
+                let why = if !PATCH_TEXTS.contains(&name) {
+                    format!("undefined field '{name}'")
+                } else if !given.fits(&Type::String) {
+                    format!(
+                        "expected type of field '{name}' is 'string' but provided type is '{given}'"
+                    )
+                } else {
+                    continue;
+                };
+                return Err(CompileError::at(field.at, why));
+            }
+        }
+        Ok(Type::Message(name.into()))
     }
 
     fn index(&mut self, of: Id, index: Id, optional: bool, at: usize) -> Found {
@@ -187,6 +242,10 @@ impl<'a> Checker<'a> {
         }
         if !signatures::is_known(function) {
             return Err(undeclared(at, function));
+        }
+        if !self.names.messages && function.starts_with(PATCH_FUNCTIONS) {
+            let space = PATCH_FUNCTIONS.trim_end_matches('.');
+            return Err(undeclared(at.saturating_sub(function.len()), space));
         }
         let Some(result) = signatures::result(function, target.is_some(), &given) else {
             let shown = shown_call(target.is_some(), &given);

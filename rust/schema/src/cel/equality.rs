@@ -62,6 +62,18 @@ pub(super) fn equals(a: &Value, b: &Value, budget: &mut Budget) -> Result<bool, 
         (Value::Cidr(a, n), Value::Cidr(b, m)) => a == b && n == m,
         (Value::Semver(a), Value::Semver(b)) => a.compare(b).is_eq(),
         (Value::Format(a), Value::Format(b)) => a == b,
+        (Value::Message(a), Value::Message(b)) => {
+            if a.name != b.name || a.fields.len() != b.fields.len() {
+                return Ok(false);
+            }
+            for (name, value) in &a.fields {
+                match b.fields.get(name) {
+                    Some(other) if equals(value, other, budget)? => {}
+                    _ => return Ok(false),
+                }
+            }
+            true
+        }
         _ => false,
     })
 }

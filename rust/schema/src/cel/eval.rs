@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::EvalError;
-use super::ast::{Expr, Id};
+use super::ast::{Expr, Field, Id};
 use super::check::Checked;
 use super::equality::{Budget, position};
-use super::operators;
+use super::scope::{Scope, VARIABLES};
 use super::types::is_type_name;
-use super::value::{Key, Value};
+use super::value::{Key, Message, Value};
+use super::{authz, operators};
 use super::{ast::Ast, functions};
 
 pub(super) type Evaluated = Result<Value, EvalError>;
@@ -21,8 +22,7 @@ const MAP_STEPS: u64 = 30;
 pub(super) struct Evaluation<'p> {
     pub(super) ast: &'p Ast,
     pub(super) checked: &'p Checked,
-    pub(super) this: Value,
-    pub(super) old: Option<Value>,
+    pub(super) scope: &'p dyn Scope,
     pub(super) locals: Vec<(&'p str, Value)>,
     pub(super) budget: &'p mut Budget,
 }
@@ -46,6 +46,13 @@ impl<'p> Evaluation<'p> {
                 test,
                 optional,
             } => {
+                if let Some(found) = self.variable(*of, field)? {
+                    return Ok(match (test, optional) {
+                        (true, _) => Value::Bool(true),
+                        (false, true) => Value::some(found),
+                        (false, false) => found,
+                    });
+                }
                 let operand = self.of(*of)?;
                 if *test {
                     return has(&operand, field);
@@ -66,6 +73,9 @@ impl<'p> Evaluation<'p> {
                 } else {
                     args.last()
                 };
+                if let Some((Value::Authz(check), rest)) = given.split_first() {
+                    return authz::call(function, check, rest, self.scope);
+                }
                 let pattern = last.and_then(|id| self.checked.patterns.get(id));
                 functions::call(function, &given, pattern, self.budget)
             }
@@ -102,6 +112,7 @@ impl<'p> Evaluation<'p> {
             }
             Expr::Map(entries) => self.map(entries),
             Expr::Fold(fold) => self.fold(fold),
+            Expr::Message(name, fields) => self.message(name, fields),
             Expr::OptMap {
                 flat,
                 of,
@@ -132,12 +143,37 @@ impl<'p> Evaluation<'p> {
         if let Some((_, value)) = self.locals.iter().rev().find(|(local, _)| *local == name) {
             return Ok(value.clone());
         }
-        match (name, &self.old) {
-            ("self", _) => Ok(self.this.clone()),
-            ("oldSelf", Some(old)) => Ok(old.clone()),
-            _ if is_type_name(name) => Ok(Value::Type(name.into())),
-            _ => Err(EvalError::because(format!("no such attribute(s): {name}"))),
+        match self.scope.value(name) {
+            Some(value) => Ok(value),
+            None if is_type_name(name) => Ok(Value::Type(name.into())),
+            None => Err(EvalError::because(format!("no such attribute(s): {name}"))),
         }
+    }
+
+    /// Evaluate a selection that names an expression of the scope, such as `variables.x`.
+    fn variable(&self, of: Id, field: &str) -> Result<Option<Value>, EvalError> {
+        match self.ast.nodes.get(of).map(|node| &node.expr) {
+            Some(Expr::Ident(name))
+                if name == VARIABLES && !self.locals.iter().any(|(local, _)| local == name) =>
+            {
+                self.scope.variable(field)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn message(&mut self, name: &str, fields: &[Field]) -> Evaluated {
+        self.budget.charge(MAP_STEPS)?;
+        let mut found = BTreeMap::new();
+        for field in fields {
+            if let Some(value) = given(self.of(field.value)?, field.optional)? {
+                found.insert(field.name.clone(), value);
+            }
+        }
+        Ok(Value::Message(Arc::new(Message {
+            name: name.into(),
+            fields: found,
+        })))
     }
 
     /// Evaluate `&&` and `||`: one operand that decides makes up for another that fails.
@@ -185,6 +221,7 @@ fn given(value: Value, optional: bool) -> Result<Option<Value>, EvalError> {
 fn has(operand: &Value, field: &str) -> Evaluated {
     match operand {
         Value::Map(map) => Ok(Value::Bool(map.contains_key(&Key::String(field.into())))),
+        Value::Message(message) => Ok(Value::Bool(message.fields.contains_key(field))),
         Value::Optional(None) => Ok(Value::Bool(false)),
         Value::Optional(Some(inner)) => has(inner, field),
         _ => Err(EvalError::no_overload()),
@@ -196,6 +233,14 @@ fn select(operand: &Value, key: &Key, optional: bool) -> Evaluated {
         Value::Map(map) => part(map.get(key), optional, || {
             format!("no such key: {}", shown_key(key))
         }),
+        Value::Message(message) => {
+            let found = match key {
+                Key::String(name) => message.fields.get(name.as_ref()),
+                Key::Bool(_) | Key::Int(_) => None,
+            };
+            part(found, optional, || format!("no such field: {}", shown_key(key)))
+        }
+        Value::Authz(check) => check.request_resource().ok_or_else(EvalError::no_overload),
         Value::Optional(None) => Ok(Value::Optional(None)),
         Value::Optional(Some(inner)) => select(inner, key, true),
         _ => Err(EvalError::no_overload()),

@@ -4,13 +4,16 @@
 //! regular expressions are matched in linear time. So every rule ends with a value or with an error.
 
 mod ast;
+mod authz;
 mod check;
 mod compile;
 mod convert;
 mod equality;
 mod eval;
+mod expressions;
 mod folds;
 mod functions;
+mod json;
 mod lexer;
 mod macros;
 mod operators;
@@ -19,6 +22,7 @@ mod primaries;
 mod quantity;
 mod rule;
 mod schema;
+mod scope;
 mod semver;
 mod signatures;
 mod times;
@@ -27,7 +31,9 @@ mod url;
 mod validator;
 mod value;
 
+pub use authz::{Decision, Question};
 pub use compile::Problem;
+pub use expressions::{Evaluated, Expressions, Inputs, Outcome, Returns};
 pub use validator::{Finding, Validator};
 
 /// A text is not a valid rule.

@@ -130,6 +130,7 @@ impl Parser {
                 .iter()
                 .flat_map(|(key, value, _)| [*key, *value])
                 .for_each(below),
+            Expr::Message(_, fields) => fields.iter().map(|field| field.value).for_each(below),
             Expr::Fold(fold) => [Some(fold.over), fold.filter, Some(fold.body)]
                 .into_iter()
                 .flatten()

@@ -1,10 +1,10 @@
 //! Names, literals, and their suffixes: the parts of expressions that bind tightest.
 
-use super::ast::{Expr, Id};
+use super::ast::{Expr, Field, Id};
 use super::lexer::{Spanned, Token};
 use super::macros::{self, Called};
 use super::parser::{Parsed, Parser};
-use super::types::{is_type_name, undeclared};
+use super::types::is_type_name;
 use super::value::Value;
 use super::{CompileError, signatures};
 
@@ -14,6 +14,10 @@ const BEGINNINGS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null'
 
 /// Words that are not allowed as names.
 const RESERVED: &str = "as break const continue else for function if import let loop package namespace return var void while";
+
+fn is_literal(name: &str) -> bool {
+    matches!(name, "true" | "false" | "null" | "in")
+}
 
 pub(super) fn is_reserved(name: &str) -> bool {
     RESERVED.split(' ').any(|word| word == name)
@@ -31,7 +35,8 @@ impl Parser {
             if self.accept(".") {
                 let optional = self.accept("?");
                 let field = match self.peek() {
-                    Token::Ident(name) if !is_reserved(name) => name.clone(),
+                    // Reserved words are names behind a dot.
+                    Token::Ident(name) if !is_literal(name) => name.clone(),
                     Token::Quoted(name) => name.clone(),
                     _ => return Err(self.unexpected("IDENTIFIER")),
                 };
@@ -60,11 +65,7 @@ impl Parser {
                 self.expect("]")?;
                 of = self.add(at, Expr::Index(of, index, optional))?;
             } else if self.is("{") {
-                let name = match self.expr(of) {
-                    Some(Expr::Ident(name)) => name.as_str(),
-                    _ => "",
-                };
-                return Err(undeclared(at, name));
+                of = self.message(at, of)?;
             } else {
                 return Ok(of);
             }
@@ -96,6 +97,61 @@ impl Parser {
             _ => return None,
         };
         Some(format!("{before}.{field}")).filter(|name| is_type_name(name))
+    }
+
+    /// Parse the fields behind the name of a message.
+    fn message(&mut self, at: usize, of: Id) -> Parsed {
+        let Some(name) = self.dotted(of) else {
+            return Err(self.unexpected("the end"));
+        };
+        self.expect("{")?;
+        let mut fields = Vec::new();
+        while !self.is("}") {
+            let optional = self.accept("?");
+            let name = match self.peek() {
+                Token::Ident(name) if !is_literal(name) => name.clone(),
+                Token::Quoted(name) => name.clone(),
+                _ => return Err(self.unexpected("IDENTIFIER")),
+            };
+            self.next += 1;
+            let at = self.at();
+            self.expect(":")?;
+            fields.push(Field {
+                name,
+                value: self.expression()?,
+                optional,
+                at,
+            });
+            if !self.accept(",") {
+                break;
+            }
+        }
+        self.expect("}")?;
+        self.add(at, Expr::Message(name, fields))
+    }
+
+    /// Return a name with dots, if the selections spell one.
+    fn dotted(&self, mut of: Id) -> Option<String> {
+        let mut parts = Vec::new();
+        loop {
+            match self.expr(of)? {
+                Expr::Ident(name) => {
+                    parts.push(name.as_str());
+                    parts.reverse();
+                    return Some(parts.join("."));
+                }
+                Expr::Select {
+                    of: inner,
+                    field,
+                    test: false,
+                    optional: false,
+                } => {
+                    parts.push(field);
+                    of = *inner;
+                }
+                _ => return None,
+            }
+        }
     }
 
     fn arguments(&mut self, end: &str) -> Result<Vec<Id>, CompileError> {

@@ -4,12 +4,13 @@ use serde_json::Value as Json;
 
 use super::EvalError;
 use super::ast::Ast;
-use super::check::{Checked, check};
+use super::check::{Checked, Names, check};
 use super::compile::REASONS;
 use super::equality::Budget;
 use super::eval::Evaluation;
 use super::parser::parse;
 use super::schema::{below, flag, string};
+use super::scope::Scope;
 use super::types::Type;
 use super::value::Value;
 
@@ -31,11 +32,8 @@ impl Program {
         old: &Type,
         wanted: &Type,
     ) -> Result<Self, String> {
-        let failed =
-            |error: super::CompileError| format!("compilation failed: {}", error.shown(text));
-        let ast = parse(text).map_err(failed)?;
-        let checked = check(&ast, this, old).map_err(failed)?;
-        let fits = match checked.result {
+        let program = Self::checked(text, &Names::of_rule(this, old))?;
+        let fits = match program.checked.result {
             Type::Dyn => false,
             ref found => found.fits(wanted),
         };
@@ -47,23 +45,31 @@ impl Program {
             };
             return Err(name.to_owned());
         }
+        Ok(program)
+    }
+
+    /// Parse and check an expression; the error is its message.
+    pub(super) fn checked(text: &str, names: &Names) -> Result<Self, String> {
+        let failed =
+            |error: super::CompileError| format!("compilation failed: {}", error.shown(text));
+        let ast = parse(text).map_err(failed)?;
+        let checked = check(&ast, names).map_err(failed)?;
         Ok(Self { ast, checked })
     }
 
+    /// Return the type of the result.
+    pub(super) fn result(&self) -> &Type {
+        &self.checked.result
+    }
+
     /// Evaluate; also return the number of steps left.
-    pub(super) fn run(
-        &self,
-        this: &Value,
-        old: Option<&Value>,
-        left: u64,
-    ) -> (Result<Value, EvalError>, u64) {
+    pub(super) fn run(&self, scope: &dyn Scope, left: u64) -> (Result<Value, EvalError>, u64) {
         let allowed = left.min(CALL_STEPS);
         let mut budget = Budget { left: allowed };
         let mut evaluation = Evaluation {
             ast: &self.ast,
             checked: &self.checked,
-            this: this.clone(),
-            old: old.cloned(),
+            scope,
             locals: Vec::new(),
             budget: &mut budget,
         };
@@ -74,6 +80,11 @@ impl Program {
 
     pub(super) fn uses_old_self(&self) -> bool {
         self.checked.uses_old_self
+    }
+
+    /// Return the number of levels of the expression.
+    pub(super) fn depth(&self) -> usize {
+        self.ast.nodes.get(self.ast.root).map_or(0, |root| root.depth)
     }
 
     /// Return the approximate size in bytes.

@@ -11,6 +11,9 @@ use super::types::{ObjectType, Type};
 use super::value::{Key, List, ListKind, Value};
 use ctrlhost_core::json::read;
 
+/// Marks objects, not of CRDs, whose fields have the same names in rules.
+pub(super) const PLAIN_NAMES: &str = "plainNames";
+
 /// The form of a schema's values in rules.
 #[derive(Debug)]
 pub(super) struct Shape {
@@ -21,6 +24,8 @@ pub(super) struct Shape {
 
 #[derive(Debug)]
 pub(super) enum ShapeKind {
+    /// A value without a schema.
+    Any,
     /// Either an integer or a string.
     IntOrString,
     Bool,
@@ -76,6 +81,8 @@ impl Shape {
                 (ShapeKind::List(items, kind), of)
             }
             "object" => return Self::object(schema, root),
+            // Not in CRDs: parts of an admission request.
+            "any" => (ShapeKind::Any, Type::Dyn),
             _ => return None,
         };
         Some(Self::new(kind, of))
@@ -92,9 +99,11 @@ impl Shape {
             return Some(Self::new(ShapeKind::Map(rest), of));
         }
         let mut fields = BTreeMap::new();
+        let plain = flag(schema, PLAIN_NAMES);
         for (name, property) in properties(schema) {
             let shape = Self::of(property, flag(property, "x-kubernetes-embedded-resource"));
-            if let Some((escaped, shape)) = escape(name).zip(shape) {
+            let named = if plain { Some(name.clone()) } else { escape(name) };
+            if let Some((escaped, shape)) = named.zip(shape) {
                 fields.insert(name.clone(), (escaped.into(), shape));
             }
         }
@@ -130,6 +139,7 @@ impl Shape {
             return Value::Null;
         }
         match &self.kind {
+            ShapeKind::Any => any(json),
             ShapeKind::IntOrString => match json.kind() {
                 read::Kind::String => text(json, Format::Plain),
                 _ => int(json),
@@ -161,6 +171,27 @@ impl Shape {
                         });
                 Value::Map(Arc::new(entries.collect()))
             }
+        }
+    }
+}
+
+/// Convert a value without a schema.
+pub(super) fn any(json: read::Value<'_>) -> Value {
+    match json.kind() {
+        read::Kind::Null => Value::Null,
+        read::Kind::Bool => Value::Bool(json.is_true()),
+        read::Kind::String => text(json, Format::Plain),
+        read::Kind::Number => json.json().parse().map_or_else(
+            |_| json.json().parse().map_or(Value::Null, Value::Double),
+            Value::Int,
+        ),
+        read::Kind::Array => Value::list(json.elements().map(any).collect()),
+        read::Kind::Object => {
+            let entries = json.members().map(|(name, value)| {
+                let name = name.as_str().unwrap_or_default();
+                (Key::String(name.as_ref().into()), any(value))
+            });
+            Value::Map(Arc::new(entries.collect()))
         }
     }
 }

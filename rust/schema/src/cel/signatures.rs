@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::types::Type;
+use super::types::{Authz, Type};
 
 /// One function a line, or several of the same kind: names, receivers (`-` for none), arguments, result.
 ///
@@ -84,7 +84,16 @@ format.named - string ?format
 format.dns1123Label,format.dns1123Subdomain,format.dns1035Label,format.dns1123LabelPrefix - () format
 format.dns1123SubdomainPrefix,format.dns1035LabelPrefix,format.qualifiedName,format.labelValue - () format
 format.uri,format.uuid,format.byte,format.date,format.datetime - () format
-validate format string ?[string]";
+validate format string ?[string]
+path authorizer string pathcheck
+group authorizer string groupcheck
+serviceAccount authorizer string,string authorizer
+resource groupcheck string resourcecheck
+subresource,namespace,name,fieldSelector,labelSelector resourcecheck string resourcecheck
+check pathcheck|resourcecheck string decision
+errored,allowed decision () bool
+error,reason decision () string
+jsonpatch.escapeKey - string string";
 
 struct Overload {
     member: bool,
@@ -186,6 +195,11 @@ impl Pattern {
             "cidr" => Type::Cidr,
             "semver" => Type::Semver,
             "format" => Type::Format,
+            "authorizer" => Type::Authz(Authz::Authorizer),
+            "pathcheck" => Type::Authz(Authz::PathCheck),
+            "groupcheck" => Type::Authz(Authz::GroupCheck),
+            "resourcecheck" => Type::Authz(Authz::ResourceCheck),
+            "decision" => Type::Authz(Authz::Decision),
             _ => Type::Dyn,
         })
     }

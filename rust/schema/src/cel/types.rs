@@ -30,10 +30,36 @@ pub(super) enum Type {
     Cidr,
     Semver,
     Format,
+    /// A type of the authorizer.
+    Authz(Authz),
+    /// A message of a mutation, by its name.
+    Message(Arc<str>),
     List(Arc<Type>),
     Map(Arc<Type>, Arc<Type>),
     Object(Arc<ObjectType>),
     Optional(Arc<Type>),
+}
+
+/// What the functions of the authorizer take and return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Authz {
+    Authorizer,
+    PathCheck,
+    GroupCheck,
+    ResourceCheck,
+    Decision,
+}
+
+impl Authz {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Authorizer => "kubernetes.authorization.Authorizer",
+            Self::PathCheck => "kubernetes.authorization.PathCheck",
+            Self::GroupCheck => "kubernetes.authorization.GroupCheck",
+            Self::ResourceCheck => "kubernetes.authorization.ResourceCheck",
+            Self::Decision => "kubernetes.authorization.Decision",
+        }
+    }
 }
 
 /// An object of a schema, with its fields under their names in rules.
@@ -70,9 +96,22 @@ impl Type {
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.fits(b),
             (Self::Map(a, c), Self::Map(b, d)) => a.fits(b) && c.fits(d),
             (Self::Object(a), Self::Object(b)) => Arc::ptr_eq(a, b),
+            (Self::Message(a), Self::Message(b)) => a == b,
+            (Self::Authz(a), Self::Authz(b)) => a == b,
             (Self::Dyn, _) | (_, Self::Dyn) => true,
             (Self::Null, other) | (other, Self::Null) if other.has_null() => true,
             _ => std::mem::discriminant(self) == std::mem::discriminant(wanted),
+        }
+    }
+
+    /// Return whether both are the same type; `Dyn` is only itself.
+    pub(super) fn is_exactly(&self, wanted: &Self) -> bool {
+        match (self, wanted) {
+            (Self::Dyn, Self::Dyn) => true,
+            (Self::Dyn, _) | (_, Self::Dyn) => false,
+            (Self::List(a), Self::List(b)) => a.is_exactly(b),
+            (Self::Null, _) | (_, Self::Null) => matches!((self, wanted), (Self::Null, Self::Null)),
+            _ => self.fits(wanted),
         }
     }
 
@@ -81,6 +120,7 @@ impl Type {
         matches!(
             self,
             Self::Object(_)
+                | Self::Message(_)
                 | Self::Duration
                 | Self::Timestamp
                 | Self::Quantity
@@ -130,6 +170,8 @@ impl fmt::Display for Type {
             Self::Semver => "kubernetes.Semver",
             Self::Format => "kubernetes.NamedFormat",
             Self::Object(_) => "object",
+            Self::Authz(of) => of.name(),
+            Self::Message(name) => name,
             Self::List(of) => return write!(f, "list({of})"),
             Self::Map(key, value) => return write!(f, "map({key}, {value})"),
             Self::Optional(of) => return write!(f, "optional_type({of})"),
@@ -175,6 +217,10 @@ pub(super) fn field(operand: Type, name: &str, optional: bool, at: usize) -> Fou
             None => return Err(CompileError::at(at, format!("undefined field '{name}'"))),
         },
         Type::Map(key, value) if key.fits(&Type::String) => (*value).clone(),
+        Type::Message(_) => Type::Dyn,
+        Type::Authz(Authz::Authorizer) if name == "requestResource" => {
+            Type::Authz(Authz::ResourceCheck)
+        }
         other => {
             let why = format!("type '{other}' does not support field selection");
             return Err(CompileError::at(at, why));

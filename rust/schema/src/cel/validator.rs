@@ -8,6 +8,7 @@ use ctrlhost_core::json::read;
 use super::EvalError;
 use super::compile::{Compiler, Node, Problem};
 use super::rule::{Program, Rule};
+use super::scope::RuleScope;
 use super::value::Value;
 
 /// The maximum number of steps of all evaluations for one object.
@@ -190,7 +191,7 @@ impl Run {
         ratchet: Ratchet<'_>,
     ) -> Flow {
         let limited = self.left;
-        let (result, left) = rule.program.run(this, old, self.left);
+        let (result, left) = rule.program.run(&RuleScope { this, old }, self.left);
         self.left = left;
         let failed = match result {
             Ok(Value::Bool(true)) => return CONTINUE,
@@ -263,7 +264,7 @@ impl Run {
         let Some(program) = &rule.message_program else {
             return Ok(None);
         };
-        let (made, left) = program.run(this, old, self.left);
+        let (made, left) = program.run(&RuleScope { this, old }, self.left);
         self.left = left;
         match made {
             Ok(Value::String(text)) => {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::authz::Check;
 use super::quantity::Quantity;
 use super::url::Url;
 
@@ -38,6 +39,17 @@ pub(super) enum Value {
     Semver(Arc<super::semver::Semver>),
     /// A named format.
     Format(&'static str),
+    /// A message of a mutation.
+    Message(Arc<Message>),
+    /// A value of the authorizer.
+    Authz(Arc<Check>),
+}
+
+/// A message with its fields.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    pub name: Arc<str>,
+    pub fields: BTreeMap<String, Value>,
 }
 
 /// The elements of a list.
@@ -136,6 +148,8 @@ impl Value {
             Self::Cidr(..) => "net.CIDR",
             Self::Semver(_) => "kubernetes.Semver",
             Self::Format(_) => "kubernetes.NamedFormat",
+            Self::Message(message) => &message.name,
+            Self::Authz(check) => check.type_of().name(),
         }
     }
 
@@ -146,6 +160,7 @@ impl Value {
             Self::Bytes(bytes) => bytes.len() / 10,
             Self::List(list) => list.items.len(),
             Self::Map(map) => map.len(),
+            Self::Message(message) => message.fields.len(),
             _ => 0,
         };
         size as u64 + 1

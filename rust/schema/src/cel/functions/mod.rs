@@ -49,6 +49,9 @@ pub(super) fn call(
                         "URL parse error during conversion from string: {text:?}"
                     ))
                 }),
+            ("jsonpatch.escapeKey", [Value::String(key)]) => {
+                Ok(Value::text(key.replace('~', "~0").replace('/', "~1")))
+            }
             ("isURL", [Value::String(text)]) => Ok(Value::Bool(Url::parse(text).is_some())),
             ("quantity", [Value::String(text)]) => Quantity::parse(text)
                 .map(|quantity| Value::Quantity(quantity.into()))
