@@ -123,7 +123,9 @@ def _collection(context: ServerContext, request: Request, operation: Operation, 
     elif operation.verb == "list":
         page = reads.list_page(context, operation, request.received)
     else:
-        options = deletes.read_options(operation, _delete_body(request))
+        body = _delete_body(request)
+        reads.make_filter(operation.kind, operation)
+        options = deletes.read_options(operation, body)
         page = deletes.delete_collection(context, operation, options, request.received)
     body = tables.present_list(operation, accepted, page) if accepted.form else reads.encode_list(operation.kind, page)
     return responses.encoded(accepted, 200, body)

@@ -11,6 +11,7 @@ from ctrlhost.sandbox.apimachinery.selectors import match_selector, selector_tex
 from ctrlhost.sandbox.kinds import pod_spec, pod_warnings
 from ctrlhost.sandbox.kinds.cells import WORKLOAD, created, images, labels
 from ctrlhost.sandbox.kinds.fields import immutable, not_negative, selector_causes, share, share_causes
+from ctrlhost.sandbox.kinds.persistent_volumes import claim_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:
@@ -196,6 +197,8 @@ class _StatefulSets(_Workload):
             operation.warnings.append("sandbox: no claims are made from spec.volumeClaimTemplates, and no volumes")
         self._warn(obj, old, operation)
         yield from self._spec_causes(obj)
+        for index, claim in enumerate(obj["spec"].get("volumeClaimTemplates") or () if old is None else ()):
+            yield from claim_causes({"spec": claim.get("spec")}, f"spec.volumeClaimTemplates[{index}]")
         name = obj["spec"].get("serviceName")
         if old is None and name and (problem := name_problem("label", name)):
             yield status.invalid_value("spec.serviceName", name, problem)

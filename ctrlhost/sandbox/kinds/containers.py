@@ -73,10 +73,8 @@ def container_causes(
     yield from _port_causes(container.get("ports") or (), f"{path}.ports")
     for index, variable in enumerate(container.get("env") or ()):
         yield from _variable_causes(variable, f"{path}.env[{index}]")
-    for source in container.get("envFrom") or ():
-        if not source.keys() & {"configMapRef", "secretRef"}:
-            text = "must specify one of: `configMapRef` or `secretRef`"
-            yield status.invalid_value(f"{path}.envFrom", "", text)
+    for index, source in enumerate(container.get("envFrom") or ()):
+        yield from _source_causes(source, f"{path}.envFrom", index)
     privileged = bool((container.get("securityContext") or {}).get("privileged"))
     yield from _mount_causes(
         container.get("volumeMounts") or (), f"{path}.volumeMounts", volumes, privileged=privileged
@@ -136,6 +134,25 @@ def _resize_causes(policies: Sequence[Mapping[str, Any]], path: str) -> Iterator
                 yield status.required(path)
             elif value not in allowed:
                 yield status.not_supported(path, value, allowed)
+
+
+def _source_causes(source: Mapping[str, Any], path: str, index: int) -> Iterator[Cause]:
+    """Check where variables come from. Some field names have no index, as in a real server's messages."""
+    prefix = source.get("prefix", "")
+    if prefix and not all(" " <= char <= "~" and char != "=" for char in prefix):
+        yield status.invalid_value(f"{path}[{index}].prefix", prefix, _VARIABLE_TEXT)
+    given = [kind for kind in ("configMapRef", "secretRef") if source.get(kind) is not None]
+    for kind in given:
+        name = source[kind].get("name", "")
+        if not name:
+            yield status.required(f"{path}[{index}].{kind}.name")
+        elif problem := name_problem("subdomain", name):
+            yield status.invalid_value(f"{path}[{index}].{kind}.name", name, problem)
+    if not given:
+        text = "must specify one of: `configMapRef` or `secretRef`"
+        yield status.invalid_value(path, "", text)
+    elif len(given) > 1:
+        yield status.invalid_value(path, "", "may not have more than one field specified at a time")
 
 
 def _port_causes(ports: Sequence[Mapping[str, Any]], path: str) -> Iterator[Cause]:

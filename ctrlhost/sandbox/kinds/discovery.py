@@ -1,4 +1,4 @@
-"""EndpointSlices and Endpoints."""
+"""EndpointSlices."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import LABEL_VALUE_TEXT, is_label_value, label_causes, name_problem
-from ctrlhost.sandbox.kinds.cells import NONE, created, first
+from ctrlhost.sandbox.kinds.cells import created, first
 from ctrlhost.sandbox.kinds.fields import (
     PROTOCOLS,
     immutable,
     ip_problem,
-    legacy_ip_causes,
-    port_causes,
     qualified_causes,
     special_problem,
 )
@@ -128,64 +126,4 @@ def _port_causes(ports: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
             yield from qualified_causes(protocol, f"{where}.appProtocol")
 
 
-class _Endpoints(BuiltinStrategy):
-    """The addresses of a Service, in the deprecated form."""
-
-    defaults = (("subsets[*].ports[*].protocol", "TCP"),)
-    columns = "Endpoints Age"
-
-    def cells(self, obj: Object) -> Sequence[Any]:
-        pairs = [
-            f"{address['ip']}:{port['port']}"
-            for subset in obj.get("subsets") or ()
-            for port in subset.get("ports") or ()
-            for address in subset.get("addresses") or ()
-        ]
-        return (first(pairs, NONE), created(obj))
-
-    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
-        subsets = obj.get("subsets") or ()
-        if old is not None and subsets == (old.get("subsets") or ()):
-            return
-        for index, subset in enumerate(subsets):
-            where = f"subsets[{index}]"
-            if not subset.get("addresses") and not subset.get("notReadyAddresses"):
-                yield status.required(where, "must specify `addresses` or `notReadyAddresses`")
-            for name in ("addresses", "notReadyAddresses"):
-                for at, address in enumerate(subset.get(name) or ()):
-                    # The server's own address is on loopback.
-                    own = obj["metadata"].get("name") == _OWN
-                    yield from _address_causes(address, f"{where}.{name}[{at}]", loopback=own)
-            ports = subset.get("ports") or ()
-            for at, port in enumerate(ports):
-                yield from _endpoint_port_causes(port, f"{where}.ports[{at}]", alone=len(ports) == 1)
-
-
-def _address_causes(address: Mapping[str, Any], where: str, *, loopback: bool) -> Iterator[Cause]:
-    text = address.get("ip", "")
-    yield from legacy_ip_causes(text, f"{where}.ip")
-    _, parsed = ip_problem(text)
-    if parsed is None:
-        yield status.invalid_value(f"{where}.ip", text, "must be a valid IP address")
-    elif not (loopback and parsed.is_loopback) and (problem := special_problem(parsed)):
-        yield status.invalid_value(f"{where}.ip", text, problem)
-    if (host := address.get("hostname")) and (problem := name_problem("label", host)):
-        yield status.invalid_value(f"{where}.hostname", host, problem)
-    if (node := address.get("nodeName")) is not None and (problem := name_problem("subdomain", node)):
-        yield status.invalid_value(f"{where}.nodeName", node, problem)
-
-
-def _endpoint_port_causes(port: Mapping[str, Any], where: str, *, alone: bool) -> Iterator[Cause]:
-    name = port.get("name", "")
-    if not name and not alone:
-        yield status.required(f"{where}.name")
-    elif name and (problem := name_problem("label", name)):
-        yield status.invalid_value(f"{where}.name", name, problem)
-    yield from port_causes(port.get("port", 0), f"{where}.port")
-    if port.get("protocol") not in PROTOCOLS:
-        yield status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS)
-    if (protocol := port.get("appProtocol")) is not None:
-        yield from qualified_causes(protocol, f"{where}.appProtocol")
-
-
-STRATEGIES = {("", "Endpoints"): _Endpoints(), ("discovery.k8s.io", "EndpointSlice"): _EndpointSlices()}
+STRATEGIES = {("discovery.k8s.io", "EndpointSlice"): _EndpointSlices()}

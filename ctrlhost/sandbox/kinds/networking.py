@@ -75,8 +75,12 @@ class _Ingresses(BuiltinStrategy):
 class _IngressClasses(BuiltinStrategy):
     """The controller of a class is immutable."""
 
-    defaults = (("spec.parameters.scope", "Cluster"),)
     columns = "Controller Parameters Age"
+
+    def default(self, obj: Object) -> None:
+        """Parameters are of the cluster unless they say otherwise."""
+        if (reference := (obj.get("spec") or {}).get("parameters")) is not None:
+            reference.setdefault("scope", "Cluster")
 
     def cells(self, obj: Object) -> Sequence[Any]:
         found = (obj.get("spec") or {}).get("parameters")

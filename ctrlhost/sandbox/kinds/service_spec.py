@@ -121,8 +121,8 @@ def _load_balancer_causes(spec: Mapping[str, Any], before: Mapping[str, Any]) ->
     for name in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
         if spec.get(name) is not None and not balanced:
             yield status.forbidden_field(f"spec.{name}", text)
-    if balanced and (name := spec.get("loadBalancerClass")) is not None:
-        yield from qualified_causes(name, "spec.loadBalancerClass")
+    if balanced and (cls := spec.get("loadBalancerClass")) is not None:
+        yield from qualified_causes(cls, "spec.loadBalancerClass")
 
 
 def _traffic_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:

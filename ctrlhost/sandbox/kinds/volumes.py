@@ -8,6 +8,7 @@ from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import is_label, name_problem
 from ctrlhost.sandbox.kinds.containers import VOLUME_FIELDS, field_causes, resource_field_causes
 from ctrlhost.sandbox.kinds.fields import descending_causes
+from ctrlhost.sandbox.kinds.persistent_volumes import claim_causes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,22 +28,31 @@ _HOST_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate"
 
 
 def volume_causes(volumes: Sequence[Mapping[str, Any]], path: str, names: set[str]) -> Iterator[Cause]:
-    """Check volumes, and collect their names."""
+    """Check volumes, and collect the names of the valid ones."""
+    seen: set[str] = set()
     for index, volume in enumerate(volumes):
-        where, name = f"{path}[{index}]", volume.get("name", "")
-        given = [kind for kind in _SOURCES if volume.get(kind) is not None]
-        if given:
-            yield from _source_causes(given[0], volume[given[0]], f"{where}.{given[0]}")
-        yield from [
-            status.forbidden_field(f"{where}.{kind}", "may not specify more than 1 volume type") for kind in given[1:]
-        ]
-        if not name:
-            yield status.required(f"{where}.name")
-        elif not is_label(name):
-            yield status.invalid_value(f"{where}.name", name, name_problem("label", name))
-        elif name in names:
-            yield status.duplicate(f"{where}.name", name)
-        names.add(name)
+        problems = list(_volume_causes(volume, f"{path}[{index}]", seen))
+        yield from problems
+        if not problems:
+            names.add(volume.get("name", ""))
+
+
+def _volume_causes(volume: Mapping[str, Any], where: str, names: set[str]) -> Iterator[Cause]:
+    """Check a volume; `names` collects all names."""
+    name = volume.get("name", "")
+    given = [kind for kind in _SOURCES if volume.get(kind) is not None]
+    if given:
+        yield from _source_causes(given[0], volume[given[0]], f"{where}.{given[0]}")
+    yield from [
+        status.forbidden_field(f"{where}.{kind}", "may not specify more than 1 volume type") for kind in given[1:]
+    ]
+    if not name:
+        yield status.required(f"{where}.name")
+    elif not is_label(name):
+        yield status.invalid_value(f"{where}.name", name, name_problem("label", name))
+    elif name in names:
+        yield status.duplicate(f"{where}.name", name)
+    names.add(name)
 
 
 def _source_causes(kind: str, source: Mapping[str, Any], where: str) -> Iterator[Cause]:
@@ -71,6 +81,9 @@ def _source_causes(kind: str, source: Mapping[str, Any], where: str) -> Iterator
         yield from _driver_causes(source.get("driver", ""), f"{where}.driver")
     elif kind == "ephemeral" and source.get("volumeClaimTemplate") is None:
         yield status.required(f"{where}.volumeClaimTemplate")
+    elif kind == "ephemeral":
+        template = source["volumeClaimTemplate"]
+        yield from claim_causes({"spec": template.get("spec")}, f"{where}.volumeClaimTemplate")
 
 
 def _driver_causes(driver: str, where: str) -> Iterator[Cause]:

@@ -41,7 +41,7 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
         raise plain if operation.kind.custom is None else negotiation.unsupported(", ".join(types))
     if media == APPLY_PATCH:
         return apply(context, operation, body)
-    if operation.query.flag("force"):
+    if operation.query.first("force"):
         text = "may not be specified for non-apply patch"
         raise bad_option("PatchOptions", status.forbidden_field("force", text))
     snapshot = reads.find(context, operation)
@@ -56,11 +56,8 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
         obj.update({key: old[key] for key in ("apiVersion", "kind")})
     writes.decode_type(operation, obj)
     _check_names(operation, meta.metadata_of(obj))
-    if obj["metadata"].get("uid", snapshot.uid) != snapshot.uid:
-        cause = status.invalid_value("metadata.uid", obj["metadata"]["uid"], "field is immutable")
-        raise status.invalid(operation.kind.kind, operation.kind.group, operation.name, [cause])
     try:
-        return writes.replace(context, operation, snapshot, old, obj)
+        return writes.replace(context, operation, snapshot, old, obj, patched=True)
     except Undecodable as error:
         strategic = media == STRATEGIC_PATCH
         text = go_text.shown(_unordered(document)) if strategic else views.encode(obj).decode()

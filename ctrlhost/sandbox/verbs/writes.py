@@ -16,6 +16,8 @@ from ctrlhost.sandbox.patch import managed
 from ctrlhost.sandbox.registry import meta, views
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.patch.managed import Manager
@@ -162,7 +164,7 @@ def update(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     meta.place(operation, obj)
     old = context.store.table(kind.table).get(operation.namespace, operation.name)
     if old is None:
-        if kind.creates_on_update and not operation.subresource:
+        if kind.creates_on_update and operation.subresource in ("", "status"):
             metadata.pop("resourceVersion", None)
             if uid := metadata.get("uid"):
                 why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
@@ -201,10 +203,16 @@ def replace(
     obj: Object,
     *,
     managers: list[Manager] | None = None,
+    patched: bool = False,
 ) -> WriteResult:
-    """Replace `old` by `obj`, as far as the sub-resource allows; `managers` are its new entries, if known."""
+    """Replace `old` by `obj`, as far as the sub-resource allows; `managers` are its new entries, if known.
+
+    `patched` says that another uid is an invalid value, and no failed precondition.
+    """
     obj, sent = _conform(operation, obj)
-    return _replace(context, operation, snapshot, old, obj, sent_managers=sent, managers=managers)
+    uid = obj["metadata"].pop("uid", snapshot.uid) if patched else snapshot.uid
+    causes = [] if uid == snapshot.uid else [status.invalid_value("metadata.uid", uid, "field is immutable")]
+    return _replace(context, operation, snapshot, old, obj, sent_managers=sent, managers=managers, causes=causes)
 
 
 def _replace(
@@ -216,6 +224,7 @@ def _replace(
     *,
     sent_managers: Any,
     managers: list[Manager] | None = None,
+    causes: Sequence[Cause] = (),
 ) -> WriteResult:
     kind = operation.kind
     is_admitted = operation.subresource not in _ADMITTED_APART
@@ -226,7 +235,7 @@ def _replace(
     decoding = len(operation.warnings)
     check_preconditions(kind, snapshot, metadata)
     metadata["name"] = operation.name
-    causes = meta.keep_identity(metadata, before)
+    causes = [*causes, *meta.keep_identity(metadata, before)]
     metadata["resourceVersion"] = before["resourceVersion"]
     strategy = strategy_of(kind)
     if operation.subresource == "status":
