@@ -204,7 +204,7 @@ class _StatefulSets(_Workload):
             yield status.invalid_value("spec.serviceName", name, problem)
         if old is None or operation.subresource:
             return
-        spec, before = obj["spec"], old["spec"]
+        spec, before = (_untyped(one["spec"]) for one in (obj, old))
         if any(spec.get(key) != before.get(key) for key in (spec | before).keys() - set(_STATEFUL_MUTABLE)):
             *names, last = (f"'{name}'" for name in _STATEFUL_MUTABLE)
             text = f"updates to statefulset spec for fields other than {', '.join(names)} and {last} are forbidden"
@@ -297,6 +297,15 @@ def _rolling_causes(rolling: Mapping[str, Any]) -> Iterator[Cause]:
     if share(unavailable) == 0 and share(rolling.get("maxSurge")) == 0:
         yield status.invalid_value(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
     yield from _part_causes(unavailable, f"{path}.maxUnavailable")
+
+
+def _untyped(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a StatefulSet's spec without the types of its claims, which may change."""
+    claims = [
+        {key: value for key, value in one.items() if key not in ("apiVersion", "kind")}
+        for one in spec.get("volumeClaimTemplates") or ()
+    ]
+    return {**spec, "volumeClaimTemplates": claims}
 
 
 def _part_causes(value: Any, field: str) -> Iterator[Cause]:

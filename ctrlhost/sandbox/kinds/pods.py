@@ -74,6 +74,7 @@ class _Pods(BuiltinStrategy):
         for name in ("priority", "preemptionPolicy"):
             if name in old["spec"]:
                 obj["spec"].setdefault(name, old["spec"][name])
+        _tolerate(obj["spec"])
 
     def tracked(self, obj: Object, sent: Object) -> Object:
         """Omit the fields that admission set."""
@@ -158,6 +159,11 @@ def _admit(spec: dict[str, Any]) -> None:
     """Set the priority, and tolerations of unreachable nodes for five minutes."""
     spec.setdefault("priority", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    _tolerate(spec)
+
+
+def _tolerate(spec: dict[str, Any]) -> None:
+    """Add the tolerations of unreachable nodes."""
     tolerations = list(spec.get("tolerations") or ())
     for trouble in ("not-ready", "unreachable"):
         key = f"node.kubernetes.io/{trouble}"

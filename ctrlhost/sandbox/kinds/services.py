@@ -92,7 +92,7 @@ class _Services(BuiltinStrategy):
             _keep_node_ports(spec, before)
         if needs_health_check(spec) and needs_health_check(before):
             spec.setdefault("healthCheckNodePort", before.get("healthCheckNodePort"))
-        if "ipFamilyPolicy" not in spec and before.get("ipFamilyPolicy"):
+        if spec.get("type") != "ExternalName" and "ipFamilyPolicy" not in spec and before.get("ipFamilyPolicy"):
             spec["ipFamilyPolicy"] = before["ipFamilyPolicy"]
         self._check_allocation(context, operation, obj, old)
         self._allocate(context, obj)

@@ -47,9 +47,10 @@ class Operation:
         """Read dryRun, fieldValidation and fieldManager from the query; 422 for invalid values."""
         manager = self.query.first("fieldManager")
         causes = list(manager_causes(manager))
-        if "dryRun" in self.query and (wrong := _dry_run_cause(self.query["dryRun"])):
+        # The options of a deletion come from its body, if it has one; `deletes` reads them.
+        if options != "DeleteOptions" and "dryRun" in self.query and (wrong := _dry_run_cause(self.query["dryRun"])):
             causes.append(wrong)
-        self.dry_run = "dryRun" in self.query
+        self.dry_run = options != "DeleteOptions" and "dryRun" in self.query
         mode = self.query.first("fieldValidation")
         if mode not in ("", "Ignore", "Warn", "Strict"):
             causes.append(not_supported("fieldValidation", mode, ("", "Ignore", "Strict", "Warn")))

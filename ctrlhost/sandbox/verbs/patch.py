@@ -54,10 +54,12 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
     if media == STRATEGIC_PATCH:
         # A strategic patch cannot change the type.
         obj.update({key: old[key] for key in ("apiVersion", "kind")})
+    for key in ("apiVersion", "kind"):
+        if not obj.get(key):
+            raise bad_request(f"Object '{key[0].upper() if key == 'kind' else key[0]}{key[1:]}' is missing")
     writes.decode_type(operation, obj)
-    _check_names(operation, meta.metadata_of(obj))
     try:
-        return writes.replace(context, operation, snapshot, old, obj, patched=True)
+        return writes.replace(context, operation, snapshot, old, obj, check=_check_names)
     except Undecodable as error:
         strategic = media == STRATEGIC_PATCH
         text = go_text.shown(_unordered(document)) if strategic else views.encode(obj).decode()
@@ -97,7 +99,9 @@ def _unordered(document: Any) -> Any:
 
 
 def _check_names(operation: Operation, metadata: Object) -> None:
-    """Check that name and namespace are unchanged; restore a removed namespace."""
+    """Check that name and namespace are unchanged, and the version is there; restore a removed namespace."""
+    if operation.kind.needs_version and not metadata.get("resourceVersion"):
+        writes.require_version(operation)
     meta.check_name(operation, metadata)
     if operation.kind.namespaced and not metadata.get("namespace"):
         metadata["namespace"] = operation.namespace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ctrlhost.sandbox.admission import chain, objects, quotas
 from ctrlhost.sandbox.admission.request import CREATE, UPDATE
@@ -16,7 +16,7 @@ from ctrlhost.sandbox.patch import managed
 from ctrlhost.sandbox.registry import meta, views
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.context import ServerContext
@@ -172,9 +172,14 @@ def update(context: ServerContext, operation: Operation, body: Any) -> WriteResu
             return create(context, operation, obj)
         raise status.not_found(kind.plural, kind.group, operation.name)
     if not metadata.get("resourceVersion") and kind.needs_version:
-        cause = status.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-        raise status.invalid(kind.plural, kind.group, operation.name, [cause])
+        require_version(operation)
     return _replace(context, operation, old, views.load(kind, old), obj, sent_managers=managers)
+
+
+def require_version(operation: Operation) -> NoReturn:
+    """Raise 422 for an update without a version, of a kind that needs one."""
+    cause = status.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+    raise status.invalid(operation.kind.plural, operation.kind.group, operation.name, [cause])
 
 
 def _conform(operation: Operation, obj: Object) -> tuple[Object, Any]:
@@ -203,14 +208,17 @@ def replace(
     obj: Object,
     *,
     managers: list[Manager] | None = None,
-    patched: bool = False,
+    check: Callable[[Operation, Object], None] | None = None,
 ) -> WriteResult:
     """Replace `old` by `obj`, as far as the sub-resource allows; `managers` are its new entries, if known.
 
-    `patched` says that another uid is an invalid value, and no failed precondition.
+    `check` is called with the metadata of a patched object, of which another uid is no failed precondition.
     """
     obj, sent = _conform(operation, obj)
-    uid = obj["metadata"].pop("uid", snapshot.uid) if patched else snapshot.uid
+    uid = snapshot.uid
+    if check is not None:
+        check(operation, obj["metadata"])
+        uid = obj["metadata"].pop("uid", snapshot.uid)
     causes = [] if uid == snapshot.uid else [status.invalid_value("metadata.uid", uid, "field is immutable")]
     return _replace(context, operation, snapshot, old, obj, sent_managers=sent, managers=managers, causes=causes)
 
