@@ -61,6 +61,8 @@ class _Workload(BuiltinStrategy):
     strategy = "updateStrategy"
     rolling: Sequence[tuple[str, Any]] = ()
     """The defaults of a rolling update."""
+    counts: Sequence[str] = ("replicas", "minReadySeconds", "revisionHistoryLimit")
+    """The numbers that must not be negative."""
     requires_selector = True
     """Whether a missing selector has a cause of its own, and an invalid one hides those of the template."""
 
@@ -85,7 +87,7 @@ class _Workload(BuiltinStrategy):
 
     def _spec_causes(self, obj: Object) -> Iterator[Cause]:
         spec = obj["spec"]
-        yield from not_negative(spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
+        yield from not_negative(spec, *self.counts)
         selector, template = spec.get("selector"), spec.get("template") or {}
         labels = (template.get("metadata") or {}).get("labels") or {}
         problems = list(selector_causes(selector or {}, "spec.selector"))
@@ -177,11 +179,20 @@ class _StatefulSets(_Workload):
         *_TEMPLATE,
     )
     rolling = (("partition", 0),)
+    counts = ("replicas", "minReadySeconds")
     columns = f"Ready Age {WORKLOAD}"
 
     def cells(self, obj: Object) -> Sequence[Any]:
         ready = f"{(obj.get('status') or {}).get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}"
         return (ready, created(obj), *images(obj))
+
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Drop a field that is off in a real server unless it is asked for."""
+        rolling = (obj["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
+        rolling.pop("maxUnavailable", None)
+
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
+        self.prepare_create(context, operation, obj)
 
     def checked_spec(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """Add the volumes of the claims; the controller sets host name and subdomain."""
@@ -224,12 +235,6 @@ class _StatefulSets(_Workload):
             yield status.invalid_value(f"{path}.rollingUpdate", rolling, text)
         elif rolling is not None:
             yield from not_negative(rolling, "partition", path=f"{path}.rollingUpdate")
-            if (most := rolling.get("maxUnavailable")) is not None:
-                field = f"{path}.rollingUpdate.maxUnavailable"
-                yield from share_causes(most, field)
-                if share(most) == 0:
-                    yield status.invalid_value(field, most, "cannot be 0")
-                yield from _part_causes(most, field)
         for name, policy in (spec.get("persistentVolumeClaimRetentionPolicy") or {}).items():
             if policy not in ("Retain", "Delete"):
                 where = f"spec.persistentVolumeClaimRetentionPolicy.{name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import LABEL_VALUE_TEXT, is_label_value, label_causes, name_problem
+from ctrlhost.sandbox.apimachinery.names import LABEL_VALUE_TEXT, is_label_value, name_problem
 from ctrlhost.sandbox.kinds.cells import created, first
 from ctrlhost.sandbox.kinds.fields import (
     PROTOCOLS,
@@ -41,6 +41,14 @@ class _EndpointSlices(BuiltinStrategy):
         addresses = [address for item in obj.get("endpoints") or () for address in item.get("addresses") or ()]
         return (obj.get("addressType", ""), first(ports, "<unset>"), first(addresses, "<unset>"), created(obj))
 
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Drop the topology, which only older versions of the API have."""
+        for endpoint in obj.get("endpoints") or ():
+            endpoint.pop("deprecatedTopology", None)
+
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
+        self.prepare_create(context, operation, obj)
+
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         kind = obj.get("addressType", "")
         if old is None and kind == "FQDN":
@@ -49,14 +57,13 @@ class _EndpointSlices(BuiltinStrategy):
             yield status.required("addressType")
         elif kind not in _TYPES:
             yield status.not_supported("addressType", kind, _TYPES)
-        else:
-            # The server's own address and those of its pods are on loopback.
-            metadata = obj["metadata"]
-            own = metadata.get("name") == _OWN or (metadata.get("labels") or {}).get(_MANAGED) == _CONTROLLER
-            endpoints = obj.get("endpoints") or ()
-            kept = old is not None and endpoints == (old.get("endpoints") or ())
-            for index, endpoint in enumerate(() if kept else endpoints):
-                yield from _endpoint_causes(endpoint, kind, f"endpoints[{index}]", loopback=own)
+        # The server's own address and those of its pods are on loopback.
+        metadata = obj["metadata"]
+        own = metadata.get("name") == _OWN or (metadata.get("labels") or {}).get(_MANAGED) == _CONTROLLER
+        endpoints = obj.get("endpoints") or ()
+        kept = old is not None and endpoints == (old.get("endpoints") or ())
+        for index, endpoint in enumerate(() if kept else endpoints):
+            yield from _endpoint_causes(endpoint, kind, f"endpoints[{index}]", loopback=own)
         yield from _port_causes(obj.get("ports") or ())
         yield from immutable(obj, old, "addressType")
 
@@ -68,7 +75,7 @@ def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str, *, loop
     elif len(addresses) > _MOST_ADDRESSES:
         yield status.too_many(f"{where}.addresses", len(addresses), _MOST_ADDRESSES)
         return
-    for index, address in enumerate(addresses):
+    for index, address in enumerate(addresses if kind in _TYPES else ()):
         field = f"{where}.addresses[{index}]"
         if kind == "FQDN":
             if problem := name_problem("subdomain", address):
@@ -87,7 +94,6 @@ def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str, *, loop
     for name, rule in (("nodeName", "subdomain"), ("hostname", "label")):
         if endpoint.get(name) is not None and (problem := name_problem(rule, endpoint[name])):
             yield status.invalid_value(f"{where}.{name}", endpoint[name], problem)
-    yield from label_causes(endpoint.get("deprecatedTopology") or {}, f"{where}.deprecatedTopology")
     yield from _hint_causes(endpoint.get("hints") or {}, f"{where}.hints")
 
 

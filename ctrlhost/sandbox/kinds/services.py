@@ -53,7 +53,7 @@ class _Services(BuiltinStrategy):
         spec = obj["spec"]
         for port in spec.get("ports") or ():
             if port.get("targetPort") in (None, "", 0):
-                port["targetPort"] = port.get("port")
+                port["targetPort"] = port.get("port") or 0
         kind = spec.get("type")
         if kind in ("ClusterIP", *WITH_NODE_PORTS):
             spec.setdefault("internalTrafficPolicy", "Cluster")

@@ -57,8 +57,8 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
     for key in ("apiVersion", "kind"):
         if not obj.get(key):
             raise bad_request(f"Object '{key[0].upper() if key == 'kind' else key[0]}{key[1:]}' is missing")
-    writes.decode_type(operation, obj)
     try:
+        _decode(operation, obj)
         return writes.replace(context, operation, snapshot, old, obj, check=_check_names)
     except Undecodable as error:
         strategic = media == STRATEGIC_PATCH
@@ -96,6 +96,20 @@ def _unordered(document: Any) -> Any:
     marks = {key for key in document if key.startswith(_ORDER)}
     dropped = marks | {key.removeprefix(_ORDER) for key in marks}
     return {key: _unordered(value) for key, value in document.items() if key not in dropped}
+
+
+def _decode(operation: Operation, obj: Object) -> None:
+    """Check the type of a patched object, and that it has metadata."""
+    if type(metadata := obj.get("metadata") or {}) is not dict:
+        what = go_text.json_kind(metadata)
+        why = f"json: cannot unmarshal {what} into Go struct field {operation.kind.kind}.metadata of type v1.ObjectMeta"
+        raise Undecodable(why)
+    try:
+        writes.decode_type(operation, obj)
+    except Failure as failure:
+        if failure.code != 400:
+            raise
+        raise Undecodable(failure.message) from failure
 
 
 def _check_names(operation: Operation, metadata: Object) -> None:
