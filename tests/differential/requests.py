@@ -32,10 +32,10 @@ OPTIONS = {
     "pretty": ("true",),
 }
 LIST_OPTIONS = {
-    "labelSelector": ("app=x", "app!=x", "app in (x,y)", "!app", "app", "a=(", "a in ()", "a>1", "=", "a b=c", "x" * 70),
+    "labelSelector": ("app=x", "app!=x", "app in (x,y)", "!app", "app", "a=(", "a in ()", "a>1", "=", "a b=c"),
     "fieldSelector": (
-        "metadata.name=fuzz-a", "metadata.namespace=fuzz", "metadata.name!=fuzz-a", "spec.type=ClusterIP", "type=Opaque",
-        "spec.nodeName=", "status.phase=Pending", "spec.color=red", "nope=1", "metadata.name", "a=b=c", "=",
+        "metadata.name=fuzz-a", "metadata.namespace=fuzz", "metadata.name!=fuzz-a", "spec.type=ClusterIP",
+        "type=Opaque", "spec.nodeName=", "status.phase=Pending", "spec.color=red", "nope=1", "metadata.name", "=",
     ),
     "limit": ("1", "0", "-1", "500", "x"),
     "resourceVersion": ("0", "x", "", "-1"),

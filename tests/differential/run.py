@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import yaml
 
@@ -138,16 +139,8 @@ class Run:
 
     def _forget(self, request: Request) -> None:
         """Delete the object of a request that only one server accepted."""
-        paths = [request.path.removesuffix("/status").removesuffix("/scale")]
-        if request.method == "POST" or request.verb == "deletecollection":
-            paths = [f"{request.path}/{name}" for name in NAMES]
-            body = request.body if isinstance(request.body, dict) else {}
-            if (name := (body.get("metadata") or {}).get("name")) and type(name) is str:
-                paths.append(f"{request.path}/{name}")
-        for path in paths:
+        for path in forget(self._servers, request):
             self._live.pop(path, None)
-            for api in self._servers.apis:
-                _delete(api, path)
 
     def _minimised(
         self, found: DifferenceClass, request: Request, base: dict[str, Any] | None, changes: list[Change]
@@ -172,10 +165,23 @@ class Run:
         return difference(request, *self._servers.outcomes(request)) == found
 
 
+def forget(servers: Servers, request: Request) -> list[str]:
+    """Delete the objects of a request on both servers; return their paths."""
+    paths = [request.path.removesuffix("/status").removesuffix("/scale")]
+    if request.method == "POST" or request.verb == "deletecollection":
+        paths = [f"{request.path}/{name}" for name in NAMES]
+        body = request.body if isinstance(request.body, dict) else {}
+        metadata = body.get("metadata") if isinstance(body.get("metadata"), dict) else None
+        if metadata and type(name := metadata.get("name")) is str and name:
+            paths.append(f"{request.path}/{name}")
+    for path in paths:
+        for api in servers.apis:
+            _delete(api, path)
+    return paths
+
+
 def _delete(api: Api, path: str) -> None:
     """Delete an object, whatever delays it."""
-    from urllib.parse import quote
-
     url = quote(path)
     if api.delete(url, {"gracePeriodSeconds": 0}).status in (200, 202):
         found = api.get(url)

@@ -56,10 +56,7 @@ def _stored(
     if snapshot is None:
         return _create(context, operation, applied, wanted)
     old = views.load(kind, snapshot)
-    managers = managed.read(old["metadata"].get("managedFields"))
-    if kind.table == "events":
-        # A real server cannot convert the entries of the other group, and drops them.
-        managers = [one for one in managers if one.api_version == kind.api_version]
+    managers = managed.convertible(kind, managed.read(old["metadata"].get("managedFields")))
     everything = fieldset.fields_of(managed.shape_of(kind), managed.trackable(kind, old)) - {()}
     if not managers and everything:
         managers = [Manager("before-first-apply", UPDATE, kind.api_version, "", times.now(), everything)]

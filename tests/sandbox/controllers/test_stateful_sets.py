@@ -96,7 +96,10 @@ def test_a_failed_pod_is_replaced(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/WL-05")
 def test_a_pod_has_the_identity_of_its_ordinal(api: Api, ns: str) -> None:
-    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
     body = stateful_set(replicas=1, ordinals={"start": 5}, volumeClaimTemplates=[claim])
     # The template may mount a claim, but no other name.
     container = body["spec"]["template"]["spec"]["containers"][0]
