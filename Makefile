@@ -54,6 +54,8 @@ PEERS := tests/go/bin/peers
 CLIENTS := tests/go/bin/clients
 JAVA_CLIENTS := tests/java/target/classes/Clients.class
 RUST_CLIENTS := tests/rust/target/release/clients
+HELM := tests/go/bin/helm
+CONFORMANCE := tests/go/bin/conformance
 PYTEST := $(BIN)/python -m pytest
 
 $(CONTROLPLANE): $(GO_SOURCES) $(wildcard tests/go/controlplane/*.go)
@@ -75,6 +77,12 @@ $(RUST_CLIENTS): tests/rust/Cargo.toml tests/rust/Cargo.lock $(wildcard tests/ru
 	cargo build --quiet --locked --release --manifest-path tests/rust/Cargo.toml --target-dir tests/rust/target
 	@touch $@
 
+$(HELM): tests/go/build $(wildcard tests/go/helm/go.*)
+	PYTHON=$(PYTHON) tests/go/build helm
+
+$(CONFORMANCE): tests/go/build $(wildcard tests/go/conformance/*)
+	PYTHON=$(PYTHON) tests/go/build conformance
+
 .PHONY: demo test test-fast test-rust loom test-python bitcoind controlplane controlplane-build rust-clients java-clients
 demo: venv ## Run all plugins on the sandbox with example objects; KEEP=1 leaves it running
 	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep)
@@ -91,9 +99,13 @@ loom: ## Explore the interleavings of the queue's core, up to a bound
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
 # Without bitcoind its tests are skipped with a message; in CI a missing bitcoind is a failure.
-test-python: venv $(CONTROLPLANE) $(CLIENTS) $(RUST_CLIENTS) $(if $(shell command -v mvn),$(JAVA_CLIENTS))
+test-python: venv $(CONTROLPLANE) $(CLIENTS) $(HELM) $(RUST_CLIENTS) $(if $(shell command -v mvn),$(JAVA_CLIENTS))
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
+
+.PHONY: conformance
+conformance: venv $(CONTROLPLANE) $(CONFORMANCE) ## Kubernetes' own Conformance tests on the sandbox, if they need no containers
+	$(PYTEST) --quiet tests/conformance/upstream.py --timeout 1800
 
 # A free-threaded interpreter; `make test-free-threaded FREE_THREADED=…` uses another one.
 FREE_THREADED ?= $(shell command -v python3.14t python3.13t | head -n 1)
@@ -113,7 +125,7 @@ test-fast: venv ## The tests without the real control plane and wheels, under a 
 bitcoind: ## Fetch bitcoind for the end-to-end tests, from Debian's packages into .cache
 	@tests/bitcoind/fetch
 
-controlplane-build: $(CONTROLPLANE) $(CLIENTS)
+controlplane-build: $(CONTROLPLANE) $(CLIENTS) $(HELM)
 
 rust-clients: $(RUST_CLIENTS) ## Build the kube-rs controller of the tests
 

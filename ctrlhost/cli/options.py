@@ -41,6 +41,7 @@ SET = click.option(
 _POD_DELAYS = {
     "start": "Time until a pod runs, with the controllers `workloads`.",
     "ready": "Time until a container is ready.",
+    "run": "Time until a pod ends that is not restarted forever.",
     "stop": "Time until a deleted pod is gone.",
 }
 _NETWORKS = {"pod": "pods", "service": "Services", "lb": "load balancers"}

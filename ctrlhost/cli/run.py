@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 @click.option("--context", metavar="NAME", help="Kubeconfig context (default: current).")
 @NAMESPACE
 @click.option("--sandbox", is_flag=True, default=None, help="Run against an embedded API server in this process.")
-@click.option("--install-crds", is_flag=True, default=None, help="Install the plugins' CRDs first.")
+@click.option(
+    "--install-crds",
+    type=click.Choice(["true", "force"]),
+    is_flag=False,
+    flag_value="true",
+    help="Install the plugins' CRDs first; `force` also replaces those of newer plugins, or with more fields.",
+)
 @click.option("--leader-elect", is_flag=True, default=None, help="Act only while holding a Lease.")
 @click.option("--listen", metavar="HOST:PORT", help="Address for probes, metrics and the pages of plugins.")
 @CONFIG
@@ -48,6 +54,8 @@ def command(
     from ctrlhost.supervisor.loader import check_installed, installed_plugins
 
     flags = {name: value for name, value in chosen.items() if not name.startswith("sandbox_")}
+    if flags["install_crds"] == "true":
+        flags["install_crds"] = True
     configuration = gather(config, assignments, plugins=names(plugins), namespaces=names(namespaces), **flags)
     settings = configuration.host()
     _check_sandbox(settings.sandbox, flags)

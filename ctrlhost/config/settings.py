@@ -58,8 +58,9 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     sandbox: bool = False
     """Start the embedded API server in this process and run against it."""
 
-    install_crds: bool = False
-    """Install the plugins' CRDs before their controllers start; the sandbox always does."""
+    install_crds: bool | Literal["force"] = False
+    """Install the plugins' CRDs before their controllers start; the sandbox always does. A CRD is never replaced by one
+    without a version that it serves or stores; `force` replaces one of a newer plugin, or with more fields."""
 
     listen: str = DEFAULT_LISTEN
     """Address of the host's HTTP server, `HOST:PORT`; port 0 takes a free one, an empty string disables it."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import ConfigError
+from ctrlhost.sandbox.apimachinery.clock import Timers
 from ctrlhost.sandbox.auth.authorizer import Authorizer
 from ctrlhost.sandbox.auth.tokens import ServiceAccountTokens
 from ctrlhost.sandbox.crds.index import CrdIndex
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 _LEAST_ADDRESSES = 8
 CONTROLLERS = ("gc", "namespace")
 CONTROLLER_GROUPS = {
-    "workloads": ("deployment", "replicaset", "statefulset", "daemonset", "scheduler", "kubelet"),
+    "workloads": (
+        *("deployment", "replicaset", "replicationcontroller", "statefulset", "daemonset", "job", "cronjob"),
+        *("persistentvolume", "disruption", "scheduler", "kubelet"),
+    ),
     "service": ("endpointslice", "loadbalancer"),
 }
 """Names of groups of controllers."""
@@ -59,6 +63,8 @@ class Options:
     """`enforce`: evaluate the validation rules of CRDs; `warn`: store them, and warn on writing such a CRD."""
     pod_start_delay: float = 0.3
     pod_ready_delay: float = 1.0
+    pod_run_delay: float = 2.0
+    """How long pods run that are not restarted forever, unless an annotation says otherwise."""
     pod_stop_delay: float = 0.3
     load_balancer_delay: float = 0.5
     pod_cidr: str = "127.64.0.0/10"
@@ -71,7 +77,7 @@ class Options:
 
     def __post_init__(self) -> None:
         """Check all values; ConfigError for invalid ones."""
-        for name in ("pod_start_delay", "pod_ready_delay", "pod_stop_delay", "load_balancer_delay"):
+        for name in ("pod_start_delay", "pod_ready_delay", "pod_run_delay", "pod_stop_delay", "load_balancer_delay"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:
                 raise ConfigError(f"{name} must be a number of seconds, at least 0, got {value}")
@@ -98,12 +104,16 @@ class ServerContext:
     journal: Journal | None = None
     store: Store = field(init=False)
     tokens: ServiceAccountTokens = field(init=False)
+    timers: Timers = field(init=False)
+    """Delays on the sandbox's clock."""
     authorizer: Authorizer | None = field(init=False, default=None)
     """None without RBAC: every authenticated client may do everything."""
     identity: Identity = field(init=False)
     """Set by the app, which receives the tokens."""
     registry: Registry = field(init=False)
     host: str = "127.0.0.1:0"
+    ca: str = ""
+    """The CA certificate of the server as PEM; empty without TLS."""
     crds: CrdIndex = field(default_factory=CrdIndex)
     watches: set[Any] = field(default_factory=set)
     allocations: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -115,6 +125,7 @@ class ServerContext:
     def __post_init__(self) -> None:
         """Create an empty store and the registry of built-in kinds."""
         self.store = Store(self.journal)
+        self.timers = Timers(self.loop)
         self.tokens = ServiceAccountTokens(self.store)
         if self.options.rbac:
             self.authorizer = Authorizer(self.store)
@@ -132,5 +143,5 @@ class ServerContext:
             self.pending_work -= 1
 
     def later(self, seconds: float, work: Callable[[], None]) -> asyncio.TimerHandle:
-        """Run `work` in this thread after a delay."""
+        """Run `work` in this thread after a delay of the machine's clock."""
         return self.loop.call_later(seconds, work)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.errors import AlreadyExists, ApiError, CtrlhostError, TransportError
+from ctrlhost.errors import AlreadyExists, ApiError, Conflict, CtrlhostError, NotFound, TransportError
+from ctrlhost.supervisor.crd_changes import INSTALLED_BY, lost_fields, objection
 
 if TYPE_CHECKING:
     import threading
@@ -17,11 +19,63 @@ log = logging.getLogger("ctrlhost.crds")
 
 _API_VERSION, _KIND = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
 _FIRST_DELAY, _MAX_DELAY = 0.25, 15.0
+#: Seconds for a look at a CRD that delays the plugin's start.
+_CHECK_TIMEOUT = 5.0
+#: Attempts to update a CRD that others change at the same time.
+_TRIES = 10
 _ESTABLISHED_TIMEOUT, _SOON_ESTABLISHED = 30.0, 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """How the CRDs of a plugin are installed."""
+
+    #: The version of the plugin's distribution; "" if it is unknown.
+    version: str = ""
+    #: Whether to replace a CRD of a newer plugin, or one with more fields.
+    force: bool = False
+
+    def install(self, client: Client, crd: dict[str, Any]) -> None:
+        """Create the CRD, or update it unless that would take something away; Conflict if it keeps changing."""
+        name = crd["metadata"]["name"]
+        if self.version:
+            annotations = {**(crd["metadata"].get("annotations") or {}), INSTALLED_BY: self.version}
+            crd = {**crd, "metadata": {**crd["metadata"], "annotations": annotations}}
+        for left in range(_TRIES - 1, -1, -1):
+            try:
+                client.create(crd)
+            except AlreadyExists:
+                live = client.find(_API_VERSION, _KIND, name)
+            else:
+                log.info("installed CRD %s", name)
+                return
+            if live is None:
+                continue
+            if why := objection(live, crd, force=self.force):
+                hint = "" if self.force else "; `--install-crds=force` replaces newer ones and fields, never versions"
+                log.warning("CRD %s stays as it is: %s%s", name, why, hint)
+                return
+            seen = live["metadata"]["resourceVersion"]
+            try:
+                # Only what was compared is replaced: another replica may have another version of the plugin.
+                after = client.apply(
+                    {**crd, "metadata": {**crd["metadata"], "resourceVersion": seen}}, field_manager="ctrlhost"
+                )
+            except (Conflict, NotFound):
+                if not left:
+                    raise
+                continue
+            if after["metadata"]["resourceVersion"] != seen:
+                log.info("updated CRD %s", name)
+            return
+
+
 def install_crds(
-    client: Client, crds: Sequence[dict[str, Any]], stop: threading.Event, waiting: Callable[[str], None]
+    client: Client,
+    crds: Sequence[dict[str, Any]],
+    stop: threading.Event,
+    waiting: Callable[[str], None],
+    installation: Installation,
 ) -> bool:
     """Create or update the CRDs, and wait until the server serves them; False if `stop` was set first.
 
@@ -32,7 +86,7 @@ def install_crds(
         delay = _FIRST_DELAY
         while not stop.is_set():
             try:
-                _install(client, crd)
+                installation.install(client, crd)
                 break
             except (TransportError, ApiError) as error:
                 if isinstance(error, ApiError) and error.status in (400, 422):
@@ -43,17 +97,23 @@ def install_crds(
     return all(_established(client, crd["metadata"]["name"], stop, waiting) for crd in crds) and not stop.is_set()
 
 
-def _install(client: Client, crd: dict[str, Any]) -> None:
-    name = crd["metadata"]["name"]
-    try:
-        client.create(crd)
-    except AlreadyExists:
-        before = client.find(_API_VERSION, _KIND, name)
-        after = client.apply(crd, field_manager="ctrlhost")
-        if before is None or before["metadata"].get("resourceVersion") != after["metadata"].get("resourceVersion"):
-            log.info("updated CRD %s", name)
-    else:
-        log.info("installed CRD %s", name)
+def check_crds(plugin: str, client: Client, crds: Sequence[dict[str, Any]]) -> None:
+    """Log which fields the server's CRDs lack, since it drops them silently; a CRD that cannot be read is skipped."""
+    for crd in crds:
+        name = crd["metadata"]["name"]
+        try:
+            served = client.find(crd["apiVersion"], crd["kind"], name, timeout=_CHECK_TIMEOUT)
+        except CtrlhostError as error:
+            log.debug("cannot read CRD %s: %s", name, error)
+            continue
+        if served is not None and (fields := sorted(lost_fields(crd, served))):
+            log.error(
+                "the CRD is older than the plugin: %s lacks %s, which the server drops; apply the output of "
+                "`ctrlhost crds --plugins %s`",
+                name,
+                ", ".join(fields),
+                plugin,
+            )
 
 
 def _established(client: Client, name: str, stop: threading.Event, waiting: Callable[[str], None]) -> bool:

@@ -64,11 +64,14 @@ def installed_plugins() -> Mapping[str, tuple[InstalledPlugin, ...]]:
 class Plugin:
     """One loaded plugin. Each method calls the hook of that name for this plugin only and raises its errors."""
 
-    def __init__(self, name: str, implementation: object, manager: pluggy.PluginManager, installed: str = "") -> None:
-        """Wrap a registered plugin; `installed` is its distribution and version."""
+    def __init__(
+        self, name: str, implementation: object, manager: pluggy.PluginManager, installed: str = "", version: str = ""
+    ) -> None:
+        """Wrap a registered plugin; `installed` is its distribution and version, `version` the latter alone."""
         self.name = name
         self.implementation = implementation
         self.installed = installed
+        self.version = version
         self._manager = manager
 
     def _call(self, hook: str, **arguments: Any) -> Any:
@@ -169,9 +172,9 @@ class PluginManager:
                 f"it could not be imported: {_one_line(error)}",
                 hint=f"fix or reinstall {installed.distribution or installed.target}, or drop it from `--plugins`",
             ) from error
-        return self.register(name, implementation, str(installed))
+        return self.register(name, implementation, str(installed), installed.version)
 
-    def register(self, name: str, implementation: object, installed: str = "") -> Plugin:
+    def register(self, name: str, implementation: object, installed: str = "", version: str = "") -> Plugin:
         """Register a module or object with hook implementations as the plugin `name`."""
         if name in RESERVED_NAMES:
             raise PluginLoadError(name, f"invalid plugin name `{name}`: the host reserves it")
@@ -190,7 +193,7 @@ class PluginManager:
             self._manager.unregister(implementation)
             message, hint = _no_hooks(implementation)
             raise PluginLoadError(name, message, hint=hint)
-        return Plugin(name, implementation, self._manager, installed)
+        return Plugin(name, implementation, self._manager, installed, version)
 
 
 def check_installed(name: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ctrlhost.controller.context import bound
 from ctrlhost.health import Check
 from ctrlhost.supervisor.containment import contained, with_place
-from ctrlhost.supervisor.crds import install_crds
+from ctrlhost.supervisor.crds import Installation, check_crds, install_crds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,6 +56,7 @@ class PluginRuntime:
         #: Set when the plugin's CRDs are installed, or cannot be installed for now.
         self.crds_tried = threading.Event()
         self._changed = changed
+        self._crds: list[dict[str, Any]] = []
         #: Guards `state` and `reason`.
         self._lock = threading.Lock()
         self._draining = threading.Lock()
@@ -124,7 +125,7 @@ class PluginRuntime:
                 raise
             self.context = context
 
-    def start(self, *, with_crds: bool, peers: Sequence[PluginRuntime] = ()) -> None:
+    def start(self, *, with_crds: bool | Literal["force"], peers: Sequence[PluginRuntime] = ()) -> None:
         """Start syncing and running on the plugin's own thread, after installing its CRDs if `with_crds`.
 
         The plugin also waits until all `peers` have installed theirs, or found that they cannot for now.
@@ -135,12 +136,12 @@ class PluginRuntime:
         self._thread = threading.Thread(target=self._run, args=(with_crds,), name=f"plugin {self.name}", daemon=True)
         self._thread.start()
 
-    def _run(self, with_crds: bool) -> None:
+    def _run(self, with_crds: bool | Literal["force"]) -> None:
         plugin, context = self.plugin, self.context
         if plugin is None or context is None:
             return
         with bound(plugin=self.name), self._contained("starting"):
-            installed = not with_crds or self._install_crds(plugin, context)
+            installed = self._prepare_crds(plugin, context, with_crds)
             self.crds_tried.set()
             if not installed:
                 return
@@ -155,6 +156,7 @@ class PluginRuntime:
             while not self._ending.is_set():
                 behind, waiting = self._unsynced_and_blocked(context)
                 if not synced and self._may_start(context):
+                    check_crds(self.name, context.services.client, self._crds)
                     with self._contained("ctrlhost_synced"):
                         plugin.synced(context)
                     synced = not self.failed
@@ -213,13 +215,18 @@ class PluginRuntime:
             log.log(_LEVEL.get(state, logging.INFO), "plugin %s %s", self.name, line, extra={"plugin": self.name})
         self._changed()
 
-    def _install_crds(self, plugin: Plugin, context: PluginContext) -> bool:
+    def _prepare_crds(self, plugin: Plugin, context: PluginContext, wanted: bool | Literal["force"]) -> bool:
+        """Install the CRDs if that is wanted; return whether the plugin can go on."""
         installed = False
         with self._contained("ctrlhost_crds"):
-            crds = plugin.crds()
-            installed = install_crds(context.services.client, crds, self._ending, self._wait_for_crds)
+            self._crds = plugin.crds()
+            if not wanted:
+                return True
+            installation = Installation(plugin.version, force=wanted == "force")
+            client = context.services.client
+            installed = install_crds(client, self._crds, self._ending, self._wait_for_crds, installation)
             # Another plugin may have started informers of these kinds before the server knew the kinds.
-            for group in {crd["spec"]["group"] for crd in crds}:
+            for group in {crd["spec"]["group"] for crd in self._crds}:
                 context.services.factory.wake(group)
         return installed
 

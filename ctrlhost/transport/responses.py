@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,6 +15,8 @@ from ctrlhost.errors import ApiError, TransportError, from_status
 if TYPE_CHECKING:
     from ctrlhost.transport.interface import Response
 
+#: The longest time, in seconds, that a server may ask to wait before a retry.
+LONGEST_RETRY_AFTER = 300.0
 _EXCERPT = 200
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -31,9 +36,7 @@ def decode_object(response: Response, what: str) -> dict[str, Any]:
 
 def error_from_response(response: Response, what: str) -> ApiError:
     """Return the error of a failed response, from its `Status` or from the text of its body."""
-    # The API server never sends a date.
-    header = response.headers.get("retry-after", "").strip()
-    retry_after = float(header) if re.fullmatch(r"[0-9]{1,9}", header) else None
+    retry_after = _retry_after(response.headers.get("retry-after", "").strip())
     try:
         status = msgspec.json.decode(response.body)
     except _DECODE_ERRORS:
@@ -52,7 +55,7 @@ def error_from_status(status: dict[str, Any], retry_after: float | None = None) 
     causes = details.get("causes")
     code, after = status.get("code"), details.get("retryAfterSeconds")
     if retry_after is None and isinstance(after, int | float) and after > 0:
-        retry_after = float(after)
+        retry_after = min(float(after), LONGEST_RETRY_AFTER)
     return from_status(
         code if isinstance(code, int) else 500,
         str(status.get("reason") or ""),
@@ -60,6 +63,20 @@ def error_from_status(status: dict[str, Any], retry_after: float | None = None) 
         [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else (),
         retry_after,
     )
+
+
+def _retry_after(header: str) -> float | None:
+    """Return the seconds that the header asks for, at most `LONGEST_RETRY_AFTER`; None if it is absent or invalid."""
+    if re.fullmatch(r"[0-9]+", header):
+        # Longer numbers than these are too large to convert, and are the limit anyway.
+        return min(float(header[:300]), LONGEST_RETRY_AFTER)
+    try:
+        # The API server sends seconds; a proxy before it may send a date.
+        date = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    left = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - time.time()
+    return min(left, LONGEST_RETRY_AFTER) if left > 0 else None
 
 
 def _excerpt(body: bytes) -> str:

@@ -21,7 +21,7 @@ def rooms(area: str) -> list[str]:
 
 
 def holds(folder: Path) -> list[Path]:
-    kinds = ("*.py", "*.rs", "*.go", "*.toml")
+    kinds = ("*.py", "*.rs", "*.go", "*.java", "*.toml")
     return [path for kind in kinds for path in folder.rglob(kind) if "__pycache__" not in path.parts]
 
 

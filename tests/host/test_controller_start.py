@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from typing import Any
 
@@ -237,3 +238,23 @@ def test_a_controller_waits_for_its_crd_and_others_start_without_it(ctrlhost_hos
         informer.wake()
     eventually(lambda: widgets.calls == [Request("w", "default")])
     eventually(lambda: plugin.state == "running")
+
+
+@pytest.mark.behaviour("supervision/CR10")
+def test_a_plugin_runs_beside_a_crd_that_has_more_versions(ctrlhost_host, sandbox, caplog) -> None:
+    own = crd("example.com", "Widget")
+    live = copy.deepcopy(own)
+    live["spec"]["versions"].append({**live["spec"]["versions"][0], "name": "v2", "storage": False})
+    client = ctrlhost.Client.load(sandbox.kubeconfig)
+    name = client.create(live)["metadata"]["name"]
+    before = client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)["spec"]
+    reconcile = Script()
+    host = ctrlhost_host(
+        plugin_of(lambda plugin: plugin.add_controller("c", reconcile, MISSING), crds=lambda: [own]), sandbox=sandbox
+    )
+    host.client.create({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}})
+    host.run_until_idle()
+    assert reconcile.calls == [Request("a", "default")]
+    assert f"CRD {name} stays as it is: it has the versions v2" in caplog.text
+    assert client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)["spec"] == before
+    client.close()

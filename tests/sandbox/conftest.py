@@ -12,6 +12,7 @@ from ctrlhost.sandbox import Options, Sandbox
 from tests.support.compared import Pair
 from tests.support.control_plane import ControlPlane, KubeApiserver, SandboxControlPlane
 from tests.support.http_client import Api
+from tests.support.objects import core
 from tests.support.rbac_rig import api_of
 from tests.support.waiting import eventually
 
@@ -21,7 +22,14 @@ _serial = itertools.count(1)
 @pytest.fixture(scope="session")
 def server() -> Iterator[Sandbox]:
     """One sandbox for all tests that do not stop it; pods start without delay."""
-    options = Options(admin=True, pod_start_delay=0.0, pod_ready_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0)
+    options = Options(
+        admin=True,
+        pod_start_delay=0.0,
+        pod_ready_delay=0.0,
+        pod_run_delay=0.0,
+        pod_stop_delay=0.0,
+        load_balancer_delay=0.0,
+    )
     with Sandbox(options=options) as sandbox:
         yield sandbox
 
@@ -35,9 +43,10 @@ def api(server: Sandbox) -> Iterator[Api]:
 
 @pytest.fixture
 def ns(api: Api) -> str:
-    """The test's own namespace."""
+    """The test's own namespace, with its initial objects."""
     name = f"t-{next(_serial)}"
     api.post("/api/v1/namespaces", {"metadata": {"name": name}}).expect(201)
+    eventually(lambda: api.get(core(name, "configmaps", "kube-root-ca.crt")).status == 200)
     return name
 
 

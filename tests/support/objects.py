@@ -39,6 +39,33 @@ def stateful_set(name: str = "x", **spec: Any) -> dict[str, Any]:
     return body
 
 
+def job(name: str = "j", annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    """Return a Job; the annotations are those of its pods, without their prefix."""
+    pods = template()
+    pods["metadata"]["annotations"] = {f"sandbox.ctrlhost.dev/{key}": text for key, text in (annotations or {}).items()}
+    pods["spec"]["restartPolicy"] = spec.pop("restartPolicy", "Never")
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": pods, **spec}}
+
+
+def cron_job(name: str = "c", schedule: str = "*/5 * * * *", **spec: Any) -> dict[str, Any]:
+    inner = spec.pop("job", None) or job()
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": name},
+        "spec": {"schedule": schedule, "jobTemplate": {"spec": inner["spec"]}, **spec},
+    }
+
+
+def persistent_volume_claim(name: str = "c", size: str = "1Gi", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}, **spec},
+    }
+
+
 def service(name: str = "s", *ports: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
@@ -105,6 +132,11 @@ def changed(obj: dict[str, Any], **metadata: Any) -> dict[str, Any]:
 
 def core(ns: str, plural: str, name: str = "") -> str:
     base = f"/api/v1/namespaces/{ns}/{plural}"
+    return f"{base}/{name}" if name else base
+
+
+def batch(ns: str, plural: str, name: str = "") -> str:
+    base = f"/apis/batch/v1/namespaces/{ns}/{plural}"
     return f"{base}/{name}" if name else base
 
 

@@ -13,7 +13,9 @@ EVERYTHING = ("gc", "namespace", "workloads", "service")
 
 
 def cluster(controllers: Iterable[str] = EVERYTHING) -> Sandbox:
-    options = Options(pod_start_delay=0.0, pod_ready_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0)
+    options = Options(
+        pod_start_delay=0.0, pod_ready_delay=0.0, pod_run_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0
+    )
     return Sandbox(options=options, controllers=controllers)
 
 

@@ -28,9 +28,11 @@ def mutate(context: ServerContext, operation: Operation, obj: Object, old: Objec
     has_policies = policies.present(context, policies.MUTATING)
     before = copy.deepcopy(obj)
     limits.mutate(context, request)
-    if has_policies and (again := mutating.mutate(context, request)):
+    again = mutating.mutate(context, request) if has_policies else None
+    if again is not None:
         limits.mutate(context, request)
-        mutating.mutate(context, request, again)
+        if again:
+            mutating.mutate(context, request, again)
     assert request.obj is not None
     kind = operation.kind
     shown = (managed.trackable(kind, one, operation.subresource) for one in (before, request.obj))

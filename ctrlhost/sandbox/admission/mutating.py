@@ -28,10 +28,10 @@ Invoked = set[tuple[str, str, int]]
 """Policies that ask to be invoked again: policy, binding, and the index of the parameters."""
 
 
-def mutate(context: ServerContext, request: Request, again: Invoked | None = None) -> Invoked:
+def mutate(context: ServerContext, request: Request, again: Invoked | None = None) -> Invoked | None:
     """Apply the policies to the object of a request; with `again` only those.
 
-    Return those to invoke again if anything was patched. Raise 403 if one fails.
+    Return those that ask to be invoked again, None if nothing was patched. Raise 403 if one fails.
     """
     errors: list[tuple[Match, str]] = []
     reinvocable: Invoked = set()
@@ -60,7 +60,7 @@ def mutate(context: ServerContext, request: Request, again: Invoked | None = Non
     refusals = [(match, why) for match, why in errors if match.fails]
     if refusals:
         raise _refusal(request, refusals)
-    return reinvocable if patched else set()
+    return reinvocable if patched else None
 
 
 def _refusal(request: Request, refusals: list[tuple[Match, str]]) -> Failure:

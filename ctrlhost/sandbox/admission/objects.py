@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ctrlhost.sandbox.apimachinery.repeated import Repeated
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.kinds.strategy import set_defaults
 from ctrlhost.sandbox.registry import meta
@@ -32,11 +33,13 @@ def conform_object(operation: Operation, obj: Object) -> Object:
     kind = operation.kind
     unknown: list[str] = []
     if kind.custom is not None:
+        pruned: list[str] = []
         try:
             meta.normalize_metadata(obj, kind.kind, unknown)
-            structural.prune(kind.custom.schema, obj, unknown)
+            structural.prune(kind.custom.schema, obj, pruned)
         except Undecodable as error:
             raise error.of(kind.kind, kind.version) from None
+        unknown += sorted(pruned)
     else:
         shape = of_kind(kind.group, kind.version, kind.kind)
         meta.metadata_of(obj)
@@ -45,20 +48,40 @@ def conform_object(operation: Operation, obj: Object) -> Object:
                 obj = conform(shape, obj, kind.kind, unknown)
             except Undecodable as error:
                 raise error.of(kind.kind, kind.version) from None
-    if unknown or operation.problems:
-        problems = [*operation.problems, *(f'unknown field "{path}"' for path in unknown)]
-        operation.problems = []
-        _report(operation, problems)
+    if unknown or operation.problems or operation.repeated.paths or operation.repeated.lines:
+        _report(operation, unknown)
+        # An update that creates the object decodes it again.
+        operation.problems, operation.repeated = [], Repeated()
     return obj
 
 
-def _report(operation: Operation, problems: list[str]) -> None:
-    """Warn about dropped fields, or refuse them, as the client asked."""
-    if operation.field_validation == "Strict":
-        why = f"strict decoding error: {', '.join(problems)}"
+def _report(operation: Operation, unknown: list[str]) -> None:
+    """Warn about unknown and repeated fields, or refuse them, as the client asked."""
+    lines, problems = operation.repeated.lines, [*operation.problems, *_problems(operation, unknown)]
+    if operation.field_validation == "Strict" and (lines or problems):
+        why = f"strict decoding error: {', '.join(([yaml_errors(lines)] if lines else []) + problems)}"
         raise Undecodable(why).of(operation.kind.kind, operation.kind.version)
     if operation.field_validation == "Warn":
-        operation.warnings += problems
+        operation.warnings += [*lines, *problems]
+
+
+def _problems(operation: Operation, unknown: list[str]) -> list[str]:
+    """Return a text per field; in the document's order for built-in kinds, which a real server decodes in one pass."""
+    repeated = operation.repeated
+    found = [(repeated.paths[path], f'duplicate field "{path}"') for path in repeated.paths]
+    if operation.kind.custom is None:
+        # The decoder skips the values of unknown fields.
+        skipped = tuple(f"{path}{end}" for path in unknown for end in (".", "["))
+        seen = (path for path in repeated.paths if path not in unknown and not path.startswith(skipped))
+        found = [(repeated.paths[path], f'duplicate field "{path}"') for path in seen]
+        found += [(repeated.order.get(path, 0), f'unknown field "{path}"') for path in unknown]
+        return [text for _, text in sorted(found, key=lambda item: item[0])]
+    return [text for _, text in found] + [f'unknown field "{path}"' for path in unknown]
+
+
+def yaml_errors(lines: list[str]) -> str:
+    """Return the text for repeated keys of a YAML document."""
+    return "\n  ".join(("yaml: unmarshal errors:", *lines))
 
 
 def default_object(operation: Operation, obj: Object) -> None:

@@ -19,11 +19,12 @@ from ctrlhost.sandbox.auth.authorizer import refusal
 from ctrlhost.sandbox.auth.identity import Identity
 from ctrlhost.sandbox.auth.signing import ALGORITHM
 from ctrlhost.sandbox.auth.tokens import ISSUER
+from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.http.messages import NotYet, Request, Response, Stream, attributes_of
 from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ctrlhost.sandbox.apimachinery.objects import User
     from ctrlhost.sandbox.auth.audit import Audit
@@ -68,6 +69,20 @@ class App:
         self.admin = admin
         self.ready = False
         self._missing: set[tuple[str, str]] = set()
+
+    def preparation(self, request: Request) -> Callable[[], None] | None:
+        """Return the decoding of a large YAML body, if the client may send one."""
+        if not negotiation.is_slow(request.headers.get("content-type", ""), request.body):
+            return None
+        try:
+            self.identity.identify(request)
+        except Failure:
+            return None
+
+        def decode() -> None:
+            request.body = negotiation.DecodedYaml.of(request.body)
+
+        return decode
 
     def handle(self, request: Request) -> Response | Stream:
         """Handle a request; failures become a Status."""

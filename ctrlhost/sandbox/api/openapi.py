@@ -1,4 +1,4 @@
-"""OpenAPI: a constant for version 2, and a document per group version for version 3."""
+"""OpenAPI: one document for version 2, and a document per group version for version 3."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ctrlhost.sandbox.api.swagger import Swagger, media_type
+from ctrlhost.sandbox.encoding.negotiation import JSON
 from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.registry.registry import Kind, content_hash
 from ctrlhost.sandbox.schema.shapes import Shape, builtin, of_kind, types_text
@@ -16,9 +18,6 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.context import ServerContext
 
-# An almost empty document in protobuf: swagger "2.0", a title and a version. With it kubectl validates by itself.
-_V2 = bytes.fromhex("0a03322e3012150a0a4b756265726e65746573120776312e33362e30")
-_V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _V1 = "v1"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _PACKAGES = {
@@ -56,8 +55,11 @@ _STRUCTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 """Types without fields that have a schema of their own: package and schema."""
 _ROOT = {
-    "apiVersion": {"type": "string", "description": "The version of the schema that this object is written in."},
+    "apiVersion": {"type": "string", "description": "APIVersion defines the version of the object's schema."},
     "kind": {"type": "string", "description": "The kind of the object."},
+}
+_DESCRIPTIONS = {
+    "meta.ObjectMeta": {"creationTimestamp": "CreationTimestamp is a timestamp: when the server stored the object."}
 }
 
 
@@ -70,14 +72,18 @@ class OpenApi:
         self._made = -1
         self._documents: dict[str, bytes] = {}
         self._hashes: dict[str, str] = {}
+        version = context.options.version
+        self._swagger = Swagger(lambda kinds: document(kinds, version), version)
+        #: The documents of version 2 by media type.
+        self._encoded: dict[str, bytes] = {}
 
     def answer(self, request: Request, rest: list[str]) -> Response | None:
         """Handle a path; None if it is unknown."""
+        self._refresh()
         if rest == ["v2"]:
-            return Response(200, _V2, _V2_TYPE)
+            return self._version_2(request)
         if not rest or rest[0] != "v3":
             return None
-        self._refresh()
         if len(rest) == 1:
             return self._index(request)
         key = "/".join(rest[1:])
@@ -92,6 +98,20 @@ class OpenApi:
             response.headers += [("Cache-Control", "public, immutable"), ("Expires", "Thu, 31 Dec 2037 23:55:55 GMT")]
         return response
 
+    def _version_2(self, request: Request) -> Response:
+        media = media_type(request.headers.get("accept", ""))
+        if not media:
+            return Response(406, headers=[("Vary", "Accept")])
+        # Both encodings have the hash of the first.
+        response = _tagged(request, content_hash(self._document_2(JSON)), lambda: self._document_2(media))
+        response.content_type = media
+        return response
+
+    def _document_2(self, media: str) -> bytes:
+        if media not in self._encoded:
+            self._encoded[media] = self._swagger.encode(map(self._kinds, self._hashes), media)
+        return self._encoded[media]
+
     def _index(self, request: Request) -> Response:
         paths = {
             key: {"serverRelativeURL": f"/openapi/v3/{key}?hash={self._hash(key)}"} for key in sorted(self._hashes)
@@ -103,6 +123,7 @@ class OpenApi:
         registry = self._context.registry
         if self._made != registry.changes:
             self._made = registry.changes
+            self._encoded.clear()
             kinds = [kind for kind in registry if registry.is_listed(kind)]
             custom = {_key(kind) for kind in kinds if kind.custom is not None}
             self._documents = {key: text for key, text in self._documents.items() if key not in custom}
@@ -120,10 +141,13 @@ class OpenApi:
     def _document(self, key: str) -> bytes:
         found = self._documents.get(key)
         if found is None:
-            registry = self._context.registry
-            kinds = [kind for kind in registry if _key(kind) == key and registry.is_listed(kind)]
-            found = self._documents[key] = msgspec.json.encode(document(kinds, self._context.options.version))
+            described = document(self._kinds(key), self._context.options.version)
+            found = self._documents[key] = msgspec.json.encode(described)
         return found
+
+    def _kinds(self, key: str) -> list[Kind]:
+        registry = self._context.registry
+        return [kind for kind in registry if _key(kind) == key and registry.is_listed(kind)]
 
 
 @cache
@@ -177,7 +201,7 @@ def _type_name(name: str) -> str:
 def _kind_schema(kind: Kind, schemas: dict[str, Any]) -> dict[str, Any]:
     if kind.custom is not None:
         reference = _reference(builtin("meta.ObjectMeta"), schemas)
-        metadata = {"$ref": reference, "description": "Standard object's metadata."}
+        metadata = {"allOf": [{"$ref": reference}], "description": "Standard object's metadata."}
         declared = {**_ROOT, **(kind.custom.schema.get("properties") or {}), "metadata": metadata}
         schema = {**kind.custom.schema, "properties": declared}
     else:
@@ -199,7 +223,10 @@ def _reference(shape: Shape, schemas: dict[str, Any]) -> str:
 def _struct(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object"}
     if shape.fields:
-        schema["properties"] = {name: _field(child, schemas) for name, child in shape.fields.items()}
+        schema["properties"] = fields = {name: _field(child, schemas) for name, child in shape.fields.items()}
+        for name, text in _DESCRIPTIONS.get(shape.name, {}).items():
+            # Beside a reference, a description has no effect.
+            fields[name] = {"allOf": [fields[name]], "description": text}
     if needed := sorted(name for name, child in shape.fields.items() if child.required):
         schema["required"] = needed
     if shape.atomic:

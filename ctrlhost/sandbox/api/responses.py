@@ -14,6 +14,7 @@ from ctrlhost.sandbox.verbs import tables
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ctrlhost.sandbox.apimachinery.repeated import Repeated
     from ctrlhost.sandbox.encoding.negotiation import Accepted
     from ctrlhost.sandbox.registry.operation import Operation
 
@@ -21,14 +22,14 @@ _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _SHOWN_TO_PEOPLE = ("Mozilla/5.0", "Wget", "curl")
 
 
-def accepted_by(request: Request) -> Accepted:
-    """Return the encoding that the client accepts."""
-    return negotiation.accept(request.headers.get("accept", ""))
+def accepted_by(request: Request, *, forms: bool = True) -> Accepted:
+    """Return the encoding that the client accepts; without `forms`, 406 for a Table or PartialObjectMetadata."""
+    return negotiation.accept(request.headers.get("accept", ""), forms=forms)
 
 
-def decode(request: Request, kind: str, duplicates: list[str] | None = None) -> Any:
+def decode(request: Request, kind: str, repeated: Repeated | None = None) -> Any:
     """Decode a request's body, which may be protobuf unless `kind` is ""."""
-    return negotiation.decode(request.headers.get("content-type", ""), request.body, kind, duplicates)
+    return negotiation.decode(request.headers.get("content-type", ""), request.body, kind, repeated)
 
 
 def media_type(request: Request) -> str:
@@ -38,11 +39,8 @@ def media_type(request: Request) -> str:
 
 def decode_body(request: Request, operation: Operation) -> Any:
     """Decode the object in a request's body."""
-    duplicates: list[str] | None = [] if operation.counts_fields else None
-    obj = decode(request, "" if operation.kind.custom is not None else operation.kind.kind, duplicates)
-    if duplicates:
-        operation.problems += [f'duplicate field "{key}"' for key in duplicates]
-    return obj
+    repeated = operation.repeated if operation.counts_fields else None
+    return decode(request, "" if operation.kind.custom is not None else operation.kind.kind, repeated)
 
 
 def respond(operation: Operation, accepted: Accepted, code: int, raw: bytes) -> Response:

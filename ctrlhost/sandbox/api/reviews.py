@@ -27,8 +27,8 @@ _GROUP = "authorization.k8s.io"
 
 def answer(context: ServerContext, request: Request, operation: Operation) -> Response:
     """Handle a review."""
+    accepted = responses.accepted_by(request, forms=False)
     obj = objects.conform_object(operation, writes.decode_type(operation, responses.decode_body(request, operation)))
-    accepted = responses.accepted_by(request)
     found = {"apiVersion": operation.kind.api_version, "kind": operation.kind.kind, "metadata": {}}
     found |= _ANSWERS[operation.kind.kind](context, operation, obj)
     return responses.respond(operation, accepted, 201, views.encode(found))

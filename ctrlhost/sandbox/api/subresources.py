@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.admission import chain
 from ctrlhost.sandbox.admission.request import CREATE
-from ctrlhost.sandbox.api import responses, scaling, token_requests
+from ctrlhost.sandbox.api import evictions, responses, scaling, token_requests
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.registry import meta, views
-from ctrlhost.sandbox.verbs import deletes, reads, writes
+from ctrlhost.sandbox.verbs import reads, writes
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.context import ServerContext
@@ -75,8 +75,7 @@ def _admit(context: ServerContext, operation: Operation, body: Any) -> None:
 def _eviction(context: ServerContext, request: Request, operation: Operation) -> Response:
     body = responses.decode(request, "Eviction")
     _admit(context, operation, body)
-    options = body.get("deleteOptions") if isinstance(body, dict) else None
-    deletes.delete(context, operation, deletes.read_options(operation, options))
+    evictions.evict(context, operation, body)
     done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return responses.json_answer(201, done)
 
@@ -115,10 +114,11 @@ def bind(context: ServerContext, operation: Operation, node: str) -> None:
 
 
 def _token(context: ServerContext, request: Request, operation: Operation) -> Response:
+    accepted = responses.accepted_by(request, forms=False)
     body = responses.decode(request, "TokenRequest")
     _admit(context, operation, body)
     made = token_requests.request(context, operation, body)
-    return responses.respond(operation, responses.accepted_by(request), 201, views.encode(made))
+    return responses.respond(operation, accepted, 201, views.encode(made))
 
 
 _SPECIAL = {"scale": _scale, "log": _log, "eviction": _eviction, "binding": _binding, "token": _token}

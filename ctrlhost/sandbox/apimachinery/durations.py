@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery import clock, times
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 #: Upper bound in seconds, the unit shown below it, and the smaller unit behind that.
@@ -26,7 +25,7 @@ def age(timestamp: Any) -> str:
     """Return the time since a timestamp, `<unknown>` for none."""
     if not isinstance(timestamp, str) or not timestamp:
         return "<unknown>"
-    return duration(time.time() - times.epoch(timestamp))
+    return duration(clock.time() - times.epoch(timestamp))
 
 
 def duration(seconds: float) -> str:

@@ -23,11 +23,6 @@ _LABEL_TEXT = (
     "and must start and end with an alphanumeric character "
     "(e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
-_LABEL_1035_TEXT = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character "
-    "(e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
 _SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
     "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
@@ -92,6 +87,11 @@ def is_label_value(text: str) -> bool:
     return not text or (len(text) <= 63 and QUALIFIED.fullmatch(text) is not None)
 
 
+_LABEL_1035_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
 _RULES = {
     "label": (is_label, _LABEL_TEXT),
     "label_1035": (is_label_1035, _LABEL_1035_TEXT),

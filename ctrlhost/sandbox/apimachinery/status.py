@@ -24,6 +24,7 @@ REASONS: Final[dict[int, str]] = {
     500: "InternalError",
     503: "ServiceUnavailable",
     504: "Timeout",
+    507: "InsufficientStorage",
 }
 
 
@@ -128,7 +129,9 @@ def bad_request(message: str) -> Failure:
 def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> Failure:
     """Return a 422 that names every rule the object breaks."""
     listed = list(causes)
-    text = joined(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in listed)
+    # The message has each text once, as Go's aggregated errors do; the causes may repeat.
+    texts = dict.fromkeys(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in listed)
+    text = joined(texts)
     message = f'{qualified(kind, group)} "{name}" is invalid: {text}'
     return Failure(422, "Invalid", message, name=name, group=group, kind=kind, causes=listed)
 

@@ -6,12 +6,14 @@ import datetime as dt
 import re
 import time
 
+from ctrlhost.sandbox.apimachinery import clock
+
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.(\d{1,9}))?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def now() -> str:
     """Return the current time in whole seconds, the format of creationTimestamp."""
-    return seconds(time.time())
+    return seconds(clock.time())
 
 
 def seconds(at: float) -> str:
@@ -21,7 +23,7 @@ def seconds(at: float) -> str:
 
 def micro(at: float | None = None) -> str:
     """Format seconds since the epoch, by default the current time, with microseconds."""
-    return formatted(dt.datetime.fromtimestamp(time.time() if at is None else at, dt.UTC), micros=True)
+    return formatted(dt.datetime.fromtimestamp(clock.time() if at is None else at, dt.UTC), micros=True)
 
 
 def parse(text: str) -> dt.datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import threading
@@ -98,6 +99,8 @@ class Audit:
         self._bodies = _BodyArena()
         self._bytes = 0
         self._file: IO[bytes] | None = None
+        self._name = file
+        self._lost = 0
         if file is not None:
             try:
                 descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -158,12 +161,22 @@ class Audit:
             self._write(_event(request, asked, name, code, stage, received, audit_id))
 
     def _write(self, event: dict[str, Any]) -> None:
+        """Append a line, whole or not at all; one that cannot be written is counted, and the next ones are tried."""
         assert self._file is not None
+        line = msgspec.json.encode(event) + b"\n"
         try:
-            self._file.write(msgspec.json.encode(event) + b"\n")
+            size = os.fstat(self._file.fileno()).st_size
+            if self._file.write(line) != len(line):
+                self._file.truncate(size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            _log.error("audit log closed after a failed write: %s", error)
-            self.close()
+            if not self._lost:
+                _log.error("audit log %s: cannot write: %s; events are lost until it can", self._name, error)
+            self._lost += 1
+        else:
+            if self._lost:
+                _log.warning("audit log %s: writing again; %d events were lost", self._name, self._lost)
+            self._lost = 0
 
     def _keep(self, record: AuditRecord, body: bytes) -> None:
         with self._lock:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ctrlhost.sandbox.apimachinery import clock
 from ctrlhost.sandbox.apimachinery.objects import User
 from ctrlhost.sandbox.auth import signing
 from ctrlhost.sandbox.auth.signing import SigningKey
@@ -43,7 +43,7 @@ class ServiceAccountTokens:
         bound: tuple[str, Snapshot] | None = None,
     ) -> tuple[str, float]:
         """Issue a token for an account; return it and its expiry in seconds since the epoch."""
-        now = int(time.time())
+        now = int(clock.time())
         own: dict[str, Any] = {
             "namespace": account.namespace,
             "serviceaccount": {"name": account.name, "uid": account.uid},
@@ -67,7 +67,7 @@ class ServiceAccountTokens:
     def user(self, token: str, audiences: Iterable[str] = AUDIENCES) -> tuple[User, list[str]] | None:
         """Return a token's user and its valid ones of the audiences; None if it is invalid or expired."""
         claims = self._verified.get(token) or self._read(token)
-        if claims is None or claims["exp"] <= time.time():
+        if claims is None or claims["exp"] <= clock.time():
             return None
         meant = [audience for audience in audiences if audience in claims["aud"]]
         own = claims["kubernetes.io"]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import time
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery import clock, times
 from ctrlhost.sandbox.apimachinery.objects import is_true
 from ctrlhost.sandbox.apimachinery.selectors import match_selector
 from ctrlhost.sandbox.controllers.controller import controller_of
@@ -41,8 +40,13 @@ def owned(controller: Controller, owner: Object) -> list[Object]:
     return [pod for pod in mine if controller_of(pod) == metadata["uid"]]
 
 
-def claim(controller: Controller, owner: Object, fits: Callable[[Object], bool] = lambda _: True) -> list[Object]:
-    """Return the pods that `owner` controls, after adopting matching ones and releasing the others."""
+def claim(
+    controller: Controller, owner: Object, fits: Callable[[Object], bool] = lambda _: True, finalizer: str = ""
+) -> list[Object]:
+    """Return the pods that `owner` controls, after adopting matching ones and releasing the others.
+
+    Adopted pods get the finalizer, released ones lose it.
+    """
     kind, metadata, selector = controller.kind("", "Pod"), owner["metadata"], owner["spec"]["selector"]
     mine = []
     for snapshot in controller.context.store.table("pods").list(metadata["namespace"]):
@@ -56,11 +60,19 @@ def claim(controller: Controller, owner: Object, fits: Callable[[Object], bool] 
             mine.append(pod)
         elif holder == metadata["uid"]:
             pod["metadata"]["ownerReferences"] = [one for one in references if one["uid"] != holder]
+            _set_finalizer(pod, finalizer, wanted=False)
             controller.update(kind, pod)
         elif holder is None and selected and not going and fits(pod):
             pod["metadata"]["ownerReferences"] = [*references, meta.owner_reference(owner)]
+            _set_finalizer(pod, finalizer, wanted=True)
             mine.append(controller.update(kind, pod))
     return mine
+
+
+def _set_finalizer(pod: Object, name: str, *, wanted: bool) -> None:
+    if name:
+        others = [one for one in pod["metadata"].get("finalizers") or () if one != name]
+        pod["metadata"]["finalizers"] = [*others, name] if wanted else others
 
 
 def from_template(owner: Object, template: Any, name: str, **labels: str) -> Object:
@@ -116,4 +128,4 @@ def available_in(pod: Object, seconds: int) -> float:
         return 0.0
     since = next(item for item in pod["status"]["conditions"] if item["type"] == "Ready").get("lastTransitionTime")
     # Times of conditions have whole seconds, so a pod may seem up to one second older than it is.
-    return 0.0 if not since else max(times.epoch(since) + seconds - time.time(), 0.0)
+    return 0.0 if not since else max(times.epoch(since) + seconds - clock.time(), 0.0)

@@ -60,8 +60,8 @@ class Controller(ABC):
             self.context.soon(self._process)
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Enqueue a key after a delay."""
-        self.context.later(seconds, lambda: self.add(key))
+        """Enqueue a key after a delay of the sandbox's clock."""
+        self.context.timers.after(seconds, lambda: self.add(key))
 
     def _enqueue_touched(self, table: Table, event: Event) -> None:
         for key in self.touched(table, event):
@@ -114,7 +114,7 @@ class Controller(ABC):
         operation = self.operation("update", kind, metadata.get("namespace", ""), metadata["name"], subresource)
         return writes.update(self.context, operation, obj).obj
 
-    def event(self, about: Object, reason: str, message: str, component: str = "") -> None:
+    def event(self, about: Object, reason: str, message: str, component: str = "", *, warning: bool = False) -> None:
         """Record an Event about an object, by default as the controller of that name."""
         metadata = about["metadata"]
         now, named = times.now(), {key: metadata[key] for key in ("namespace", "name", "uid")}
@@ -125,7 +125,7 @@ class Controller(ABC):
             "involvedObject": {"apiVersion": about["apiVersion"], "kind": about["kind"], **named},
             "reason": reason,
             "message": message,
-            "type": "Normal",
+            "type": "Warning" if warning else "Normal",
             "source": {"component": component or f"{self.name}-controller"},
             "firstTimestamp": now,
             "lastTimestamp": now,
@@ -153,5 +153,11 @@ def is_terminating(snapshot: Snapshot) -> bool:
 
 def controller_of(obj: Object) -> str | None:
     """Return the uid of the owner that controls an object."""
+    owner = owner_of(obj)
+    return None if owner is None else str(owner["uid"])
+
+
+def owner_of(obj: Object) -> dict[str, Any] | None:
+    """Return the reference to the owner that controls an object."""
     references = obj["metadata"].get("ownerReferences") or ()
-    return next((item["uid"] for item in references if item.get("controller")), None)
+    return next((item for item in references if item.get("controller")), None)

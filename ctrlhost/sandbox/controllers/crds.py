@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.storage.store import Event, Table
 
+_FULL = 507
 TABLE = "apiextensions.k8s.io/customresourcedefinitions"
 _log = logging.getLogger("ctrlhost.sandbox.crd_lifecycle")
 
@@ -43,6 +44,8 @@ class CrdController(Controller):
         try:
             self._advance(snapshot.decode())
         except Failure as failure:
+            if failure.code == _FULL:
+                raise
             # It would fail again, so it is not retried.
             _log.warning("sandbox: reconciling CRD %s failed: %s", key[0], failure.message)
 

@@ -69,7 +69,7 @@ class GarbageCollector(Controller):
             if owner is None and not kind.namespaced and reference["uid"] in self.context.store.uids:
                 # A cluster-scoped object cannot be owned by a namespaced one; ignore it.
                 return
-            if owner is not None and b'"foregroundDeletion"' in owner.raw and is_terminating(owner):
+            if owner is not None and _waits_for_dependents(owner):
                 waits = True
             elif owner is not None:
                 solid.append(reference)
@@ -77,8 +77,14 @@ class GarbageCollector(Controller):
             if len(solid) != len(references):
                 obj["metadata"]["ownerReferences"] = solid
                 self.update(kind, obj)
-        else:
-            self.delete(kind, snapshot, "Foreground" if waits and self._dependents.get(snapshot.uid) else "Background")
+            return
+        dependents = self._dependents_of(snapshot.uid) if waits else []
+        if any(_waits_for_dependents(dependent) for _, dependent in dependents):
+            # The owners may form a circle: no member may wait for another.
+            for reference in references:
+                reference.pop("blockOwnerDeletion", None)
+            self.update(kind, obj)
+        self.delete(kind, snapshot, "Foreground" if dependents else "Background")
 
     def _owner(self, dependent: Snapshot, reference: dict[str, Any]) -> Snapshot | None:
         """Find the existing owner: in the dependent's namespace or cluster-wide, with that uid."""
@@ -119,3 +125,8 @@ class GarbageCollector(Controller):
         metadata = obj["metadata"]
         metadata["finalizers"] = [name for name in metadata["finalizers"] if name != finalizer]
         self.update(kind, obj)
+
+
+def _waits_for_dependents(snapshot: Snapshot) -> bool:
+    """Return whether the object is being deleted in the foreground."""
+    return b'"foregroundDeletion"' in snapshot.raw and is_terminating(snapshot)

@@ -1,4 +1,4 @@
-"""The life cycle of namespaces: a default account at creation; contents are deleted before the namespace."""
+"""The life cycle of namespaces: a default account and the CA at creation; contents are deleted before the namespace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.storage.store import Event, Table
 
-TABLE = "namespaces"
+TABLE, PODS = "namespaces", "pods"
+ROOT_CA = "kube-root-ca.crt"
+_DESCRIPTION = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
+INITIAL = {"serviceaccounts": "default", "configmaps": ROOT_CA}
+"""The objects that every namespace has: the table and the name."""
 _DELETED = "All content successfully deleted, may be waiting on finalization"
 _CONDITIONS = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
@@ -29,9 +37,11 @@ class NamespaceController(Controller):
     name = "namespace"
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Return a changed namespace, and a terminating one whose contents changed."""
+        """Return a changed namespace, a terminating one whose contents changed, and one without an initial object."""
         if table.name == TABLE:
             return [(event.new.name,)] if event.new else []
+        if INITIAL.get(table.name) == event.latest.name:
+            return [(event.latest.namespace,)]
         # Not only deletions: removing one of several finalizers changes the conditions.
         if event.old is None or not event.old.namespace:
             return []
@@ -39,13 +49,14 @@ class NamespaceController(Controller):
         return [(namespace.name,)] if namespace is not None and is_terminating(namespace) else []
 
     def reconcile(self, key: Key) -> None:
-        """Empty and finalize a terminating namespace; create the account of an active one."""
+        """Empty and finalize a terminating namespace; create the initial objects of an active one."""
         kind = self.kind("", "Namespace")
         namespace = self.read(kind, "", key[0])
         if namespace is None:
             return
         if "deletionTimestamp" not in namespace["metadata"]:
             self._account(key[0])
+            self._root_ca(key[0])
             return
         if not (namespace.get("spec") or {}).get("finalizers"):
             return
@@ -62,19 +73,32 @@ class NamespaceController(Controller):
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
             self.create(accounts, name, account)
 
+    def _root_ca(self, name: str) -> None:
+        """Publish the server's CA certificate, and restore it after a change."""
+        kind = self.kind("", "ConfigMap")
+        found = self.read(kind, name, ROOT_CA)
+        wanted = found or {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": ROOT_CA, "namespace": name}}
+        wanted["data"] = {"ca.crt": self.context.ca}
+        wanted["metadata"].setdefault("annotations", {}).setdefault("kubernetes.io/description", _DESCRIPTION)
+        if found is None:
+            self.create(kind, name, wanted)
+        else:
+            self.update(kind, wanted)
+
     def _empty(self, name: str) -> tuple[Counter[str], Counter[str]]:
-        """Delete all contents; return the counts of remaining objects and of their finalizers."""
+        """Delete all contents, the pods first; return the counts of remaining objects and of their finalizers."""
         remaining: Counter[str] = Counter()
         finalizers: Counter[str] = Counter()
-        for kind in self.context.registry.tables().values():
-            if not kind.namespaced:
-                continue
+        kinds = (kind for kind in self.context.registry.tables().values() if kind.namespaced)
+        for kind in sorted(kinds, key=lambda kind: kind.table != PODS):
+            if remaining[PODS]:
+                break
             table = self.context.store.table(kind.table)
             for snapshot in table.list(name):
                 if not is_terminating(snapshot):
                     self.delete(kind, snapshot)
             for snapshot in table.list(name):
-                remaining[f"{kind.plural}.{kind.group}"] += 1
+                remaining[kind.table if kind.table == PODS else f"{kind.plural}.{kind.group}"] += 1
                 finalizers.update(snapshot.decode()["metadata"].get("finalizers") or ())
         return remaining, finalizers
 

@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox.api import subresources
-from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery import clock
 from ctrlhost.sandbox.apimachinery.objects import is_true
-from ctrlhost.sandbox.controllers import placement
+from ctrlhost.sandbox.controllers import containers, placement, volumes
 from ctrlhost.sandbox.controllers.controller import Controller, Key
-from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.storage.store import Event, Table
-
-READY_ANNOTATION = "sandbox.ctrlhost.dev/ready"
-"""`false` keeps a pod from becoming ready."""
 
 
 class PodController(Controller):
@@ -39,9 +34,9 @@ class PodController(Controller):
         self._serials = itertools.count()
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Return a changed pod, and all unscheduled pods for a changed node."""
-        if table.name == "nodes":
-            pods = self.context.store.table("pods").list()
+        """Return a changed pod, and the unscheduled pods for a changed node or claim."""
+        if table.name in ("nodes", volumes.CLAIMS):
+            pods = self.context.store.table("pods").list(event.latest.namespace or None)
             return [pod.key for pod in pods if b'"nodeName"' not in pod.raw]
         if table.name != "pods":
             return []
@@ -63,25 +58,21 @@ class PodController(Controller):
         elif "kubelet" not in options.controllers:
             return
         elif "deletionTimestamp" in pod["metadata"]:
-            if not pod["metadata"].get("finalizers"):
-                grace = pod["metadata"].get("deletionGracePeriodSeconds", 0)
-                if self._due(pod, "stop", min(grace, options.pod_stop_delay), key):
-                    self.delete(kind, pod, grace=0)
+            grace = pod["metadata"].get("deletionGracePeriodSeconds", 0)
+            left = grace or status.get("phase") in ("Pending", "Running")
+            if left and self._due(pod, "stop", min(grace, options.pod_stop_delay), key):
+                self._stop(pod)
         elif status.get("phase") == "Pending":
             if self._due(pod, "start", options.pod_start_delay, key):
                 self._start(pod)
         elif status.get("phase") == "Running":
-            gates = pod["spec"].get("readinessGates") or ()
-            wanted = not _is_held(pod) and all(is_true(pod, gate["conditionType"]) for gate in gates)
-            changes = wanted is not is_true(pod, "Ready")
-            if changes and (not wanted or self._due(pod, "ready", options.pod_ready_delay, key)):
-                self._set_ready(pod, ready=wanted)
+            self._run(pod, key)
 
     def _due(self, pod: Object, step: str, delay: float, key: Key) -> bool:
         """Return whether a step's delay is over; if not, enqueue the key for then."""
         mark = (pod["metadata"]["uid"], step)
-        began = self._since.setdefault(mark, time.monotonic())
-        left = began + delay - time.monotonic()
+        began = self._since.setdefault(mark, clock.now())
+        left = began + delay - clock.now()
         if left > 0.001:
             self.add_after(key, left)
             return False
@@ -93,6 +84,8 @@ class PodController(Controller):
             return
         if "deletionTimestamp" in pod["metadata"] or pod["spec"].get("schedulingGates"):
             return
+        if not self._has_volumes(pod):
+            return
         for node in self.listed(self.kind("", "Node")):
             cordoned = (node.get("spec") or {}).get("unschedulable") and not placement.tolerates_cordon(pod["spec"])
             if not cordoned and placement.selects(pod["spec"], node):
@@ -102,6 +95,14 @@ class PodController(Controller):
                 text = f"Successfully assigned {namespace}/{name} to {node['metadata']['name']}"
                 self.event(pod, "Scheduled", text, "default-scheduler")
                 return
+
+    def _has_volumes(self, pod: Object) -> bool:
+        """Return whether all claims of a pod are bound, unless no controller binds them."""
+        if "persistentvolume" not in self.context.options.controllers:
+            return True
+        kind, namespace = self.kind("", "PersistentVolumeClaim"), pod["metadata"]["namespace"]
+        found = [self.read(kind, namespace, name) for name in volumes.claims_of(pod)]
+        return all(claim is not None and claim["status"].get("phase") == "Bound" for claim in found)
 
     def _address(self, uid: str) -> str:
         """Return a pod's address, allocated if missing; freed ones are reused last."""
@@ -113,58 +114,56 @@ class PodController(Controller):
         return self._addresses[uid]
 
     def _start(self, pod: Object) -> None:
-        now = times.now()
-        address = self._address(pod["metadata"]["uid"])
-        status = pod["status"]
-        status.update(
-            phase="Running",
-            hostIP="127.0.0.1",
-            hostIPs=[{"ip": "127.0.0.1"}],
-            podIP=address,
-            podIPs=[{"ip": address}],
-            startTime=now,
-            containerStatuses=[
-                {
-                    "name": item["name"],
-                    "image": item["image"],
-                    "imageID": f"sandbox://{item['image']}",
-                    "containerID": f"sandbox://{meta.new_uid()}",
-                    "ready": False,
-                    "started": True,
-                    "restartCount": 0,
-                    "state": {"running": {"startedAt": now}},
-                }
-                for item in pod["spec"]["containers"]
-            ],
-        )
-        for name in ("Initialized", "PodReadyToStartContainers"):
-            _set_condition(status, name, value=True)
-        for name in ("ContainersReady", "Ready"):
-            _set_condition(status, name, value=False)
-        self.update(self.kind("", "Pod"), pod, "status")
+        containers.start(pod, self._address(pod["metadata"]["uid"]))
+        if not containers.has_readiness_probe(pod):
+            containers.set_ready(pod, ready=_should_be_ready(pod))
+        self._write(pod)
         for item in pod["spec"]["containers"]:
             self.event(pod, "Started", f"Started container {item['name']}", "kubelet")
 
-    def _set_ready(self, pod: Object, *, ready: bool) -> None:
-        status = pod["status"]
-        held = _is_held(pod)
-        for item in status.get("containerStatuses") or ():
-            item["ready"] = not held
-        _set_condition(status, "ContainersReady", value=not held)
-        _set_condition(status, "Ready", value=ready)
+    def _run(self, pod: Object, key: Key) -> None:
+        """Advance a running pod: it becomes ready or unready, and may end."""
+        options = self.context.options
+        if containers.is_waiting(pod):
+            if self._due(pod, "restart", _restart_delay(containers.restarts(pod)), key):
+                containers.restart(pod)
+                self._write(pod)
+            return
+        wanted = _should_be_ready(pod)
+        changes = wanted is not is_true(pod, "Ready")
+        if changes and (not wanted or self._due(pod, "ready", options.pod_ready_delay, key)):
+            containers.set_ready(pod, ready=wanted)
+            self._write(pod)
+        elif containers.ends(pod):
+            seconds = containers.number(pod, containers.RUN_ANNOTATION, options.pod_run_delay)
+            if self._due(pod, "run", seconds, key):
+                self._end(pod)
+
+    def _end(self, pod: Object) -> None:
+        code = int(containers.number(pod, containers.EXIT_CODE_ANNOTATION, 0))
+        if code and pod["spec"]["restartPolicy"] == "OnFailure":
+            containers.crash(pod, code)
+        else:
+            containers.end(pod, code)
+        self._write(pod)
+
+    def _stop(self, pod: Object) -> None:
+        """Finish a deletion. A pod with finalizers stays, so it shows how its containers ended."""
+        metadata = pod["metadata"]
+        if metadata.get("finalizers") and pod["status"].get("phase") in ("Pending", "Running"):
+            containers.end(pod, containers.TERMINATED)
+            self._write(pod)
+        self.delete(self.kind("", "Pod"), pod, grace=0)
+
+    def _write(self, pod: Object) -> None:
         self.update(self.kind("", "Pod"), pod, "status")
 
 
-def _is_held(pod: Object) -> bool:
-    return (pod["metadata"].get("annotations") or {}).get(READY_ANNOTATION) == "false"
+def _should_be_ready(pod: Object) -> bool:
+    gates = pod["spec"].get("readinessGates") or ()
+    return not containers.is_held(pod) and all(is_true(pod, gate["conditionType"]) for gate in gates)
 
 
-def _set_condition(status: Any, name: str, *, value: bool) -> None:
-    text = "True" if value else "False"
-    conditions = status.setdefault("conditions", [])
-    for item in conditions:
-        if item["type"] == name:
-            if item["status"] != text:
-                item.update(status=text, lastTransitionTime=times.now())
-            return
-    conditions.append({"type": name, "status": text, "lastProbeTime": None, "lastTransitionTime": times.now()})
+def _restart_delay(restarts: int) -> float:
+    """Return the back-off of a kubelet: none for the first restart, then doubled from ten seconds to five minutes."""
+    return min(10.0 * 2 ** min(restarts - 1, 5), 300.0) if restarts else 0.0

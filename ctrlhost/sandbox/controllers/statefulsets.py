@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.controllers import claims, revisions
 from ctrlhost.sandbox.controllers.controller import Controller, Key
+from ctrlhost.sandbox.controllers.set_claims import SetClaims
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
@@ -90,6 +91,7 @@ class _Pass:
         self._history = history
         self._current = current
         self._kind = controller.kind("", "Pod")
+        self._claims = SetClaims(controller, found)
         spec = found["spec"]
         start = (spec.get("ordinals") or {}).get("start", 0)
         self._wanted = range(start, start + spec.get("replicas", 1))
@@ -118,6 +120,7 @@ class _Pass:
             if self._ordered and not self._is_healthy(pod):
                 return False
             self._identify(pod, ordinal)
+            self._claims.update(pod, condemned=False)
         return True
 
     def shrink(self) -> bool:
@@ -135,6 +138,7 @@ class _Pass:
                 continue
             if self._ordered and not self._is_healthy(pod) and ordinal != unhealthy[0]:
                 return False
+            self._claims.update(pod, condemned=True)
             self._delete(pod)
             if self._ordered:
                 return False
@@ -172,6 +176,7 @@ class _Pass:
             others = [one for one in pod["spec"].get("volumes") or () if one["name"] not in volumes]
             claimed = [{"name": one, "persistentVolumeClaim": {"claimName": f"{one}-{name}"}} for one in volumes]
             pod["spec"]["volumes"] = others + claimed
+        self._claims.create(name)
         made = self._controller.create(self._kind, metadata["namespace"], pod)
         self._record("Create", name)
         return made

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
+from ctrlhost.sandbox.apimachinery.repeated import Repeated
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.encoding import protobuf
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAX_DEPTH = 100
 _MAX_YAML_NODES = 200_000
+#: Decoding that many bytes takes some milliseconds.
+_FAST_YAML = 8 * 1024
 _ACCEPTED = f"{JSON}, {YAML}, {PROTOBUF}"
 
 
@@ -50,29 +53,34 @@ class Accepted:
 _FORMS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 
 
-def accept(header: str) -> Accepted:
-    """Choose the first servable clause of an Accept header; 406 if there is none."""
+def accept(header: str, *, forms: bool = True) -> Accepted:
+    """Choose the first servable clause of an Accept header; 406 if there is none. `forms` allows other kinds."""
     if not header:
         return Accepted()
-    clauses = []
-    for index, clause in enumerate(header.split(",")):
+    for media, values in clauses(header):
+        form = values.get("as", "")
+        if media in (JSON, YAML):
+            if not form:
+                return Accepted(media)
+            if forms and form in _FORMS and values.get("g") == "meta.k8s.io" and values.get("v") in ("v1", "v1beta1"):
+                return Accepted(media, form, values["v"])
+        elif media in ("*/*", "application/*") and not form:
+            return Accepted()
+    raise Failure(406, "NotAcceptable", f"only the following media types are accepted: {JSON}, {YAML}")
+
+
+def clauses(header: str) -> list[tuple[str, dict[str, str]]]:
+    """Return the media types of an Accept header with their parameters, the preferred ones first."""
+    found = []
+    for clause in header.split(","):
         media, *parameters = [part.strip() for part in clause.split(";")]
         values = dict(part.partition("=")[::2] for part in parameters if "=" in part)
         try:
             quality = float(values.get("q", "1"))
         except ValueError:
             quality = 0.0
-        clauses.append((-quality, index, media, values))
-    for _, _, media, values in sorted(clauses, key=lambda item: item[:2]):
-        form = values.get("as", "")
-        if media in (JSON, YAML):
-            if not form:
-                return Accepted(media)
-            if form in _FORMS and values.get("g") == "meta.k8s.io" and values.get("v") in ("v1", "v1beta1"):
-                return Accepted(media, form, values["v"])
-        elif media in ("*/*", "application/*") and not form:
-            return Accepted()
-    raise Failure(406, "NotAcceptable", f"only the following media types are accepted: {JSON}, {YAML}")
+        found.append((-quality, media, values))
+    return [(media, values) for _, media, values in sorted(found, key=lambda item: item[0])]
 
 
 def media_type(header: str) -> str:
@@ -86,11 +94,11 @@ def unsupported(accepted: str = _ACCEPTED) -> Failure:
     return Failure(415, "UnsupportedMediaType", text)
 
 
-def decode_json(body: bytes, *, duplicates: list[str] | None = None) -> Any:
-    """Decode JSON; 400 if it is invalid. Append the paths of duplicate keys to `duplicates`."""
+def decode_json(body: bytes, *, repeated: Repeated | None = None) -> Any:
+    """Decode JSON; 400 if it is invalid. Record its repeated keys in `repeated`."""
     try:
-        if duplicates is not None:
-            return _with_duplicates(body, duplicates)
+        if repeated is not None:
+            return _with_repeated(body, repeated)
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
@@ -98,36 +106,42 @@ def decode_json(body: bytes, *, duplicates: list[str] | None = None) -> Any:
     return value
 
 
-def _with_duplicates(body: bytes, duplicates: list[str]) -> Any:
+def _with_repeated(body: bytes, repeated: Repeated) -> Any:
     # Holds the objects themselves, so that no id is reused.
     twice: dict[int, tuple[dict[str, Any], list[str]]] = {}
 
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
         if len(result) != len(pairs):
-            counted = Counter(key for key, _ in pairs)
-            twice[id(result)] = result, [key for key, times in counted.items() if times > 1]
+            twice[id(result)] = result, [key for key, _ in pairs]
         return result
 
     msgspec.json.decode(body)
     value = json.loads(body, object_pairs_hook=build)
     check_depth(value)
     if twice:
-        _name_duplicates(value, "", twice, duplicates)
+        _locate(value, "", twice, repeated)
     return value
 
 
-def _name_duplicates(value: Any, path: str, twice: Mapping[int, Any], found: list[str]) -> None:
-    """Collect the paths of duplicate keys; an object that was itself dropped as a duplicate has none."""
+def _locate(value: Any, path: str, twice: Mapping[int, Any], found: Repeated) -> None:
+    """Record the places of all keys; an object that a repeated key replaced has none."""
     if type(value) is dict:
         prefix = f"{path}." if path else ""
-        if id(value) in twice:
-            found += [f"{prefix}{key}" for key in twice[id(value)][1]]
-        for key, item in value.items():
-            _name_duplicates(item, f"{prefix}{key}", twice, found)
+        keys = twice[id(value)][1] if id(value) in twice else list(value)
+        left = Counter(keys)
+        for key in keys:
+            where, place = f"{prefix}{key}", len(found.order) + len(found.paths)
+            if where in found.order:
+                found.paths.setdefault(where, place)
+            else:
+                found.order[where] = place
+            left[key] -= 1
+            if not left[key]:
+                _locate(value[key], where, twice, found)
     elif type(value) is list:
         for index, item in enumerate(value):
-            _name_duplicates(item, f"{path}[{index}]", twice, found)
+            _locate(item, f"{path}[{index}]", twice, found)
 
 
 def check_depth(value: Any) -> None:
@@ -150,24 +164,76 @@ class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoa
     """YAML as JSON: times stay text."""
 
 
+_Dumper = yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDumper
+
+
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
-def decode_yaml(body: bytes) -> Any:
-    """Decode one YAML document as JSON; the expansion of aliases is bounded."""
+class DecodedYaml(bytes):
+    """A body that was decoded before: in another thread, since a large document takes a second."""
+
+    value: Any = None
+    failure: Failure | None = None
+    repeated: Repeated
+
+    @classmethod
+    def of(cls, body: bytes) -> DecodedYaml:
+        """Decode `body`. May be called in any thread."""
+        found = cls(body)
+        found.repeated = Repeated()
+        try:
+            found.value = decode_yaml(body, repeated=found.repeated)
+        except Failure as failure:
+            found.failure = failure
+        return found
+
+
+def is_slow(content_type: str, body: bytes) -> bool:
+    """Return whether decoding the body takes longer than the others should wait."""
+    return len(body) > _FAST_YAML and media_type(content_type).endswith("yaml") and body.lstrip()[:1] != b"{"
+
+
+def decode_yaml(body: bytes, *, repeated: Repeated | None = None) -> Any:
+    """Decode one YAML document as JSON; the expansion of aliases is bounded. Record repeated keys in `repeated`."""
+    if isinstance(body, DecodedYaml):
+        if body.failure is not None:
+            raise body.failure
+        if repeated is not None:
+            repeated.lines += body.repeated.lines
+        return body.value
     if body.lstrip()[:1] == b"{":
         # JSON is valid YAML, and clients mostly send it so for server-side apply.
         with contextlib.suppress(Failure):
-            return decode_json(body)
+            in_json = None if repeated is None else Repeated()
+            value = decode_json(body, repeated=in_json)
+            if in_json is None or not in_json.paths:
+                return value
     try:
         _check_expansion(body)
-        value = yaml.load(body, Loader=_Loader)  # noqa: S506 - the loader is safe
-        return decode_json(msgspec.json.encode(_plain(value)))
+        value = decode_json(msgspec.json.encode(_plain(yaml.load(body, Loader=_Loader))))  # noqa: S506 - it is safe
+        if repeated is not None:
+            repeated.lines += _repeated_lines(yaml.compose(body, Loader=_Loader))
+        return value
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, UnicodeDecodeError, AttributeError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
+
+
+def _repeated_lines(node: Any) -> Iterator[str]:
+    """Return a text for each key of a mapping that occurred before."""
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, item in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                yield f'line {key.start_mark.line + 1}: key "{key.value}" already set in map'
+            seen.add(str(key.value))
+            yield from _repeated_lines(item)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _repeated_lines(item)
 
 
 def _check_expansion(body: bytes) -> None:
@@ -214,17 +280,18 @@ def _key(key: Any) -> str:
 
 def encode_yaml(raw: bytes) -> bytes:
     """Convert JSON to YAML."""
-    text: str = yaml.safe_dump(msgspec.json.decode(raw), sort_keys=True, allow_unicode=True, default_flow_style=False)
+    document = msgspec.json.decode(raw)
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
     return text.encode()
 
 
-def decode(content_type: str, body: bytes, kind: str, duplicates: list[str] | None = None) -> Any:
+def decode(content_type: str, body: bytes, kind: str, repeated: Repeated | None = None) -> Any:
     """Decode a body in any supported encoding; `kind` "" refuses protobuf, which only built-in kinds have."""
     media = media_type(content_type)
     if media in ("", JSON):
-        return decode_json(body, duplicates=duplicates)
+        return decode_json(body, repeated=repeated)
     if media == YAML:
-        return decode_yaml(body)
+        return decode_yaml(body, repeated=repeated)
     if media == PROTOBUF and kind:
         try:
             return protobuf.decode(body)

@@ -236,7 +236,11 @@ class Connection(asyncio.Protocol):
             self._waiting_bytes -= len(request.body)
             if not self._waiting:
                 self._transport.resume_reading()
-            self._answer(request)
+            if (work := self._handler.preparation(request)) is None:
+                self._answer(request)
+            else:
+                prepared = self.loop.run_in_executor(None, work)
+                prepared.add_done_callback(lambda _: self._answer(request))
 
     def _answer(self, request: Request) -> None:
         if self._transport.is_closing():

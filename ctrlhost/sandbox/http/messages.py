@@ -10,6 +10,8 @@ from urllib.parse import parse_qs
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctrlhost.sandbox.apimachinery.objects import User
     from ctrlhost.sandbox.http.channel import Channel
 
@@ -154,6 +156,9 @@ class NotYet(Exception):
 
 class Handler(Protocol):
     """The handler of a server's requests."""
+
+    def preparation(self, request: Request) -> Callable[[], None] | None:
+        """Return slow work that must be done before `handle`, in any thread; None if there is none."""
 
     def handle(self, request: Request) -> Response | Stream:
         """Handle a request; may raise NotYet."""

@@ -204,8 +204,6 @@ class _StatefulSets(_Workload):
         return pods
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
-        if old is None and obj["spec"].get("volumeClaimTemplates") and "statefulset" in context.options.controllers:
-            operation.warnings.append("sandbox: no claims are made from spec.volumeClaimTemplates, and no volumes")
         self._warn(obj, old, operation)
         yield from self._spec_causes(obj)
         for index, claim in enumerate(obj["spec"].get("volumeClaimTemplates") or () if old is None else ()):

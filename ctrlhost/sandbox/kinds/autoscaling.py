@@ -66,6 +66,8 @@ class _Autoscalers(BuiltinStrategy):
         if obj.get("apiVersion") == _V1:
             autoscalers.default_target(obj)
             return
+        if "status" in obj:
+            obj["status"].setdefault("currentMetrics", None)
         if not spec.get("metrics"):
             spec["metrics"] = copy.deepcopy(autoscalers.DEFAULT_METRICS)
         if (behavior := spec.get("behavior")) is not None:

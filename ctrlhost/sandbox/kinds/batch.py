@@ -11,7 +11,7 @@ from ctrlhost.sandbox.apimachinery.durations import age, duration
 from ctrlhost.sandbox.apimachinery.names import is_label
 from ctrlhost.sandbox.apimachinery.objects import at, is_true
 from ctrlhost.sandbox.apimachinery.selectors import match_selector, selector_text
-from ctrlhost.sandbox.kinds import job_spec, pod_spec, pod_warnings
+from ctrlhost.sandbox.kinds import job_spec, job_status, pod_spec, pod_warnings
 from ctrlhost.sandbox.kinds.cells import NONE, WORKLOAD, created, images
 from ctrlhost.sandbox.kinds.fields import immutable, not_negative, selector_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
@@ -100,7 +100,7 @@ class _Jobs(BuiltinStrategy):
             at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings
         )
         if operation.subresource == "status":
-            yield from not_negative(obj.get("status") or {}, "active", "succeeded", "failed", path="status")
+            yield from job_status.causes(obj, old or {})
             return
         found = list(_spec_causes(obj, old))
         yield from found

@@ -31,6 +31,7 @@ _DECISIONS = ("Approved", "Denied")
 _FINAL = (*_DECISIONS, "Failed")
 _LEGACY = "kubernetes.io/legacy-unknown"
 _LEAST_SECONDS = 600
+_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 _BEGIN = b"-----BEGIN CERTIFICATE REQUEST-----"
 
 
@@ -67,14 +68,11 @@ class _Requests(BuiltinStrategy):
         """Keep what a write through this path does not change."""
         obj["spec"] = old["spec"]
         state, before = obj.get("status") or {}, old.get("status") or {}
-        decisions = [one for one in state.get("conditions") or () if one.get("type") in _DECISIONS]
         if operation.subresource == "approval":
             kept = before
             conditions = list(state.get("conditions") or ())
         elif operation.subresource == "status":
-            kept = state
-            was = [one for one in before.get("conditions") or () if one.get("type") in _DECISIONS]
-            conditions = [one for one in state.get("conditions") or () if one not in decisions] + was
+            kept, conditions = state, list(state.get("conditions") or ())
         else:
             kept, conditions = before, list(before.get("conditions") or ())
         old_times = {one["type"]: one for one in before.get("conditions") or ()}
@@ -108,7 +106,14 @@ class _Requests(BuiltinStrategy):
             if seconds < _LEAST_SECONDS:
                 text = f"may not specify a duration less than {_LEAST_SECONDS} seconds (10 minutes)"
                 yield status.invalid_value("spec.expirationSeconds", seconds, text)
-        yield from _condition_causes((obj.get("status") or {}).get("conditions") or (), old)
+        conditions = (obj.get("status") or {}).get("conditions") or ()
+        if operation.subresource == "status":
+            yield from _decision_causes(conditions, old or {})
+        yield from _condition_causes(conditions, old)
+        certificate = (obj.get("status") or {}).get("certificate")
+        if certificate and _CERTIFICATE not in base64.b64decode(certificate):
+            text = "must contain at least one CERTIFICATE PEM block"
+            yield status.invalid_value("status.certificate", "<certificate data>", text)
 
 
 def _request_causes(text: str) -> Iterator[Cause]:
@@ -135,6 +140,15 @@ def _signer_causes(name: str) -> Iterator[Cause]:
         yield status.invalid_value(field, domain, text)
     elif not all(is_label(part) for part in path.split(".")):
         yield status.invalid_value(field, path, name_problem("label", path) or "must be a DNS-1123 subdomain")
+
+
+def _decision_causes(conditions: Sequence[dict[str, Any]], old: Object) -> Iterator[Cause]:
+    """Check that a write to /status adds no decision."""
+    known = {one["type"] for one in (old.get("status") or {}).get("conditions") or ()}
+    for one in conditions:
+        if one.get("type") in _DECISIONS and one["type"] not in known:
+            text = f'updates may not add a condition of type "{one["type"]}"'
+            yield status.forbidden_field("status.conditions", text)
 
 
 def _condition_causes(conditions: Sequence[dict[str, Any]], old: Object | None) -> Iterator[Cause]:

@@ -309,24 +309,11 @@ def _object_problem(data: str) -> str:
     return f"json: cannot unmarshal {go_text.json_kind(found)} into Go value of type map[string]interface {{}}"
 
 
-class _ComponentStatuses(BuiltinStrategy):
-    """The parts of the server, which `api.components` makes."""
-
-    columns = "Status Message Error"
-
-    def cells(self, obj: Object) -> Sequence[Any]:
-        conditions = obj.get("conditions") or ()
-        found: dict[str, Any] = next((one for one in conditions if one.get("type") == "Healthy"), {})
-        state = "Healthy" if found.get("status") == "True" else "Unhealthy"
-        return (state, found.get("message", ""), found.get("error", ""))
-
-
 def _count(obj: Object) -> int:
     return len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
 
 
 STRATEGIES = {
-    ("", "ComponentStatus"): _ComponentStatuses(),
     ("", "ConfigMap"): _ConfigMaps(),
     ("", "Event"): _Events(),
     ("events.k8s.io", "Event"): _Events(),

@@ -58,6 +58,10 @@ class _Claims(BuiltinStrategy):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         if operation.subresource:
+            state = obj.get("status") or {}
+            if state.get("reservedFor") and not state.get("allocation"):
+                text = "may not be specified when `allocated` is not set"
+                yield status.forbidden_field("status.reservedFor", text)
             return
         if old is None:
             spec = obj["spec"] if self.prefix == "spec" else obj["spec"].get("spec") or {}

@@ -36,6 +36,7 @@ _PERCENT_TEXT = (
     "a valid percent string must be a numeric string followed by an ending '%' "
     "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
 )
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
 _LEADING_ZERO = re.compile(r"(?<![0-9])0+(?=[0-9])", re.ASCII)
 _LINK_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 
@@ -149,6 +150,23 @@ def legacy_ip_causes(text: str, field: str, before: Sequence[str] = ()) -> Itera
         yield status.invalid_value(field, text, problem)
     elif text not in before and getattr(parsed, "ipv4_mapped", None) is not None:
         yield status.invalid_value(field, text, "must not be an IPv4-mapped IPv6 address")
+
+
+def condition_causes(conditions: Sequence[Mapping[str, Any]], where: str) -> Iterator[Cause]:
+    """Check conditions of the type that all kinds may use (`metav1.Condition`)."""
+    seen: set[str] = set()
+    for index, one in enumerate(conditions):
+        spot, kind, value = f"{where}[{index}]", one.get("type", ""), one.get("status", "")
+        if kind in seen:
+            yield status.duplicate(f"{spot}.type", kind)
+        seen.add(kind)
+        yield from [status.invalid_value(f"{spot}.type", kind, text) for text in qualified_problems(kind)]
+        if value not in ("False", "True", "Unknown"):
+            yield status.not_supported(f"{spot}.status", value, ("False", "True", "Unknown"))
+        yield from [status.required(f"{spot}.{name}") for name in ("lastTransitionTime", "reason") if not one.get(name)]
+        if one.get("reason") and not _REASON.fullmatch(one["reason"]):
+            text = "a condition reason must start with alphabetic character and may contain alphanumeric characters"
+            yield status.invalid_value(f"{spot}.reason", one["reason"], text)
 
 
 def selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:

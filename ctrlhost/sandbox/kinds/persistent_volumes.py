@@ -30,6 +30,7 @@ _OTHER_FIELDS = frozenset(
 """The fields of a volume's spec that do not say where it is."""
 _INLINE = "may not be specified in the context of inline volumes"
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 PROTECTION = {
     "PersistentVolume": "kubernetes.io/pv-protection",
     "PersistentVolumeClaim": "kubernetes.io/pvc-protection",
@@ -155,9 +156,15 @@ class _Claims(Protected):
         )
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
-        """Set the first phase."""
+        """Set the first phase, and name the default class as admission does: the newest of several."""
         super().prepare_create(context, operation, obj)
         obj["status"] = {"phase": "Pending"}
+        table = context.store.table("storage.k8s.io/storageclasses")
+        classes = [one.decode()["metadata"] for one in table.list() if DEFAULT_CLASS.encode() in one.raw]
+        chosen = [one for one in classes if one["annotations"].get(DEFAULT_CLASS) == "true"]
+        if chosen and "storageClassName" not in obj["spec"]:
+            chosen.sort(key=lambda one: one["name"])
+            obj["spec"]["storageClassName"] = max(chosen, key=lambda one: one["creationTimestamp"])["name"]
 
     def default(self, obj: Object) -> None:
         """Keep both names of the data source equal."""
@@ -170,6 +177,10 @@ class _Claims(Protected):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         if operation.subresource:
+            for name, size in ((obj.get("status") or {}).get("capacity") or {}).items():
+                if amount(size) < 0:
+                    field = f"status.capacity[{name}]"
+                    yield status.invalid_value(field, size, "must be a valid resource quantity")
             return
         yield from claim_causes(obj, "")
         if old is not None:

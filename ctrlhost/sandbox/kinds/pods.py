@@ -9,6 +9,7 @@ from ctrlhost.sandbox.apimachinery.durations import age
 from ctrlhost.sandbox.apimachinery.objects import is_true
 from ctrlhost.sandbox.kinds import pod_spec, pod_warnings
 from ctrlhost.sandbox.kinds.cells import NONE, created
+from ctrlhost.sandbox.kinds.node import apply_class
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.operation import Operation
 
 
-_ADMITTED = ("priority", "preemptionPolicy", "tolerations", "serviceAccountName", "serviceAccount")
+_ADMITTED = ("priority", "preemptionPolicy", "tolerations", "serviceAccountName", "serviceAccount", "overhead")
 
 
 class _Pods(BuiltinStrategy):
@@ -66,6 +67,7 @@ class _Pods(BuiltinStrategy):
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Set the phase, the quality of service, and the fields that admission sets."""
+        apply_class(context, operation, obj)
         _admit(obj["spec"])
         obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.kinds.cells import created
 from ctrlhost.sandbox.kinds.checks import one_of, selectors
-from ctrlhost.sandbox.kinds.fields import not_negative, share, share_causes
+from ctrlhost.sandbox.kinds.fields import condition_causes, not_negative, share, share_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ class _Budgets(BuiltinStrategy):
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check the limits, of which there may be one, or the counts of a status."""
         if operation.subresource:
-            yield from not_negative(obj.get("status") or {}, *_STATUS, path="status")
+            state = obj.get("status") or {}
+            yield from condition_causes(state.get("conditions") or (), "status.conditions")
+            yield from not_negative(state, *_STATUS, path="status")
             return
         spec = obj.get("spec") or {}
         if all(name in spec for name in _LIMITS):

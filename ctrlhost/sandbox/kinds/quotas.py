@@ -50,9 +50,7 @@ class _LimitRanges(BuiltinStrategy):
             if limit.get("type") != "Container":
                 continue
             default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
-            requested = {**default, **(limit.get("min") or {}), **(limit.get("defaultRequest") or {})}
-            own = limit.get("default") or {}
-            requested |= {key: value for key, value in own.items() if key not in (limit.get("defaultRequest") or {})}
+            requested = {**(limit.get("min") or {}), **default, **(limit.get("defaultRequest") or {})}
             for name, value in (("default", default), ("defaultRequest", requested)):
                 if value:
                     limit[name] = value

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _DEFAULTS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 _MOST_PARAMETERS, _LARGEST_PARAMETERS = 512, 256 * 1024
-_LONGEST_DRIVER, _LONGEST_ID = 63, 256
+_LONGEST_DRIVER, _LONGEST_ID, _LONGEST_ERROR = 63, 256, 1024
 _LEAST_SECONDS, _MOST_SECONDS = 600, 2**32
 
 
@@ -235,6 +235,10 @@ class _VolumeAttachments(BuiltinStrategy):
         return (*names, spec.get("nodeName", ""), attached, created(obj))
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
+        for name in ("attachError", "detachError"):
+            found = (obj.get("status") or {}).get(name) or {}
+            if len(found.get("message", "")) > _LONGEST_ERROR:
+                yield status.too_long(f"status.{name}.message", _LARGEST_PARAMETERS)
         source, node = obj["spec"].get("source") or {}, obj["spec"].get("nodeName", "")
         inline, named_volume = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
         text = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"

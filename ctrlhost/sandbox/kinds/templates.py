@@ -70,7 +70,15 @@ class _ReplicationControllers(BuiltinStrategy):
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         if operation.subresource == "status":
             counts = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
-            yield from not_negative(obj.get("status") or {}, *counts, path="status")
+            state = obj.get("status") or {}
+            yield from not_negative(state, *counts, path="status")
+            for name in ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"):
+                if state.get(name, 0) > state.get("replicas", 0):
+                    text = "cannot be greater than status.replicas"
+                    yield status.invalid_value(f"status.{name}", state.get(name, 0), text)
+            if state.get("availableReplicas", 0) > state.get("readyReplicas", 0):
+                text = "cannot be greater than readyReplicas"
+                yield status.invalid_value("status.availableReplicas", state["availableReplicas"], text)
             return
         path = ("spec", "template", "spec")
         pod_warnings.warn(

@@ -143,7 +143,7 @@ def track_update(operation: Operation, obj: Object, old: Object, sent: Any) -> N
         # After a reset, tracking starts again with the next apply.
         obj["metadata"].pop("managedFields", None)
         return
-    subresource = operation.subresource if operation.subresource in ("status", "scale") else ""
+    subresource = operation.subresource if operation.subresource in ("approval", "status", "scale") else ""
     changed, removed = fieldset.differences(
         shape_of(kind), trackable(kind, old, subresource), trackable(kind, obj, subresource)
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery.names import manager_causes
 from ctrlhost.sandbox.apimachinery.objects import ADMIN, User
+from ctrlhost.sandbox.apimachinery.repeated import Repeated
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, invalid, not_supported
 from ctrlhost.sandbox.http.messages import Query
 
@@ -30,7 +31,8 @@ class Operation:
     dry_run: bool = False
     field_validation: str = "Warn"
     problems: list[str] = field(default_factory=list)
-    """Problems of the body such as duplicate fields, reported together with its unknown fields."""
+    """Problems of a patch, reported together with the unknown fields of its result."""
+    repeated: Repeated = field(default_factory=Repeated)
     annotations: dict[str, str] = field(default_factory=dict)
     """What admission adds to the event of the request in the audit log."""
     untracked: set[tuple[str, ...]] = field(default_factory=set)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ctrlhost.sandbox.schema import embedded
-from ctrlhost.sandbox.schema.shapes import ANY, Shape
+from ctrlhost.sandbox.schema.shapes import ANY, Shape, builtin
 
 Schema = Mapping[str, Any]
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
@@ -44,7 +44,7 @@ def shape_of(schema: Schema) -> Shape:
         if values is not None and not fields:
             return Shape("map", element=shape_of(values), atomic=atomic)
         if schema.get(EMBEDDED):
-            fields = {**dict.fromkeys(_IDENTITY, ANY), **fields}
+            fields = {**fields, "apiVersion": ANY, "kind": ANY, "metadata": builtin("meta.ObjectMeta")}
         return Shape("object", fields=fields, atomic=atomic, open=bool(schema.get(PRESERVE)))
     if kind == "array":
         items = schema.get("items")

@@ -1,8 +1,8 @@
-"""The endpoints for tests, under /sandbox/v1/: compact, reset, fault, stats."""
+"""The endpoints for tests, under /sandbox/v1/: advance, compact, reset, fault, stats."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.http.messages import Attributes
 
 _MAX_FAULTS = 1000
+MAX_ADVANCE = 1e9
+T = TypeVar("T")
 
 
 class Fault(msgspec.Struct, forbid_unknown_fields=True):
@@ -27,6 +29,12 @@ class Fault(msgspec.Struct, forbid_unknown_fields=True):
     times: int = 1
     retryAfterSeconds: int = 1  # noqa: N815 - named as in a Status
     """For 429 and 503 only."""
+
+
+class Advance(msgspec.Struct, forbid_unknown_fields=True):
+    """How far to advance the clock."""
+
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=MAX_ADVANCE)]
 
 
 class Admin:
@@ -46,6 +54,8 @@ class Admin:
         elif asked == ("POST", "v1", "reset"):
             self._faults.clear()
             reset(self._context)
+        elif asked == ("POST", "v1", "advance"):
+            self._context.timers.advance(_decoded(request.body, Advance, "advance").seconds)
         elif asked == ("POST", "v1", "fault"):
             self._add_fault(request.body)
         elif asked == ("GET", "v1", "stats"):
@@ -65,10 +75,7 @@ class Admin:
                 raise Failure(fault.code, REASONS.get(fault.code, ""), "injected by a test", retry_after=retry)
 
     def _add_fault(self, body: bytes) -> None:
-        try:
-            fault = msgspec.json.decode(body, type=Fault)
-        except msgspec.MsgspecError as error:
-            raise bad_request(f"invalid fault: {error}") from error
+        fault = _decoded(body, Fault, "fault")
         if not 400 <= fault.code <= 599 or fault.times < 1 or len(self._faults) >= _MAX_FAULTS:
             raise bad_request(
                 "invalid fault: code must be 400 to 599, times at least 1, and too many faults must not be pending"
@@ -80,6 +87,13 @@ class Admin:
         counts = {table.name: table.count for table in store.tables() if table.count}
         faults = sum(fault.times for fault in self._faults)
         return {"revision": store.revision, "objects": counts, "watches": len(self._context.watches), "faults": faults}
+
+
+def _decoded(body: bytes, kind: type[T], what: str) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise bad_request(f"invalid {what}: {error}") from error
 
 
 def reset(context: ServerContext) -> None:

@@ -1,4 +1,4 @@
-"""The initial objects of the whole cluster that clients look for: classes, levels, ranges, components."""
+"""The initial objects of the whole cluster that clients look for: classes, levels, ranges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.context import ServerContext
 
 _FLOW = "flowcontrol.apiserver.k8s.io/v1"
-_COMPONENTS = ("controller-manager", "etcd-0", "scheduler")
 _EVERYTHING = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True, "namespaces": ["*"]}
 _EVERY_PATH = {"verbs": ["*"], "nonResourceURLs": ["*"]}
 
@@ -22,9 +21,6 @@ def objects(context: ServerContext) -> Iterator[Object]:
     """Return the objects, as clients would send them."""
     for name, value in SYSTEM.items():
         yield _object("scheduling.k8s.io/v1", "PriorityClass", name, value=value)
-    for name in _COMPONENTS:
-        healthy = [{"type": "Healthy", "status": "True", "message": "ok"}]
-        yield _object("v1", "ComponentStatus", name, conditions=healthy)
     cidrs = [context.options.service_cidr]
     yield _object("networking.k8s.io/v1", "ServiceCIDR", "kubernetes", spec={"cidrs": cidrs})
     yield _object(_FLOW, "PriorityLevelConfiguration", "exempt", spec={"type": "Exempt", "exempt": {}})

@@ -10,6 +10,8 @@ from ctrlhost.sandbox import controllers
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.controllers.aggregation import AggregationController
 from ctrlhost.sandbox.controllers.crds import CrdController
+from ctrlhost.sandbox.controllers.namespaces import INITIAL
+from ctrlhost.sandbox.kinds.persistent_volumes import DEFAULT_CLASS
 from ctrlhost.sandbox.kinds.services import hold
 from ctrlhost.sandbox.registry.operation import Operation
 from ctrlhost.sandbox.server import cluster_objects, default_roles
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 NODE = "sandbox-node"
+STORAGE_CLASS = "standard"
 _MANAGER = "sandbox"
 _INITIAL = frozenset(
     {
         *(("namespaces", "", name) for name in NAMESPACES),
         ("nodes", "", NODE),
+        ("storage.k8s.io/storageclasses", "", STORAGE_CLASS),
         ("services", "default", "kubernetes"),
         ("discovery.k8s.io/endpointslices", "default", "kubernetes"),
     }
@@ -36,7 +40,7 @@ _INITIAL = frozenset(
 
 _CLUSTER_TABLES = frozenset(
     {
-        *("componentstatuses", "networking.k8s.io/servicecidrs", "scheduling.k8s.io/priorityclasses"),
+        *("networking.k8s.io/servicecidrs", "scheduling.k8s.io/priorityclasses"),
         *("flowcontrol.apiserver.k8s.io/flowschemas", "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations"),
     }
 )
@@ -50,6 +54,8 @@ def create_objects(context: ServerContext, port: int) -> None:
         _create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     _node(context)
     _kubernetes(context, port)
+    if "persistentvolume" in context.options.controllers:
+        _create(context, _storage_class())
     for obj in cluster_objects.objects(context):
         _create(context, obj)
     if context.authorizer is not None:
@@ -63,8 +69,8 @@ def create_objects(context: ServerContext, port: int) -> None:
 def is_initial(context: ServerContext, table: str, snapshot: Snapshot) -> bool:
     """Return whether an object is an initial one."""
     inside, name = snapshot.namespace, snapshot.name
-    if table == "serviceaccounts":
-        return name == "default" and inside in NAMESPACES
+    if inside in NAMESPACES and INITIAL.get(table) == name:
+        return True
     if table.startswith("rbac.") and not inside:
         return context.authorizer is not None and b"rbac-defaults" in snapshot.raw
     if table in _CLUSTER_TABLES:
@@ -126,6 +132,13 @@ def _node(context: ServerContext) -> None:
     }
     kind = context.registry.builtin("", "Node")
     writes.update(context, Operation("update", kind, "", NODE, "status", manager=_MANAGER), node)
+
+
+def _storage_class() -> Object:
+    """Return the default class, whose volumes are simulated like those of any other."""
+    metadata = {"name": STORAGE_CLASS, "annotations": {DEFAULT_CLASS: "true"}}
+    made = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": metadata}
+    return {**made, "provisioner": "sandbox.ctrlhost.dev/simulated"}
 
 
 def _kubernetes(context: ServerContext, port: int) -> None:

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import tempfile
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox.api.app import App
 from ctrlhost.sandbox.apimachinery.objects import ADMIN
+from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.auth.audit import Audit, AuditRecord
 from ctrlhost.sandbox.context import Options, ServerContext, choose_controllers
 from ctrlhost.sandbox.http import tls
@@ -27,7 +28,7 @@ from ctrlhost.sandbox.http.http import Connection
 from ctrlhost.sandbox.http.tls_layer import layered
 from ctrlhost.sandbox.server import accounts, seed
 from ctrlhost.sandbox.server import kubeconfig as kubeconfig_file
-from ctrlhost.sandbox.server.admin import Admin
+from ctrlhost.sandbox.server.admin import MAX_ADVANCE, Admin
 from ctrlhost.sandbox.server.exposure import check_exposure, hosts
 from ctrlhost.sandbox.storage.persistence import Disk
 
@@ -49,8 +50,9 @@ class Sandbox:
     `address` must be a loopback address unless `expose` is set. `data_dir` keeps the objects across restarts; else they
     are in memory only. `kubeconfig` is the path of the kubeconfig, by default in a directory that `stop` removes.
     `insecure_http` serves without TLS and without a token. `controllers` names the built-in controllers that run: gc
-    and namespace by default; on request deployment, replicaset, statefulset, daemonset, scheduler and kubelet (pods
-    start and become ready), together called workloads, and endpointslice and loadbalancer, together called service.
+    and namespace by default; on request deployment, replicaset, statefulset, daemonset, job, cronjob, persistentvolume,
+    disruption, scheduler and kubelet (pods start, become ready and end), together called workloads, and endpointslice
+    and loadbalancer, together called service.
     `crd_conditions="external"` leaves accepting the names of CRDs to a controller. With `rbac` Roles and bindings
     decide what a client may do; else all may do everything. Every request is appended to the file `audit_log` as an
     audit event. The other options are the fields of `Options`; delays are in seconds.
@@ -208,6 +210,16 @@ class Sandbox:
         # A stopped sandbox has no thread, and no more changes.
         return authorizer.used_by(user) if self._context is None else self._ask(lambda _: authorizer.used_by(user))
 
+    def advance(self, seconds: float) -> None:
+        """Advance the sandbox's clock: controllers act on it, and objects get its times. It also runs by itself.
+
+        Only delays of controllers and the expiry of tokens follow it, not timeouts of connections. Raises ValueError
+        for a negative number or more than 1e9, RuntimeError if the sandbox is not running.
+        """
+        if not 0 <= seconds <= MAX_ADVANCE:
+            raise ValueError(f"seconds must be 0 to {MAX_ADVANCE:.0f}, got {seconds}")
+        self._ask(lambda context: context.timers.advance(seconds))
+
     def _ask(self, question: Callable[[ServerContext], T]) -> T:
         """Call `question` in the server's own thread; TimeoutError after ten seconds."""
         context, loop = self._context, self._loop
@@ -242,6 +254,8 @@ class Sandbox:
 
     async def _serve(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
+        # For slow work on requests; more threads would only take more of the interpreter from the loop.
+        loop.set_default_executor(ThreadPoolExecutor(1, thread_name_prefix="ctrlhost-sandbox-decode"))
         self._stop = asyncio.Event()
         disk = None if self._data_dir is None else Disk(self._data_dir)
         context = ServerContext(self._options, loop, disk)
@@ -275,7 +289,11 @@ class Sandbox:
         context.host, app.allowed_hosts = hosts(self._address, port)
         self.url = f"{'http' if tls_context is None else 'https'}://{context.host}"
         self._write_kubeconfig()
-        seed.create_objects(context, port)
+        context.ca = self.ca
+        try:
+            seed.create_objects(context, port)
+        except Failure as failure:
+            raise ConfigError(f"cannot create the initial objects: {failure.message}") from failure
         app.ready = True
         self._context = context
         self._started.set_result(None)
@@ -294,7 +312,10 @@ class Sandbox:
             self.kubeconfig = self._wanted_kubeconfig
         else:
             self.kubeconfig = (self._data_dir or self._own_directory()) / "kubeconfig"
-        kubeconfig_file.write(self.kubeconfig, url=self.url, ca=self.ca or None, token=self.token or None)
+        try:
+            kubeconfig_file.write(self.kubeconfig, url=self.url, ca=self.ca or None, token=self.token or None)
+        except OSError as error:
+            raise ConfigError(f"cannot write the kubeconfig {self.kubeconfig}: {error.strerror}") from error
 
     def _own_directory(self) -> Path:
         if self._directory is None:

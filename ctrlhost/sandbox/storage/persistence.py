@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import shutil
 import sqlite3
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from ctrlhost.errors import ConfigError
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.status import Failure
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ctrlhost.sandbox.storage.store import Snapshot, Store
 
+_log = logging.getLogger("ctrlhost.sandbox.persistence")
 FORMAT = "1"
 FILE = "objects.sqlite"
 UNCLEAN_GAP = 1000
@@ -30,6 +35,8 @@ CREATE TABLE objects (
 """
 _PUT = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)"
 _DROP = "DELETE FROM objects WHERE resource = ? AND namespace = ? AND name = ?"
+#: With less room, an error of the file system means that the disk is full: SQLite does not always say so.
+_LEAST_ROOM = 256 * 1024
 _META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 
 
@@ -37,10 +44,15 @@ class Disk:
     """The journal of one store, used by the server's thread only."""
 
     def __init__(self, directory: Path) -> None:
-        """Open or create the directory's file; ConfigError if it is in use or damaged."""
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Open or create the directory's file; ConfigError if it is in use or damaged, or if the disk is full."""
+        self._directory = directory
         self._path = directory / FILE
-        self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        self._full = False
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise ConfigError(f"{directory} cannot be used: {error.strerror}") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -68,13 +80,30 @@ class Disk:
                 database.executescript(_SCHEMA)
                 database.execute(_META, ("format", FORMAT))
             self._check(database)
-        except sqlite3.DatabaseError as error:
+        except BaseException as error:
             database.close()
-            raise self._damaged(str(error)) from error
-        except BaseException:
-            database.close()
+            if fresh:
+                # An empty file would be taken for a damaged one.
+                self._path.unlink(missing_ok=True)
+            if isinstance(error, sqlite3.DatabaseError):
+                raise self._unusable(error) from error
             raise
         return database
+
+    def _unusable(self, error: sqlite3.DatabaseError) -> ConfigError:
+        """Return why the file cannot be used: a full disk has damaged nothing."""
+        if not self._is_full(error):
+            return self._damaged(str(error))
+        return ConfigError(
+            f"{self._path} cannot be opened: the disk is full",
+            hint=f"free some space on the disk of {self._directory} and start again; the objects are intact",
+        )
+
+    def _is_full(self, error: sqlite3.Error) -> bool:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
+            return shutil.disk_usage(self._directory).free < _LEAST_ROOM
+        return code == sqlite3.SQLITE_FULL
 
     def _check(self, database: sqlite3.Connection) -> None:
         (result,) = database.execute("PRAGMA quick_check(1)").fetchone()
@@ -101,27 +130,47 @@ class Disk:
             for resource, raw in database.execute("SELECT resource, json FROM objects"):
                 store.load(resource, msgspec.json.decode(raw))
             database.execute(_META, ("clean", "no"))
-        except (sqlite3.DatabaseError, msgspec.DecodeError, KeyError, ValueError, TypeError) as error:
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from error
+        except (msgspec.DecodeError, KeyError, ValueError, TypeError) as error:
             raise self._damaged(str(error)) from error
 
     def write(self, table: str, snapshot: Snapshot, revision: int, *, removed: bool) -> None:
-        """Write one commit; sqlite3.Error if that fails, and then nothing has changed."""
+        """Write one commit; 507 if the disk is full, 500 if it fails otherwise, and then nothing has changed."""
         database = self._database
-        database.execute("BEGIN IMMEDIATE")
         try:
+            database.execute("BEGIN IMMEDIATE")
             if removed:
                 database.execute(_DROP, (table, snapshot.namespace, snapshot.name))
             else:
                 database.execute(_PUT, (table, snapshot.namespace, snapshot.name, revision, snapshot.raw))
             database.execute(_META, ("revision", str(revision)))
             database.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             if database.in_transaction:
                 database.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise self._failed(error) from error
             raise
+        if self._full:
+            self._full = False
+            _log.warning("sandbox: the disk of %s has room again", self._directory)
+
+    def _failed(self, error: sqlite3.Error) -> Failure:
+        if not self._is_full(error):
+            return status.internal(f"cannot write {self._path}: {error}")
+        text = f"the disk of the sandbox's data directory {self._directory} is full"
+        if not self._full:
+            self._full = True
+            _log.error("sandbox: %s; writes get 507 until it has room", text)
+        return Failure(507, "InsufficientStorage", f"{text}: nothing was stored; free some space and try again")
 
     def close(self) -> None:
         """Mark the file as clean and close it."""
-        self._database.execute(_META, ("clean", "yes"))
+        try:
+            self._database.execute(_META, ("clean", "yes"))
+        except sqlite3.Error as error:
+            # Without the mark the next start takes the shutdown for a crash, which loses nothing either.
+            _log.warning("sandbox: cannot mark %s as clean: %s", self._path, error)
         self._database.close()
         os.close(self._lock)

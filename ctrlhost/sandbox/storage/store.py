@@ -92,7 +92,7 @@ class Journal(Protocol):
     """Persists commits beyond the process."""
 
     def write(self, table: str, snapshot: Snapshot, revision: int, *, removed: bool) -> None:
-        """Persist one commit; if it raises, nothing has changed."""
+        """Persist one commit; a Failure if it cannot, and then nothing has changed."""
 
 
 class Table:

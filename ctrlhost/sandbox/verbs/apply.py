@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ctrlhost.sandbox.admission import objects
 from ctrlhost.sandbox.apimachinery import status, times
+from ctrlhost.sandbox.apimachinery.repeated import Repeated
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.patch import managed, typed
@@ -32,12 +34,15 @@ def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.W
     """Apply a configuration to an object; 409 for conflicts with other managers."""
     if not operation.query.first("fieldManager"):
         raise bad_option("PatchOptions", status.required("fieldManager", "is required for apply patch"))
-    applied = _decode(operation, body)
+    repeated = Repeated() if operation.field_validation != "Ignore" else None
+    applied = _decode(operation, body, repeated)
     kind = operation.kind
     snapshot = context.store.table(kind.table).get(operation.namespace, operation.name)
     if snapshot is None and operation.subresource:
         raise status.not_found(kind.plural, kind.group, operation.name)
     wanted = _wanted(operation, applied)
+    if repeated is not None and repeated.lines:
+        _report_repeated(operation, repeated.lines)
     # What is left to prune was not sent: a configuration has declared fields only.
     operation.field_validation = "Ignore"
     try:
@@ -67,10 +72,18 @@ def _stored(
     return writes.replace(context, operation, snapshot, old, merged, managers=managers)
 
 
-def _decode(operation: Operation, body: bytes) -> Object:
+def _report_repeated(operation: Operation, lines: list[str]) -> None:
+    """Refuse repeated keys, or warn about them, as the client asked."""
+    if operation.field_validation == "Strict":
+        text = objects.yaml_errors(lines)
+        raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
+    operation.warnings += lines
+
+
+def _decode(operation: Operation, body: bytes, repeated: Repeated | None) -> Object:
     """Decode a configuration of the request's kind; 400 for another."""
     try:
-        applied = negotiation.decode_yaml(body)
+        applied = negotiation.decode_yaml(body, repeated=repeated)
     except Failure as failure:
         raise bad_request(f"error decoding YAML: {failure.message}") from failure
     if type(applied) is not dict and applied is not None:

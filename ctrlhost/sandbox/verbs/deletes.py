@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.admission import chain
 from ctrlhost.sandbox.admission.request import DELETE
-from ctrlhost.sandbox.apimachinery import status, times
+from ctrlhost.sandbox.apimachinery import clock, status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.registry import views
@@ -98,7 +97,7 @@ def delete(context: ServerContext, operation: Operation, options: DeleteOptions)
             obj["metadata"] |= {"deletionTimestamp": times.now(), "deletionGracePeriodSeconds": 0}
         return _gone(operation, obj)
     metadata = obj["metadata"]
-    metadata["deletionTimestamp"] = times.seconds(time.time() + grace)
+    metadata["deletionTimestamp"] = times.seconds(clock.time() + grace)
     metadata["deletionGracePeriodSeconds"] = grace
     if metadata.get("generation"):
         metadata["generation"] += 1

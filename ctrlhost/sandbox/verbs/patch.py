@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.repeated import Repeated
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.patch.json_patch import PatchError, json_patch, merge_patch
@@ -69,10 +70,10 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
 
 def _document(operation: Operation, media: str, body: bytes) -> Any:
     """Decode a patch; merge patches must be objects. Record duplicate and unknown fields."""
-    twice: list[str] | None = [] if operation.counts_fields else None
-    document = negotiation.decode_json(body, duplicates=twice)
+    twice = Repeated() if operation.counts_fields else None
+    document = negotiation.decode_json(body, repeated=twice)
     prefix = "json patch " if media == JSON_PATCH else ""
-    operation.problems += [f'{prefix}duplicate field "{path}"' for path in twice or ()]
+    operation.problems += [f'{prefix}duplicate field "{path}"' for path in (twice.paths if twice else ())]
     if media == JSON_PATCH and type(document) is list:
         unknown = [(index, set(one) - _MEMBERS) for index, one in enumerate(document) if type(one) is dict]
         operation.problems += [

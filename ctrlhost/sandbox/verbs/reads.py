@@ -15,8 +15,9 @@ from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Operation, bad_option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.http.messages import Query
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 1.0
 """How long a read waits for a future revision; short, since clients retry the 504 themselves."""
 
-_MISSING: dict[tuple[str, ...], str] = {
+_MISSING: Mapping[tuple[str, ...], str] = {
     ("spec", "hostNetwork"): "false",
     ("spec", "unschedulable"): "false",
     ("status", "replicas"): "0",
     ("status", "succeeded"): "0",
 }
 """What selectors see of a field of a built-in kind that is missing."""
+_INSTEAD: Mapping[tuple[str, ...], tuple[str, ...]] = {("source", "component"): ("reportingComponent",)}
+"""The fields that selectors see instead of empty ones."""
 
 
 @dataclass(slots=True)
@@ -82,12 +85,16 @@ class Filter:
                 obj = views.load(kind, snapshot)
                 if parsed is not None:
                     parsed[key] = obj
-            missing = _MISSING if kind.custom is None else {}
-            return all(
-                (selectors.field_text(obj, path, missing.get(path, "")) == value) is equal
-                for path, equal, value in self.terms
-            )
+            return all((_text(kind, obj, path) == value) is equal for path, equal, value in self.terms)
         return True
+
+
+def _text(kind: Kind, obj: Object, path: tuple[str, ...]) -> str:
+    """Return what a field selector compares."""
+    if kind.custom is not None:
+        return selectors.field_text(obj, path)
+    instead = _INSTEAD.get(path)
+    return selectors.field_text(obj, path, _MISSING.get(path, "")) or (_text(kind, obj, instead) if instead else "")
 
 
 def find(context: ServerContext, operation: Operation) -> Snapshot:

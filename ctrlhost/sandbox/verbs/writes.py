@@ -97,9 +97,9 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     causes += objects.causes(context, operation, obj, None)
     if causes:
         raise _invalid(operation, name, causes, decoding)
+    charges = chain.validate(context, operation, CREATE, obj, None)
     if versioned and not operation.dry_run:
         raise Failure(500, "", "resourceVersion should not be set on objects to be created")
-    charges = chain.validate(context, operation, CREATE, obj, None)
     existing = table.get(metadata.get("namespace", ""), name)
     if existing is not None:
         prefix = "object is being deleted: " if "deletionTimestamp" in existing.decode()["metadata"] else ""
@@ -235,18 +235,18 @@ def _replace(
     causes: Sequence[Cause] = (),
 ) -> WriteResult:
     kind = operation.kind
+    decoding = len(operation.warnings)
+    check_preconditions(kind, snapshot, obj["metadata"])
     is_admitted = operation.subresource not in _ADMITTED_APART
     if is_admitted and chain.mutates(context):
         objects.default_object(operation, obj)
         obj = chain.mutate(context, operation, obj, old)
     metadata, before = obj["metadata"], old["metadata"]
-    decoding = len(operation.warnings)
-    check_preconditions(kind, snapshot, metadata)
     metadata["name"] = operation.name
     causes = [*causes, *meta.keep_identity(metadata, before)]
     metadata["resourceVersion"] = before["resourceVersion"]
     strategy = strategy_of(kind)
-    if operation.subresource == "status":
+    if operation.subresource in ("status", "approval"):
         obj = strategy.only_status(kind, obj, old)
     elif kind.has_status and operation.subresource != "binding":
         obj["status"] = old.get("status")

@@ -6,7 +6,6 @@ import copy
 import threading
 from typing import Any
 
-import ctrlhost_bitcoin
 import pytest
 from ctrlhost_bitcoin.controller import Reconciler
 from ctrlhost_bitcoin.crds import crds
@@ -43,25 +42,6 @@ def test_a_crd_that_drops_the_nodes_of_the_status_is_reported_as_too_old(
     cluster.net(3)
     cluster.replicas[0].host.wait_for(lambda: "the CRD is older than the plugin" in caplog.text)
     assert "status.nodes" in caplog.text
-
-
-@behaviour("bitcoin/B19")
-def test_a_crd_that_is_too_old_is_reported_at_the_start_without_networks(
-    cluster: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    (runtime,) = cluster.start().host.host.plugins
-    ctrlhost_bitcoin.ctrlhost_synced(runtime.context)
-    assert "older than the plugin" not in caplog.text
-    (old,) = copy.deepcopy(crds())
-    schema = old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
-    del schema["status"]["properties"]["nodes"]["items"]["properties"]["dnsName"]
-    schema["status"]["properties"]["nodes"]["items"]["required"].remove("dnsName")
-    del schema["spec"]["properties"]["readiness"]
-    cluster.client.apply(old, field_manager="test")
-    ctrlhost_bitcoin.ctrlhost_synced(runtime.context)
-    (line,) = [one for one in caplog.records if "the CRD is older than the plugin" in one.getMessage()]
-    assert "lacks spec.readiness, status.nodes[].dnsName," in line.getMessage()
-    assert line.levelname == "ERROR"
 
 
 @behaviour("bitcoin/B39")

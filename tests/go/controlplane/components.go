@@ -10,7 +10,8 @@ import (
 
 // The controllers that the tests need; without nodes and a cloud the others only log errors.
 const controllers = "garbage-collector-controller,namespace-controller,statefulset-controller,deployment-controller," +
-	"replicaset-controller,daemonset-controller,serviceaccount-controller,endpointslice-controller"
+	"replicaset-controller,daemonset-controller,serviceaccount-controller,endpointslice-controller," +
+	"job-controller,cronjob-controller,ttl-after-finished-controller,disruption-controller"
 
 func runControllers(dir string) error {
 	l, err := open(dir)

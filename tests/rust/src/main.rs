@@ -12,7 +12,9 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Config,
-    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
+    api::{
+        ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+    },
     config::{KubeConfigOptions, Kubeconfig},
     core::Resource,
     runtime::{
@@ -74,7 +76,9 @@ impl Run {
         let widget = within(await_condition(
             self.widgets(),
             name,
-            move |found: Option<&DynamicObject>| found.is_some_and(|one| one.data["status"] == shown),
+            move |found: Option<&DynamicObject>| {
+                found.is_some_and(|one| one.data["status"] == shown)
+            },
         ))
         .await?;
         let text = size.to_string();
@@ -82,7 +86,9 @@ impl Run {
             self.config_maps(),
             name,
             move |found: Option<&ConfigMap>| {
-                found.and_then(|one| one.data.as_ref()).is_some_and(|data| data["size"] == text)
+                found
+                    .and_then(|one| one.data.as_ref())
+                    .is_some_and(|data| data["size"] == text)
             },
         ))
         .await?;
@@ -91,7 +97,9 @@ impl Run {
 }
 
 /// Waits for a condition, within the limit.
-async fn within<T>(waiting: impl Future<Output = Result<T, kube::runtime::wait::Error>>) -> Outcome<T> {
+async fn within<T>(
+    waiting: impl Future<Output = Result<T, kube::runtime::wait::Error>>,
+) -> Outcome<T> {
     Ok(tokio::time::timeout(LIMIT, waiting).await??)
 }
 
@@ -104,10 +112,15 @@ async fn reconcile(widget: Arc<DynamicObject>, run: Arc<Run>) -> Result<Action, 
         "metadata": {"name": name, "ownerReferences": [widget.controller_owner_ref(&run.widget)]},
         "data": {"size": size.to_string()},
     });
-    run.config_maps().patch(name, &applying, &Patch::Apply(child)).await?;
+    run.config_maps()
+        .patch(name, &applying, &Patch::Apply(child))
+        .await?;
     // Without metadata: the name is in the URL.
-    let status = json!({"apiVersion": run.widget.api_version, "kind": "Widget", "status": {"size": size}});
-    run.widgets().patch_status(name, &applying, &Patch::Apply(status)).await?;
+    let status =
+        json!({"apiVersion": run.widget.api_version, "kind": "Widget", "status": {"size": size}});
+    run.widgets()
+        .patch_status(name, &applying, &Patch::Apply(status))
+        .await?;
     Ok(Action::await_change())
 }
 
@@ -115,21 +128,35 @@ async fn steps(run: &Run) -> Outcome<Vec<Value>> {
     let mut steps = Vec::new();
     let mut note = |step: &str, answer: Value| steps.push(json!({"step": step, "answer": answer}));
     for (name, size) in [("a", 1), ("b", 2)] {
-        run.widgets().create(&PostParams::default(), &run.object(name, size)?).await?;
+        run.widgets()
+            .create(&PostParams::default(), &run.object(name, size)?)
+            .await?;
         note(&format!("create {name}"), run.settled(name, size).await?);
     }
     let bigger = Patch::Merge(json!({"spec": {"size": 3}}));
-    run.widgets().patch("a", &PatchParams::default(), &bigger).await?;
+    run.widgets()
+        .patch("a", &PatchParams::default(), &bigger)
+        .await?;
     note("change it", run.settled("a", 3).await?);
     let child = run.config_maps().get("a").await?;
-    run.config_maps().delete("a", &DeleteParams::default()).await?;
+    run.config_maps()
+        .delete("a", &DeleteParams::default())
+        .await?;
     let uid = child.metadata.uid.unwrap_or_default();
-    within(await_condition(run.config_maps(), "a", conditions::is_deleted(&uid))).await?;
+    within(await_condition(
+        run.config_maps(),
+        "a",
+        conditions::is_deleted(&uid),
+    ))
+    .await?;
     note("delete its child", run.settled("a", 3).await?);
     run.widgets().delete("b", &DeleteParams::default()).await?;
     let gone = |found: Option<&ConfigMap>| found.is_none();
     within(await_condition(run.config_maps(), "b", gone)).await?;
-    note("delete the other with its child", json!(run.widgets().get_opt("b").await?));
+    note(
+        "delete the other with its child",
+        json!(run.widgets().get_opt("b").await?),
+    );
     Ok(steps)
 }
 
@@ -143,23 +170,43 @@ async fn main() -> Outcome<()> {
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let group = format!("{namespace}.kube-rs.example.org");
     let widget = ApiResource::from_gvk(&GroupVersionKind::gvk(&group, "v1", "Widget"));
-    let run = Run { client: Client::try_from(config)?, namespace: namespace.clone(), group, widget };
+    let run = Run {
+        client: Client::try_from(config)?,
+        namespace: namespace.clone(),
+        group,
+        widget,
+    };
 
     let definitions: Api<CustomResourceDefinition> = Api::all(run.client.clone());
     let definition: CustomResourceDefinition = serde_json::from_value(run.definition())?;
-    definitions.create(&PostParams::default(), &definition).await?;
+    definitions
+        .create(&PostParams::default(), &definition)
+        .await?;
     let name = format!("widgets.{}", run.group);
-    within(await_condition(definitions.clone(), &name, conditions::is_crd_established())).await?;
+    within(await_condition(
+        definitions.clone(),
+        &name,
+        conditions::is_crd_established(),
+    ))
+    .await?;
 
     let run = Arc::new(run);
-    let controller = Controller::new_with(run.widgets(), watcher::Config::default(), run.widget.clone())
-        .owns(run.config_maps(), watcher::Config::default())
-        .run(reconcile, |_, _, _| Action::requeue(Duration::from_millis(100)), run.clone())
-        .for_each(async |done| {
-            if let Err(error) = done {
-                eprintln!("{error}");
-            }
-        });
+    let controller = Controller::new_with(
+        run.widgets(),
+        watcher::Config::default(),
+        run.widget.clone(),
+    )
+    .owns(run.config_maps(), watcher::Config::default())
+    .run(
+        reconcile,
+        |_, _, _| Action::requeue(Duration::from_millis(100)),
+        run.clone(),
+    )
+    .for_each(async |done| {
+        if let Err(error) = done {
+            eprintln!("{error}");
+        }
+    });
     let found = tokio::select! {
         () = controller => return Err("the controller ended".into()),
         found = steps(&run) => found?,

@@ -82,15 +82,20 @@ VALIDATING: dict[str, dict[str, Any]] = {
     "message": validations({"expression": "true", "messageExpression": "1", "message": "a\nb", "reason": "Gone"}),
     "blank message": validations({"expression": "true", "messageExpression": " ", "message": " "}),
     "message with the authorizer": validations({"expression": "true", "messageExpression": "authorizer.x"}),
-    "good message": validations({"expression": "true", "messageExpression": "'a' + request.name", "reason": "Forbidden"}),
+    "good message": validations(
+        {"expression": "true", "messageExpression": "'a' + request.name", "reason": "Forbidden"}
+    ),
     "variables": expression("variables.a == variables.b", variables=[{"name": "a", "expression": "1"}]),
     "typed variables": expression(
-        "variables.a == 'x'", variables=[{"name": "a", "expression": "1"}, {"name": "b", "expression": "variables.a + 1"}]
+        "variables.a == 'x'",
+        variables=[{"name": "a", "expression": "1"}, {"name": "b", "expression": "variables.a + 1"}],
     ),
     "later variables": expression(
         "true", variables=[{"name": "a", "expression": "variables.b"}, {"name": "b", "expression": "1"}]
     ),
-    "bad variables": expression("true", variables=[{"name": "1a", "expression": "x"}, {"name": "in", "expression": ""}]),
+    "bad variables": expression(
+        "true", variables=[{"name": "1a", "expression": "x"}, {"name": "in", "expression": ""}]
+    ),
     "conditions": {**GOOD, "matchConditions": [{"name": "a b", "expression": "1"}, {"name": "a", "expression": ""}]},
     "same conditions": {**GOOD, "matchConditions": [{"name": "a", "expression": "true"}] * 2},
     "annotations": {**GOOD, "auditAnnotations": [{"key": "a", "valueExpression": "1"}, {"key": "a/b"}]},
@@ -100,10 +105,14 @@ VALIDATING: dict[str, dict[str, Any]] = {
 MUTATING: dict[str, dict[str, Any]] = {
     "good": configuration("Object{metadata: Object.metadata{labels: {'a': 'b'}}}"),
     "nothing": {},
-    "deletions": {**configuration("Object{}"), "matchConstraints": MATCH | {"resourceRules": [rules("pods", operations=("DELETE",))]}},
+    "deletions": {
+        **configuration("Object{}"),
+        "matchConstraints": MATCH | {"resourceRules": [rules("pods", operations=("DELETE",))]},
+    },
     "no configuration": configuration("{'a': 'b'}"),
     "unknown message": configuration("Thing{}"),
     "part of an object": configuration("Object.spec{}"),
+    "quoted field": configuration("Object{`a-b`: 1}"),
     "optional field": configuration("Object{?metadata: optional.none()}"),
     "good patch": patch("[JSONPatch{op: 'add', path: '/a', value: 1}, JSONPatch{op: 'remove', path: '/a'}]"),
     "good escape": patch("[JSONPatch{op: 'add', path: '/' + jsonpatch.escapeKey('a/b'), value: Object.metadata{}}]"),
@@ -131,9 +140,7 @@ BINDINGS: dict[str, dict[str, Any]] = {
 
 def compare(servers: Servers, kind: str, spec: dict[str, Any]) -> None:
     body = {"metadata": {"name": "p"}, "spec": spec}
-    ours, theirs = (
-        api.post(f"{GROUP}/{kind}", body, dryRun="All") for api in (servers.ours, servers.theirs)
-    )
+    ours, theirs = (api.post(f"{GROUP}/{kind}", body, dryRun="All") for api in (servers.ours, servers.theirs))
     assert shown(ours)[:1] + tuple(shown(ours)[3:]) == shown(theirs)[:1] + tuple(shown(theirs)[3:])
     if ours.status < 300:
         assert ours.json()["spec"] == theirs.json()["spec"]

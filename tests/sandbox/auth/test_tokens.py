@@ -76,7 +76,7 @@ def test_a_token_expires(server: Sandbox, api: Api, robot: str, monkeypatch: pyt
     token = token_of(api, robot)
     assert status_with(server, token) == 200
     later = time.time() + 3601
-    monkeypatch.setattr("ctrlhost.sandbox.auth.tokens.time.time", lambda: later)
+    monkeypatch.setattr("ctrlhost.sandbox.apimachinery.clock.time", lambda: later)
     assert status_with(server, token) == 401
     assert review(api, token) == {"user": {}, "error": "invalid bearer token"}
 

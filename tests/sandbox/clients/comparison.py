@@ -25,7 +25,9 @@ HEADING = "## Differences that the comparison finds"
 SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]"
 
 #: The manager names of controllers.
-CONTROLLERS = re.compile(r"\b(controlplane|sandbox-(deployment|replicaset|statefulset|daemonset|kubelet))\b")
+CONTROLLERS = re.compile(
+    r"\b(controlplane|sandbox-(deployment|replicaset|statefulset|daemonset|kubelet|job|cronjob|disruption))\b"
+)
 REPLACED: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"https?://[\w.:\[\]-]+"), "SERVER"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "UID"),

@@ -22,7 +22,9 @@ CONTROLLERS = ("gc", "namespace", "workloads", "service")
 @pytest.fixture(scope="session")
 def sandbox_server() -> Iterator[Server]:
     """Run a sandbox with all its controllers and instant pods."""
-    options = Options(pod_start_delay=0.0, pod_ready_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0)
+    options = Options(
+        pod_start_delay=0.0, pod_ready_delay=0.0, pod_run_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0
+    )
     with Sandbox(controllers=CONTROLLERS, options=options) as server:
         client = ctrlhost.Client.load(kubeconfig=str(server.kubeconfig))
         yield Server("sandbox", server.url, Path(server.kubeconfig), client)

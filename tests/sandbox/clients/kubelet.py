@@ -13,6 +13,7 @@ from kubernetes.config import new_client_from_config
 
 import ctrlhost
 from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.controllers import containers
 
 NODE = "sandbox-node"
 
@@ -68,6 +69,9 @@ def _step(client: ctrlhost.Client, core: CoreV1Api, namespace: str, name: str) -
     if pod is None or pod["spec"]["schedulerName"] != "default-scheduler":
         return
     if pod["metadata"].get("deletionTimestamp"):
+        if pod["metadata"].get("finalizers") and pod["status"]["phase"] in ("Pending", "Running"):
+            containers.end(pod, containers.TERMINATED)
+            client.replace(pod, subresource="status")
         core.delete_namespaced_pod(name, namespace, grace_period_seconds=0)
     elif not pod["spec"].get("nodeName"):
         binding = {"metadata": {"name": name}, "target": {"apiVersion": "v1", "kind": "Node", "name": NODE}}
@@ -87,6 +91,13 @@ def _step(client: ctrlhost.Client, core: CoreV1Api, namespace: str, name: str) -
             condition = {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
             pod["status"].setdefault("conditions", []).append(condition)
         client.replace(pod, subresource="status")
+    elif pod["status"]["phase"] == "Running" and containers.ends(pod) and not _runs_long(pod):
+        containers.end(pod, int(containers.number(pod, containers.EXIT_CODE_ANNOTATION, 0)))
+        client.replace(pod, subresource="status")
+
+
+def _runs_long(pod: dict[str, Any]) -> bool:
+    return containers.annotation(pod, containers.RUN_ANNOTATION, "") != ""
 
 
 def _container(item: dict[str, Any], now: str) -> dict[str, Any]:

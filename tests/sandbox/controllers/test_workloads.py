@@ -29,7 +29,8 @@ def running(**more: Any) -> dict[str, Any]:
 @pytest.mark.behaviour("sandbox/WL-25")
 def test_a_pod_starts_and_becomes_ready(api: Api, ns: str) -> None:
     watch = api.watch(core(ns, "pods"))
-    made = api.post(core(ns, "pods"), running()).expect(201)
+    probed = container(readinessProbe={"tcpSocket": {"port": 80}})
+    made = api.post(core(ns, "pods"), running(containers=[probed])).expect(201)
     seen: list[tuple[str, bool]] = []
     while not seen or seen[-1] != ("Running", True):
         found = watch.next()["object"]
@@ -50,6 +51,27 @@ def test_a_pod_starts_and_becomes_ready(api: Api, ns: str) -> None:
         answer = api.get(core(ns, "pods", "p") + "/log", **query)
         assert (answer.status, answer.headers["Content-Type"].partition(";")[0]) == (200, "text/plain")
         assert answer.body.count(b"\n") == lines
+
+
+@pytest.mark.behaviour("findings/FS29")
+def test_a_pod_without_a_readiness_probe_is_ready_as_soon_as_it_runs(api: Api, ns: str) -> None:
+    path = core(ns, "pods", "p")
+    watch = api.watch(core(ns, "pods"))
+    api.post(core(ns, "pods"), running()).expect(201)
+    while (found := watch.next()["object"])["status"]["phase"] != "Running":
+        pass
+    conditions = {one["type"]: one["status"] for one in found["status"]["conditions"]}
+    assert (conditions["Ready"], conditions["ContainersReady"]) == ("True", "True")
+    assert found["status"]["containerStatuses"][0]["ready"] is True
+    # Its status can be replaced, and it is deleted with its collection.
+    for one in found["status"]["conditions"]:
+        if one["type"] in ("Ready", "ContainersReady"):
+            one["status"] = "False"
+    current = {**api.get(path).expect(200), "status": found["status"]}
+    replaced = api.put(f"{path}/status", current).expect(200)["status"]["conditions"]
+    assert {one["status"] for one in replaced if one["type"] in ("Ready", "ContainersReady")} == {"False"}
+    api.delete(core(ns, "pods"), gracePeriodSeconds=1).expect(200)
+    api.gone(path)
 
 
 @pytest.mark.behaviour("sandbox/DE-18")

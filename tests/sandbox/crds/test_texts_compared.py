@@ -212,3 +212,17 @@ def test_unknown_fields_cannot_be_preserved_as_a_whole(pair: Pair, pair_crd: Cal
         names = {"plural": "gadgets", "kind": "Gadget"}
         other["spec"] = {**crd.body["spec"], "names": names, "preserveUnknownFields": value}
         assert pair.asked("POST", path, other, dryRun="All")[0] == code
+
+
+@pytest.mark.parametrize("status", [None, {"conditions": None}, {"acceptedNames": None}, {"storedVersions": []}])
+def test_a_wiped_status_of_a_crd(pair: Pair, pair_crd: Callable[..., Crd], status: Any) -> None:
+    crd = pair_crd()
+    wiped = [
+        found["status"] for found in pair.done("PATCH", f"{crd.url}/status", {"status": status}, content_type=MERGE)
+    ]
+    assert [sorted(found) for found in wiped] == [["acceptedNames", "conditions", "storedVersions"]] * 2
+    for field in ("acceptedNames", "storedVersions"):
+        assert wiped[0][field] == wiped[1][field]
+    assert [found["conditions"] is None for found in wiped] in ([True, True], [False, False])
+    if status is None or "conditions" in status:
+        assert wiped[0]["conditions"] is None

@@ -78,7 +78,10 @@ def test_a_namespace_is_finalized_by_a_client() -> None:
 
 @pytest.mark.behaviour("sandbox/EE-11")
 def test_an_informer_lists_again_after_a_compaction() -> None:
-    with Sandbox(options=Options(admin=True)) as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
+    with (
+        Sandbox(options=Options(admin=True), controllers=()) as sandbox,
+        Api(sandbox.url, sandbox.ca, sandbox.token) as api,
+    ):
         client = ctrlhost.Client.load(kubeconfig=str(sandbox.kubeconfig))
         path = core("default", "configmaps")
         api.post(path, config_map("kept")).expect(201)

@@ -19,7 +19,7 @@ PATH = core("default", "configmaps")
 @pytest.fixture(scope="module")
 def plain() -> Iterator[Sandbox]:
     """A sandbox with 15 MB of objects, without TLS."""
-    with Sandbox(insecure_http=True) as sandbox, Api(sandbox.url) as api:
+    with Sandbox(insecure_http=True, controllers=()) as sandbox, Api(sandbox.url) as api:
         for number in range(COUNT):
             api.post(PATH, config_map(f"c{number:02}", {"k": "x" * SIZE})).expect(201)
         yield sandbox

@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with Sandbox() as server:
+    with Sandbox(controllers=()) as server:
         yield server
 
 

@@ -61,6 +61,7 @@ FAULTS = (
     "resourceVersion should not be set on objects to be created",
     "etcdserver: request is too large",
     "does not contain declared merge key",
+    "failed to create typed patch object",
 )
 
 

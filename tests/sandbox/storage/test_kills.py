@@ -22,7 +22,7 @@ WRITERS = 4
 SERVER = """
 import sys
 from ctrlhost.sandbox import Sandbox
-sandbox = Sandbox(data_dir=sys.argv[1], insecure_http=True).start()
+sandbox = Sandbox(data_dir=sys.argv[1], insecure_http=True, controllers=()).start()
 print(sandbox.url, flush=True)
 sys.stdin.read()
 """

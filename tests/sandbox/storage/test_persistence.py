@@ -32,7 +32,7 @@ def api_of(sandbox: Sandbox) -> Api:
 
 @pytest.mark.behaviour("sandbox/PE-01")
 def test_a_restart_keeps_everything(tmp_path: Path) -> None:
-    with Sandbox(data_dir=tmp_path) as sandbox, api_of(sandbox) as api:
+    with Sandbox(data_dir=tmp_path, controllers=()) as sandbox, api_of(sandbox) as api:
         crd = Crd(api, crd_body("p.t.example.org")).establish()
         for number in range(100):
             api.post(core("default", "configmaps"), config_map(f"c{number:03}")).expect(201)
@@ -42,7 +42,7 @@ def test_a_restart_keeps_everything(tmp_path: Path) -> None:
         before = api.get(core("default", "configmaps")).expect(200)
         custom = api.get(crd.path("default", "a")).expect(200)
         system = api.get("/api/v1/namespaces/kube-system").expect(200)["metadata"]["uid"]
-    with Sandbox(data_dir=tmp_path) as sandbox, api_of(sandbox) as api:
+    with Sandbox(data_dir=tmp_path, controllers=()) as sandbox, api_of(sandbox) as api:
         after = api.get(core("default", "configmaps")).expect(200)
         assert after["items"] == before["items"]
         assert int(after["metadata"]["resourceVersion"]) >= int(before["metadata"]["resourceVersion"])

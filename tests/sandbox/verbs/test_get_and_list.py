@@ -265,6 +265,29 @@ def test_events_are_selected_by_involved_object(api: Api, ns: str) -> None:
         assert sorted(names(api.get(core(ns, "events"), fieldSelector=selector))) == found, selector
 
 
+@pytest.mark.behaviour("findings/FS29")
+def test_events_of_either_group_are_selected_by_their_source(api: Api, ns: str) -> None:
+    new = f"/apis/events.k8s.io/v1/namespaces/{ns}/events"
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": ns, "name": "p"}
+    kind, more = {"apiVersion": "v1", "kind": "Event"}, {"involvedObject": about, "reason": "R", "message": "m"}
+    old = {**kind, "metadata": {"name": "old"}, **more, "source": {"component": "one"}, "reportingComponent": "two"}
+    api.post(core(ns, "events"), old).expect(201)
+    event = {"regarding": about, "reason": "R", "type": "Normal", "note": "n", "action": "Does"}
+    event |= {"reportingController": "one", "reportingInstance": "i", "eventTime": "2026-01-01T00:00:00.000000Z"}
+    made = api.post(new, {"metadata": {"name": "new"}, **event}).expect(201)
+    # In the core group, a source without a component is the reporting controller.
+    assert names(api.get(core(ns, "events"), fieldSelector="source=one")) == ["new", "old"]
+    assert names(api.get(core(ns, "events"), fieldSelector="source=two")) == []
+    assert names(api.get(new, fieldSelector="reportingController=one")) == ["new"]
+    series = {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}
+    patched = api.patch(f"{new}/new", {"series": series}).expect(200)
+    assert patched["series"] == series
+    assert api.get(f"{new}/new").expect(200) == patched
+    assert int(patched["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+    api.delete(f"{new}/new").expect(200)
+    assert names(api.get(core(ns, "events"))) == ["old"]
+
+
 @pytest.mark.behaviour("sandbox/LS-25")
 def test_a_list_of_metadata(api: Api, ns: str, five: Crd) -> None:
     found = api.get(five.path(ns), PARTIAL_LIST).expect(200)

@@ -48,7 +48,7 @@ def test_without_a_version_a_watch_starts_with_the_current_objects(
 
 @pytest.mark.behaviour("sandbox/WA-04")
 def test_a_watch_ends_when_its_time_is_up(api: Api, ns: str) -> None:
-    assert api.watch(core(ns, "configmaps"), timeoutSeconds=1).rest() == []
+    assert api.watch(core(ns, "secrets"), timeoutSeconds=1).rest() == []
 
 
 @pytest.mark.behaviour("sandbox/WA-05")
@@ -164,7 +164,7 @@ def test_bookmarks_are_sent_on_request(api: Api, ns: str, widgets: Crd) -> None:
 
 @pytest.mark.behaviour("sandbox/WA-15")
 def test_no_bookmarks_are_sent_without_a_request(api: Api, ns: str, server: Sandbox) -> None:
-    watch = api.watch(core(ns, "configmaps"), timeoutSeconds=2)
+    watch = api.watch(core(ns, "secrets"), timeoutSeconds=2)
     server.send_bookmarks()
     assert watch.rest() == []
 

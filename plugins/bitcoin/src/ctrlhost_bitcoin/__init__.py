@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
-from ctrlhost_bitcoin.crds import check_crds, crds
+from ctrlhost_bitcoin.crds import crds
 from ctrlhost_bitcoin.objects.names import GROUP
 from ctrlhost_bitcoin.settings import BitcoinSettings
 
@@ -48,12 +48,6 @@ def ctrlhost_permissions(settings: BitcoinSettings) -> Iterable[ctrlhost.Permiss
 def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
     """Register the controller."""
     plugin.state = Bitcoin(plugin)
-
-
-@ctrlhost.hookimpl
-def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
-    """Check the server's CRD, whose faults would otherwise show only with the first status write."""
-    check_crds(plugin)
 
 
 @ctrlhost.hookimpl

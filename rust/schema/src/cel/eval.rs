@@ -18,6 +18,8 @@ pub(super) type Evaluated = Result<Value, EvalError>;
 /// The cost of a new list or map in steps, besides its elements.
 const LIST_STEPS: u64 = 10;
 const MAP_STEPS: u64 = 30;
+/// The cost of a question to the authorizer.
+const CHECK_STEPS: u64 = 350_000;
 
 pub(super) struct Evaluation<'p> {
     pub(super) ast: &'p Ast,
@@ -74,6 +76,9 @@ impl<'p> Evaluation<'p> {
                     args.last()
                 };
                 if let Some((Value::Authz(check), rest)) = given.split_first() {
+                    if function == "check" {
+                        self.budget.charge(CHECK_STEPS)?;
+                    }
                     return authz::call(function, check, rest, self.scope);
                 }
                 let pattern = last.and_then(|id| self.checked.patterns.get(id));

@@ -110,7 +110,10 @@ impl Parser {
             let optional = self.accept("?");
             let name = match self.peek() {
                 Token::Ident(name) if !is_literal(name) => name.clone(),
-                Token::Quoted(name) => name.clone(),
+                Token::Quoted(_) => {
+                    let why = "unsupported syntax: '`'".to_owned();
+                    return Err(CompileError::at(self.at(), why));
+                }
                 _ => return Err(self.unexpected("IDENTIFIER")),
             };
             self.next += 1;
