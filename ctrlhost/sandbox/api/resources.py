@@ -73,7 +73,8 @@ def _dispatch(context: ServerContext, request: Request, operation: Operation) ->
     if not operation.verb or (not operation.subresource and operation.verb not in kind.verbs):
         _refuse_verb(request, operation)
     if request.method in _OPTIONS:
-        operation.read_write_options(_OPTIONS[request.method], request.headers.get("user-agent", ""))
+        applies = request.method == "PATCH" and responses.media_type(request) == patch.APPLY_PATCH
+        operation.read_write_options(_OPTIONS[request.method], request.headers.get("user-agent", ""), applies=applies)
     if operation.subresource and (answer := subresources.answer(context, request, operation)) is not None:
         return answer
     if kind.virtual and kind.kind == "Binding":

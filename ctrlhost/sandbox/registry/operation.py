@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.apimachinery.names import manager_causes
 from ctrlhost.sandbox.apimachinery.objects import ADMIN, User
 from ctrlhost.sandbox.apimachinery.repeated import Repeated
-from ctrlhost.sandbox.apimachinery.status import Cause, Failure, invalid, not_supported
+from ctrlhost.sandbox.apimachinery.status import Cause, Failure, forbidden_field, invalid, not_supported, required
 from ctrlhost.sandbox.http.messages import Query
 
 if TYPE_CHECKING:
@@ -45,10 +45,17 @@ class Operation:
         """Whether duplicate keys are reported: that takes longer, so only on request."""
         return "fieldValidation" in self.query and self.field_validation != "Ignore"
 
-    def read_write_options(self, options: str, user_agent: str) -> None:
-        """Read dryRun, fieldValidation and fieldManager from the query; 422 for invalid values."""
+    def read_write_options(self, options: str, user_agent: str, *, applies: bool = False) -> None:
+        """Read dryRun, fieldValidation and fieldManager from the query; 422 for invalid values.
+
+        `applies` says that the request is a server-side apply, which has a manager and may have `force`.
+        """
         manager = self.query.first("fieldManager")
         causes = list(manager_causes(manager))
+        if applies and not manager:
+            causes.append(required("fieldManager", "is required for apply patch"))
+        elif options == "PatchOptions" and not applies and self.query.first("force"):
+            causes.append(forbidden_field("force", "may not be specified for non-apply patch"))
         # The options of a deletion come from its body, if it has one; `deletes` reads them.
         if options != "DeleteOptions" and "dryRun" in self.query and (wrong := _dry_run_cause(self.query["dryRun"])):
             causes.append(wrong)

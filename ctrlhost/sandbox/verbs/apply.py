@@ -16,7 +16,6 @@ from ctrlhost.sandbox.patch import managed, typed
 from ctrlhost.sandbox.patch.apply import merge, remove
 from ctrlhost.sandbox.patch.managed import APPLY, UPDATE, Manager
 from ctrlhost.sandbox.registry import meta, views
-from ctrlhost.sandbox.registry.operation import Operation, bad_option
 from ctrlhost.sandbox.schema import fieldset, go_text
 from ctrlhost.sandbox.schema.normalize import Undecodable
 from ctrlhost.sandbox.verbs import writes
@@ -24,6 +23,7 @@ from ctrlhost.sandbox.verbs import writes
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.schema.fieldset import FieldSet
     from ctrlhost.sandbox.storage.store import Snapshot
 
@@ -32,8 +32,6 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.WriteResult:
     """Apply a configuration to an object; 409 for conflicts with other managers."""
-    if not operation.query.first("fieldManager"):
-        raise bad_option("PatchOptions", status.required("fieldManager", "is required for apply patch"))
     repeated = Repeated() if operation.field_validation != "Ignore" else None
     applied = _decode(operation, body, repeated)
     kind = operation.kind
@@ -62,7 +60,7 @@ def _stored(
         return _create(context, operation, applied, wanted)
     old = views.load(kind, snapshot)
     managers = managed.convertible(kind, managed.read(old["metadata"].get("managedFields")))
-    everything = fieldset.fields_of(managed.shape_of(kind), managed.trackable(kind, old)) - {()}
+    everything = fieldset.fields_of(managed.shape_of(kind), managed.trackable(kind, old), strict=False) - {()}
     if not managers and everything:
         managers = [Manager("before-first-apply", UPDATE, kind.api_version, "", times.now(), everything)]
     merged, managers = _merge(operation, old, applied, wanted, managers)

@@ -11,7 +11,6 @@ from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.patch.json_patch import PatchError, json_patch, merge_patch
 from ctrlhost.sandbox.patch.strategic import strategic_merge
 from ctrlhost.sandbox.registry import meta, views
-from ctrlhost.sandbox.registry.operation import Operation, bad_option
 from ctrlhost.sandbox.schema import go_text
 from ctrlhost.sandbox.schema.normalize import Undecodable
 from ctrlhost.sandbox.schema.shapes import ANY, of_kind
@@ -21,6 +20,7 @@ from ctrlhost.sandbox.verbs.apply import apply
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.registry.registry import Kind
 
 JSON_PATCH = "application/json-patch+json"
@@ -42,9 +42,6 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
         raise plain if operation.kind.custom is None else negotiation.unsupported(", ".join(types))
     if media == APPLY_PATCH:
         return apply(context, operation, body)
-    if operation.query.first("force"):
-        text = "may not be specified for non-apply patch"
-        raise bad_option("PatchOptions", status.forbidden_field("force", text))
     snapshot = reads.find(context, operation)
     document = _document(operation, media, body)
     old = views.load(operation.kind, snapshot)
