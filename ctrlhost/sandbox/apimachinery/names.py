@@ -169,7 +169,7 @@ def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> Iterator[Cau
                 yield invalid_value(f"metadata.ownerReferences.{member}", owner.get(member, ""), text)
         if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
             yield forbidden_field("metadata.ownerReferences", "Event is disallowed from being an owner")
-        controllers += owner.get("controller") is True
+        controllers += owner.get("controller") is True and owner not in unique
         if owner in unique:
             warnings.append(
                 ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
