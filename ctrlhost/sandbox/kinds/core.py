@@ -240,6 +240,7 @@ def _new_event_causes(obj: Object, *, core: bool) -> Iterator[Cause]:
 class _Nodes(BuiltinStrategy):
     """Nodes."""
 
+    keeps_status = True
     columns = "Status Roles Age Version Internal-IP:w External-IP:w OS-Image:w Kernel-Version:w Container-Runtime:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
@@ -271,6 +272,8 @@ class _Nodes(BuiltinStrategy):
             spec["podCIDRs"] = [spec["podCIDR"]]
         elif ranges[0]:
             spec["podCIDR"] = ranges[0]
+        if capacity := (obj.get("status") or {}).get("capacity"):
+            obj["status"].setdefault("allocatable", dict(capacity))
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         spec, state = obj.get("spec") or {}, obj.get("status") or {}

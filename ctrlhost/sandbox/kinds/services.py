@@ -146,7 +146,12 @@ class _Services(BuiltinStrategy):
         hold(context, obj)
 
     def deleted(self, context: ServerContext, obj: Object) -> None:
+        """Free the allocations, and delete the Endpoints of that name."""
         release(context, obj)
+        table, metadata = context.store.table("endpoints"), obj["metadata"]
+        endpoints = table.get(metadata["namespace"], metadata["name"])
+        if endpoints is not None:
+            context.store.remove(table, endpoints)
 
     def _allocate(self, context: ServerContext, obj: Object) -> None:
         spec = obj["spec"]

@@ -59,11 +59,11 @@ def _stored(
     if snapshot is None:
         return _create(context, operation, applied, wanted)
     old = views.load(kind, snapshot)
-    managers = managed.convertible(kind, managed.read(old["metadata"].get("managedFields")))
+    managers = managed.read(old["metadata"].get("managedFields"))
     everything = fieldset.fields_of(managed.shape_of(kind), managed.trackable(kind, old), strict=False) - {()}
     if not managers and everything:
         managers = [Manager("before-first-apply", UPDATE, kind.api_version, "", times.now(), everything)]
-    merged, managers = _merge(operation, old, applied, wanted, managers)
+    merged, managers = _merge(operation, old, applied, wanted, managed.convertible(kind, managers))
     meta.check_name(operation, merged["metadata"])
     meta.place(operation, merged)
     _refresh_last_applied(operation, merged, applied)

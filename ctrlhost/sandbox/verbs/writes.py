@@ -72,7 +72,8 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     obj = decode_type(operation, body)
     versioned = bool(meta.metadata_of(obj).get("resourceVersion"))
     meta.place(operation, obj)
-    ignored = kind.has_status and "status" in obj
+    strategy = strategy_of(kind)
+    ignored = kind.has_status and "status" in obj and not strategy.keeps_status
     obj = objects.conform_object(operation, obj)
     if ignored:
         # What is sent must fit its type, but is not stored.
@@ -82,7 +83,6 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     metadata = obj["metadata"]
     _check_namespace(context, operation, metadata)
     table = context.store.table(kind.table)
-    strategy = strategy_of(kind)
     asked = copy.deepcopy(obj.get("spec") or {}) if strategy.allocates else None
     objects.default_object(operation, obj)
     if chain.mutates(context):
