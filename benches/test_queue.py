@@ -192,11 +192,3 @@ def test_scrape_of_a_hundred_queues(benchmark: BenchmarkFixture, ratios: Ratios)
         work_queue.done_many(work_queue.get_batch(10))
     benchmark.pedantic(lambda: list(collector.collect()), rounds=ROUNDS, warmup_rounds=1)
     ratios.add("queue", "metrics of 100 queues collected", "s", benchmark.stats.stats.median)
-
-
-def test_snapshot_of_100_000_keys(benchmark: BenchmarkFixture, ratios: Ratios) -> None:
-    """Take a consistent snapshot of a queue for the debug page, while the queue is locked."""
-    work_queue = named()
-    work_queue.add_many(keys(BURST))
-    benchmark.pedantic(work_queue.snapshot, rounds=ROUNDS, warmup_rounds=1)
-    ratios.add("queue", "snapshot of 100,000 keys", "s", benchmark.stats.stats.median)

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar, fina
 
 from typing_extensions import disjoint_base
 
-from ctrlhost.workqueue import QueueSnapshot, RateLimiter
+from ctrlhost.workqueue import QueueSnapshot, QueueSummary, RateLimiter
 
 __version__: Final[str]
 
@@ -51,11 +51,12 @@ class CelValidator:
     def validate(self, object: str, old: str | None = None) -> list[tuple[str, str, str, str, bool]]: ...
 
 # The expressions of an admission policy: compiled with their variables, and evaluated together for one request.
+@final
 class CelExpressions:
     def __new__(
         cls,
         expressions: Sequence[tuple[str, str]],
-        variables: Sequence[tuple[str, str]] = (),
+        variables: Sequence[tuple[str, str]] = ...,
         *,
         params: bool = False,
         authorizer: bool = True,
@@ -172,6 +173,8 @@ class WorkQueue:
     def forget(self, key: _Key) -> None: ...
     def num_requeues(self, key: _Key) -> int: ...
     def snapshot(self) -> QueueSnapshot: ...
+    # Return the numbers of all keys and the first `limit` keys of each part. ValueError for a negative limit.
+    def summary(self, limit: int = 100) -> QueueSummary: ...
     # Stop accepting keys and wake all waiters. Queued keys are still handed out, delayed keys are dropped.
     def shut_down(self) -> None: ...
     # Stop accepting keys and wait until nothing is queued or in progress; False after `timeout` seconds, or if

@@ -32,6 +32,7 @@ __all__ = [
     "MaxOfRateLimiter",
     "ProcessingKey",
     "QueueSnapshot",
+    "QueueSummary",
     "QueuedKey",
     "RateLimiter",
     "ShutDown",
@@ -106,3 +107,13 @@ class QueueSnapshot(NamedTuple):
     """The longest running first."""
     delayed: list[DelayedKey]
     """The next one first."""
+
+
+class QueueSummary(NamedTuple):
+    """The numbers of keys of a queue, and the first ones, at one instant."""
+
+    queued: int
+    processing: int
+    delayed: int
+    first: QueueSnapshot
+    """The first keys of each part."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from ctrlhost.config.settings import ControllerOverrides, HostSettings
+from ctrlhost.config.settings import ControllerOverrides, HostSettings, Supervision
 from ctrlhost.config.types import RawValue, canonical, fit, suggest
 from ctrlhost.errors import ConfigError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=msgspec.Struct)
 
 _PREFIX = "CTRLHOST_"
-_SECTIONS = ("host", "plugins", "controllers")
+_SECTIONS = ("host", "plugins", "controllers", "supervision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,24 @@ class Configuration:
             for name in self.tree["controllers"]
         }
 
+    def supervision(self, plugin: str) -> Supervision:
+        """Return what the host allows the plugin: its own table over the defaults for all plugins."""
+        table = self.tree.get("supervision", {})
+        common = {name: value for name, value in table.items() if not isinstance(value, dict)}
+        # The defaults are checked on their own, so that an error names where they are.
+        fit(common, Supervision, "supervision", self.source)
+        own = self._section("supervision", plugin) if _existing(table, plugin) in table else {}
+        known = {canonical(name) for name in own}
+        inherited = {name: value for name, value in common.items() if canonical(name) not in known}
+        return fit({**inherited, **own}, Supervision, f"supervision.{plugin}", self.source)
+
     def check_names(self, plugins: Iterable[str]) -> None:
         """Reject settings for plugins that do not exist; `plugins` are those installed or loaded."""
         known = {canonical(name): name for name in plugins}
-        for section in ("plugins", "controllers"):
-            for name in self.tree[section]:
+        for section in ("plugins", "controllers", "supervision"):
+            for name in self.tree.get(section, {}):
+                if section == "supervision" and not isinstance(self.tree[section][name], dict):
+                    continue
                 plugin = name.partition("/")[0]
                 if canonical(plugin) not in known:
                     raise ConfigError(
@@ -149,7 +162,7 @@ def _assignment(assignment: str) -> tuple[tuple[str, ...], RawValue]:
 
 
 def _path(section: str, rest: Sequence[str], origin: str) -> tuple[str, ...]:
-    needed = {"host": 1, "plugins": 2, "controllers": 2}[section]
+    needed = {"host": 1, "plugins": 2, "controllers": 2, "supervision": 1}[section]
     if section == "controllers" and "/" not in rest[0] and len(rest) > needed:
         rest = [f"{rest[0]}/{rest[1]}", *rest[2:]]
     if len(rest) < needed or not all(rest):

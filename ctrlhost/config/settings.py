@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -147,6 +148,19 @@ class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
                 raise ValueError(f"`{name}` must be positive")
         if self.base_delay is not None and self.max_delay is not None and self.base_delay > self.max_delay:
             raise ValueError(f"`base_delay` ({self.base_delay}) must not be longer than `max_delay` ({self.max_delay})")
+
+
+class Supervision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[supervision.PLUGIN]`: what the host allows a plugin; `[supervision]` has the defaults for all."""
+
+    retry_qps: float = 20.0
+    """Retries of failed keys per second and controller, with a burst of five times that; 0: no bound."""
+
+    def __post_init__(self) -> None:
+        """Reject negative numbers and NaN."""
+        for name in ("retry_qps",):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"`{name}` must be a number of at least 0, got {getattr(self, name)}")
 
 
 def check_namespaces(entries: tuple[str, ...], *, names: bool = False) -> None:

@@ -13,6 +13,7 @@ from ctrlhost.controller.attachment import Attachment, AttachScope
 from ctrlhost.controller.context import ControllerScope
 from ctrlhost.controller.metrics import WorkerCounts
 from ctrlhost.controller.results import Results
+from ctrlhost.controller.retries import RetryLimiter
 from ctrlhost.controller.sources import Source
 from ctrlhost.controller.watchdog import Watchdog
 from ctrlhost.controller.worker import LeaderGate, Worker, WorkerScope
@@ -102,10 +103,10 @@ class Controller:
         """The queue, created on first use."""
         with self._lock:
             if self._queue is None:
-                options, clock = self.options, self._plugin.services.clock
-                limiter = options.rate_limiter or ItemExponentialFailureRateLimiter(
-                    options.base_delay, options.max_delay
-                )
+                options, services = self.options, self._plugin.services
+                clock, qps = services.clock, services.supervision(self._plugin.name).retry_qps
+                own = options.rate_limiter or ItemExponentialFailureRateLimiter(options.base_delay, options.max_delay)
+                limiter = RetryLimiter(own, qps, options.max_delay, clock, services.jitter)
                 self._queue = WorkQueue(self.name, rate_limiter=limiter, clock=cast("Any", clock))
             return self._queue
 
@@ -220,12 +221,12 @@ class Controller:
         if not self._may_work() and not self._counts.total().active:
             return None
         # Reading the length moves delayed keys that are due into the queue.
-        queued, snapshot = len(self.queue), self.queue.snapshot()
+        queued, summary = len(self.queue), self.queue.summary(10)
         active = self._counts.total().active
         due = sum(one.due for one in self._attachments)
-        if not (queued or snapshot.queued or snapshot.processing or active or due):
+        if not (queued or summary.queued or summary.processing or active or due):
             return None
-        keys = [one.key for one in snapshot.processing] + [one.key for one in snapshot.queued]
+        keys = [one.key for one in summary.first.processing] + [one.key for one in summary.first.queued]
         return f"controller {self.name}: {queued} queued, {active} active, {due} timers due; {keys[:10]}"
 
     def status(self) -> ControllerStatus:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client import AsyncClient
+from ctrlhost.config.settings import Supervision
 from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.own_writes.client import WritingClient
@@ -44,6 +45,10 @@ class PluginServices:
     elects: bool = False
     #: The identity of the leading replica; empty if it is unknown.
     leader: Callable[[], str] = str
+    #: Returns what the host allows a plugin.
+    supervision: Callable[[str], Supervision] = lambda _plugin: Supervision()
+    #: Returns random numbers from 0 to 1 for the delays of retries; None for the usual ones.
+    jitter: Callable[[], float] | None = None
 
 
 class PluginScope:

@@ -116,6 +116,7 @@ class Host:
         self.configuration.controllers()
         for runtime in self.plugins:
             runtime.configure(self.configuration)
+            self.configuration.supervision(runtime.name)
         if self.settings.leader_elect_plugins:
             from ctrlhost.coordination.leadership import check_plugins
 
@@ -182,6 +183,7 @@ class Host:
             controller_overrides=overrides,
             metrics=reconciles,
             namespaces=self.settings.namespaces,
+            supervision=self.configuration.supervision,
         )
 
     def _leading(self) -> bool:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 NOT_CURRENT_AFTER = 5.0
 
 
+#: Keys of each part of a queue that its page shows.
+SHOWN_KEYS = 100
+
+
 class InspectedHost(Protocol):
     """The members of a host that an inspection reads."""
 
@@ -77,12 +81,14 @@ class Inspection:
         return self.metrics.exposition({one.name: one.context.metrics for one in plugins if one.context}, accept)
 
     def queues(self) -> list[dict[str, Any]]:
-        """Return each controller's queue: the keys that are queued, processed and delayed."""
+        """Return each controller's queue: the numbers of its keys by state, and the first 100 of each state."""
         found = []
         for controller in (one for plugin in self._host.plugins for one in plugin.controllers):
-            snapshot = controller.queue.snapshot()
-            parts = {part: [_shown(item) for item in getattr(snapshot, part)] for part in snapshot._fields}
-            found.append({"controller": controller.name, **parts})
+            summary = controller.queue.summary(SHOWN_KEYS)
+            first = summary.first
+            counts = {part: getattr(summary, part) for part in first._fields}
+            parts = {part: [_shown(item) for item in getattr(first, part)] for part in first._fields}
+            found.append({"controller": controller.name, "counts": counts, **parts})
         return found
 
     def pages(self) -> dict[str, dict[str, ASGIApp]]:

@@ -50,6 +50,7 @@ def described_settings() -> str:
     for title, struct in (
         ("The host: `[host]`", settings.HostSettings),
         ('A controller: `[controllers."PLUGIN/NAME"]`', settings.ControllerOverrides),
+        ("A plugin: `[supervision.PLUGIN]`, and for all of them `[supervision]`", settings.Supervision),
     ):
         (node,) = (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == struct.__name__)
         texts = docstrings(node)
@@ -72,9 +73,10 @@ def docstrings(node: ast.ClassDef) -> dict[str, str]:
 
 def type_name(kind: object) -> str:
     text = str(kind) if not isinstance(kind, type) else kind.__name__
-    names = {"str": "string", "bool": "true or false", "int": "number", "Duration": "duration"}
-    if choices := re.search(r"Literal\[(.*)\]", text):
-        return " ".join(f"`{choice.strip(chr(39))}`" for choice in choices[1].split(", "))
+    names = {"str": "string", "bool": "true or false", "int": "number", "float": "number", "Duration": "duration"}
+    if choices := re.search(r"Literal\[(.*?)\]", text):
+        named = " ".join(f"`{choice.strip(chr(39))}`" for choice in choices[1].split(", "))
+        return f"true, false or {named}" if "bool" in text else named
     if "tuple" in text:
         return "list of texts"
     plain = text.removesuffix(" | None").rpartition(".")[2]

@@ -50,7 +50,8 @@ def end_namespace(control_plane: ControlPlane, name: str) -> None:
 
 
 def held(informer: Informer) -> list[str]:
-    return sorted(obj.key for obj in informer.lister.list())
+    """Return the cached objects, without those that a sandbox creates in each namespace."""
+    return sorted(obj.key for obj in informer.lister.list() if obj.name != "kube-root-ca.crt")
 
 
 def by_data(obj: Any) -> list[str]:

@@ -40,6 +40,15 @@ def ctrlhost_settings():
         (["-n", "good,-bad"], "invalid namespace `-bad`"),
         (["--set=controllers.greeter/greeter.namespaces=a.b"], "invalid namespace `a.b`"),
         (["--leader-elect", "--set=host.leader_elect_resource_namespace=A"], "invalid namespace `A`"),
+        *(
+            pytest.param(
+                ["--sandbox", f"--set=supervision.{name}={value}"],
+                f"supervision.{name}: " if value == "often" else f"supervision.{name.rpartition('.')[0]}",
+                marks=pytest.mark.behaviour("supervision/BU19"),
+            )
+            for name in ("greeter.retry_qps", "greeter.retry-qps")
+            for value in ("-1", "nan", "often")
+        ),
         (
             ["--sandbox", "--leader-elect", "--set=host.leader_elect_plugins=greater"],
             "host.leader_elect_plugins: the host runs no plugin `greater`",

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from ctrlhost import Request
 from ctrlhost.client import Client
 from ctrlhost.clock import SystemClock
+from ctrlhost.config.settings import Supervision
 from ctrlhost.controller.controller import Controller
 from ctrlhost.controller.metrics import ReconcileMetrics
 from ctrlhost.controller.services import PluginServices
@@ -33,6 +34,7 @@ class Bench:
         self.registry.register(self.metrics)
         self.client = Client("http://127.0.0.1:9")
         self.factory: Any = None
+        self.supervision: Any = lambda _plugin: Supervision()
         self._plugins: list[PluginContext] = []
 
     def plugin(self, name: str = "demo") -> PluginContext:
@@ -45,6 +47,7 @@ class Bench:
             stopping=self.stopping,
             controller_overrides=self.overrides,
             metrics=self.metrics,
+            supervision=lambda plugin: self.supervision(plugin),
         )
         plugin = PluginContext(name, None, services)
         self._plugins.append(plugin)

@@ -35,8 +35,8 @@ def mutate(context: ServerContext, operation: Operation, obj: Object, old: Objec
             mutating.mutate(context, request, again)
     assert request.obj is not None
     kind = operation.kind
-    shown = (managed.trackable(kind, one, operation.subresource) for one in (before, request.obj))
-    operation.untracked, _ = fieldset.differences(managed.shape_of(kind), *shown)
+    old_fields, new_fields = (managed.trackable(kind, one, operation.subresource) for one in (before, request.obj))
+    operation.untracked, _ = fieldset.differences(managed.shape_of(kind), old_fields, new_fields)
     return request.obj
 
 

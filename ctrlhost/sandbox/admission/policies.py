@@ -46,7 +46,7 @@ class Match:
     @property
     def fails(self) -> bool:
         """Whether an error refuses the request."""
-        return self.policy["spec"].get("failurePolicy", "Fail") != "Ignore"
+        return bool(self.policy["spec"].get("failurePolicy", "Fail") != "Ignore")
 
     @property
     def policy_name(self) -> str:

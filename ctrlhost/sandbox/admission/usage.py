@@ -133,12 +133,12 @@ def in_scope(quota: Object, kind: Kind, obj: Object) -> bool:
 def _selects(scope: dict[str, Any], kind: Kind, obj: Object) -> bool:
     name = scope.get("scopeName")
     if kind.table == "persistentvolumeclaims" and name == "VolumeAttributesClass":
-        return _matches(scope, obj["spec"].get("volumeAttributesClassName"))
+        return _matches(scope, *_attributes_classes(obj))
     if kind.table != "pods":
         return False
     spec = obj["spec"]
     if name == "PriorityClass":
-        return _matches(scope, spec.get("priorityClassName"))
+        return _matches(scope, *filter(None, [spec.get("priorityClassName")]))
     if name == "CrossNamespacePodAffinity":
         return _crosses_namespaces(spec)
     if name in ("Terminating", "NotTerminating"):
@@ -154,9 +154,19 @@ def is_terminating(pod: Object) -> bool:
     return deadline is not None and deadline >= 0
 
 
-def _matches(scope: dict[str, Any], value: str | None) -> bool:
+def _attributes_classes(claim: Object) -> set[str]:
+    """Return the classes that a claim names, has, or is being given."""
+    state = claim.get("status") or {}
+    target = (state.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName")
+    found = (claim["spec"].get("volumeAttributesClassName"), state.get("currentVolumeAttributesClassName"), target)
+    return {name for name in found if name}
+
+
+def _matches(scope: dict[str, Any], *names: str) -> bool:
+    """Return whether a scope selects one of the names, or the absence of any."""
     requirement = {"key": "name", "operator": scope.get("operator"), "values": scope.get("values")}
-    return match_selector({"matchExpressions": [requirement]}, {"name": value} if value else {})
+    selector = {"matchExpressions": [requirement]}
+    return any(match_selector(selector, labels) for labels in [{"name": name} for name in names] or [{}])
 
 
 def _crosses_namespaces(spec: dict[str, Any]) -> bool:

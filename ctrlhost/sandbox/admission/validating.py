@@ -35,6 +35,15 @@ class _Finding:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """An audit annotation, or the error of its expression."""
+
+    key: str
+    value: str
+    error: str = ""
+
+
 def validate(context: ServerContext, request: Request) -> None:
     """Raise the failure of the first policy that refuses the request."""
     denial: Failure | None = None
@@ -64,50 +73,48 @@ def _apply(
         if match.fails:
             yield match.error, ""
         return
-    actions = (match.binding or {})["spec"].get("validationActions") or ()
+    assert match.binding is not None
+    actions: list[str] = match.binding["spec"].get("validationActions") or []
     for params in match.params:
         evaluation = Evaluation(context, request, match.kind, match.policy, params)
         try:
-            if not evaluation.meets_conditions():
-                continue
-        except Failed as error:
-            findings, notes = _failed(match, str(error)), []
-        else:
-            findings, notes = _validated(match, evaluation)
+            findings, notes = _validated(match, evaluation) if evaluation.meets_conditions() else ([], [])
+        except Failed as failed:
+            findings, notes = _failed(match, str(failed)), []
         for finding in findings:
             if "Deny" in actions:
                 yield finding.message, finding.reason
             if "Audit" in actions:
-                request.operation.annotations[FAILURE_ANNOTATION] = _audited(match, finding)
+                request.operation.annotations[FAILURE_ANNOTATION] = _audited(match, finding, actions)
             if "Warn" in actions:
                 text = f"Validation failed for ValidatingAdmissionPolicy '{match.policy_name}'"
                 request.operation.warnings.append(f"{text} with binding '{match.binding_name}': {finding.message}")
-        for key, value, error in notes:
-            values = annotations.setdefault(f"{match.policy_name}/{key}", []) if not error else []
-            if error:
-                yield error, ""
-            elif value not in values:
-                values.append(value)
+        for note in notes:
+            if note.error:
+                yield note.error, ""
+                continue
+            values = annotations.setdefault(f"{match.policy_name}/{note.key}", [])
+            if note.value not in values:
+                values.append(note.value)
 
 
 def _failed(match: Match, message: str) -> list[_Finding]:
     return [_Finding(0, message)] if match.fails else []
 
 
-def _audited(match: Match, finding: _Finding) -> str:
-    binding = match.binding or {}
+def _audited(match: Match, finding: _Finding, actions: list[str]) -> str:
     failure = {
         "message": finding.message,
         "policy": match.policy_name,
         "binding": match.binding_name,
         "expressionIndex": finding.index,
-        "validationActions": binding["spec"].get("validationActions"),
+        "validationActions": actions,
     }
     return msgspec.json.encode([failure]).decode()
 
 
-def _validated(match: Match, evaluation: Evaluation) -> tuple[list[_Finding], list[tuple[str, str, str]]]:
-    """Evaluate validations and audit annotations: failures, and key, value and error of annotations."""
+def _validated(match: Match, evaluation: Evaluation) -> tuple[list[_Finding], list[_Note]]:
+    """Evaluate validations and audit annotations."""
     spec = match.policy["spec"]
     validations = spec.get("validations") or ()
     findings: list[_Finding] = []
@@ -149,9 +156,7 @@ def _messages(evaluation: Evaluation, validations: Any, left: int) -> tuple[list
     return found, ""
 
 
-def _annotations(
-    match: Match, evaluation: Evaluation, annotations: list[Object] | tuple[()]
-) -> Iterator[tuple[str, str, str]]:
+def _annotations(match: Match, evaluation: Evaluation, annotations: list[Object] | tuple[()]) -> Iterator[_Note]:
     expressions = tuple((one.get("valueExpression", "").strip(), "string or null") for one in annotations)
     if not expressions:
         return
@@ -160,6 +165,7 @@ def _annotations(
         text = outcome.value.strip() if isinstance(outcome.value, str) else ""
         if outcome.error:
             if match.fails:
-                yield annotation.get("key", ""), "", outcome.error
+                yield _Note(annotation.get("key", ""), "", outcome.error)
         elif text:
-            yield annotation.get("key", ""), text.encode()[:_MAX_ANNOTATION].decode(errors="ignore"), ""
+            value = text.encode()[:_MAX_ANNOTATION].decode(errors="ignore")
+            yield _Note(annotation.get("key", ""), value)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery import clock, times
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Operation
@@ -35,6 +36,8 @@ class Controller(ABC):
         """Act on `context`."""
         self.context = context
         self._dirty: dict[Key, None] = {}
+        self._delayed: dict[Key, float] = {}
+        """The key's next time on the sandbox's clock."""
         self._scheduled = False
 
     def start(self) -> None:
@@ -60,8 +63,19 @@ class Controller(ABC):
             self.context.soon(self._process)
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Enqueue a key after a delay of the sandbox's clock."""
-        self.context.timers.after(seconds, lambda: self.add(key))
+        """Enqueue a key after a delay of the sandbox's clock, unless it is already due earlier.
+
+        So `reconcile` must ask for every later delay anew.
+        """
+        due = clock.now() + seconds
+        if self._delayed.get(key, math.inf) > due:
+            self._delayed[key] = due
+            self.context.timers.after(seconds, lambda: self._add_due(key, due))
+
+    def _add_due(self, key: Key, due: float) -> None:
+        if self._delayed.get(key) == due:
+            del self._delayed[key]
+        self.add(key)
 
     def _enqueue_touched(self, table: Table, event: Event) -> None:
         for key in self.touched(table, event):

@@ -34,6 +34,8 @@ class VolumeController(Controller):
         """Return a changed claim with its volume, a changed volume with its claims, and the claims of a pod."""
         latest = event.latest
         if table.name == "pods":
+            if not any(word in latest.raw for word in (b'"persistentVolumeClaim"', b'"ephemeral"')):
+                return []
             return [(CLAIMS, latest.namespace, name) for name in claims_of(latest.decode())]
         if table.name not in (CLAIMS, VOLUMES, CLASSES, ATTRIBUTES):
             return []

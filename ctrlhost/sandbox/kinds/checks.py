@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import name_problem, qualified_problems
+from ctrlhost.sandbox.apimachinery.names import name_problem
 from ctrlhost.sandbox.apimachinery.status import Cause
 from ctrlhost.sandbox.kinds import fields
 
@@ -90,18 +90,6 @@ def at_least(least: int, *paths: str, text: str = "") -> Check:
     return check
 
 
-def between(least: int, most: int, *paths: str) -> Check:
-    """Check numbers that are set against both bounds."""
-
-    def check(obj: Object, old: Object | None) -> Iterator[Cause]:
-        for path in paths:
-            for where, value in each(obj, path):
-                if type(value) is int and not least <= value <= most:
-                    yield status.invalid_value(where, value, f"must be between {least} and {most}, inclusive")
-
-    return check
-
-
 def named(rule: str, *paths: str) -> Check:
     """Check texts that are names, by a rule of `names.name_problem`."""
 
@@ -110,18 +98,6 @@ def named(rule: str, *paths: str) -> Check:
             for where, value in each(obj, path):
                 if value and (problem := name_problem(rule, value)):
                     yield status.invalid_value(where, value, problem)
-
-    return check
-
-
-def qualified(*paths: str) -> Check:
-    """Check texts that are names with an optional prefix, as keys of labels are."""
-
-    def check(obj: Object, old: Object | None) -> Iterator[Cause]:
-        for path in paths:
-            for where, value in each(obj, path):
-                if value:
-                    yield from [status.invalid_value(where, value, text) for text in qualified_problems(value)]
 
     return check
 
@@ -144,27 +120,5 @@ def unchanged(*paths: str) -> Check:
     def check(obj: Object, old: Object | None) -> Iterator[Cause]:
         for path in paths:
             yield from fields.immutable(obj, old, *path.split("."))
-
-    return check
-
-
-def updates(*checks: Check) -> Check:
-    """Make checks for updates only."""
-
-    def check(obj: Object, old: Object | None) -> Iterator[Cause]:
-        if old is not None:
-            for one in checks:
-                yield from one(obj, old)
-
-    return check
-
-
-def creations(*checks: Check) -> Check:
-    """Make checks for creations only."""
-
-    def check(obj: Object, old: Object | None) -> Iterator[Cause]:
-        if old is None:
-            for one in checks:
-                yield from one(obj, old)
 
     return check

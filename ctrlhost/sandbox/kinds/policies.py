@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.operation import Operation
 
 GROUP = "admissionregistration.k8s.io"
-_MATCH = (
+_MATCH: tuple[tuple[str, Any], ...] = (
     ("matchPolicy", "Equivalent"),
     ("namespaceSelector", {}),
     ("objectSelector", {}),

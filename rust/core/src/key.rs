@@ -1,8 +1,10 @@
 //! The keys of queues.
 
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::LazyLock;
 
-use foldhash::fast::FixedState;
+use foldhash::SharedSeed;
+use foldhash::fast::FoldHasher;
 
 /// A key as the queue keeps it.
 pub trait QueueKey: Eq {
@@ -52,22 +54,41 @@ impl<K: QueueKey> IntoKey<K> for K {
     }
 }
 
-/// The seed is fixed: those who choose names in a cluster may create objects there. They have cheaper ways to make
-/// work than a search for collisions, and can fill the host's memory anyway.
-const HASHER: FixedState = FixedState::with_seed(0x0063_7472_6c68_6f73);
+/// The seeds of all keys' hashes.
+struct Seeds {
+    first: u64,
+    shared: SharedSeed,
+}
 
-/// Return the hash of a key's bytes.
+/// Random in each process: those who choose names in a cluster could otherwise choose some whose hashes collide, which
+/// makes every operation as slow as a search of all keys.
+static SEEDS: LazyLock<Seeds> = LazyLock::new(|| {
+    // Seeded by the operating system.
+    let random = RandomState::new();
+    Seeds {
+        first: random.hash_one(1),
+        shared: SharedSeed::from_u64(random.hash_one(2)),
+    }
+});
+
+#[inline]
+fn hasher() -> FoldHasher<'static> {
+    let seeds = &*SEEDS;
+    FoldHasher::with_seed(seeds.first, &seeds.shared)
+}
+
+/// Return the hash of a key's bytes. It differs from process to process.
 #[inline]
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
-    let mut hasher = HASHER.build_hasher();
+    let mut hasher = hasher();
     hasher.write(bytes);
     hasher.finish()
 }
 
-/// Return the hash of a key that is a number.
+/// Return the hash of a key that is a number. It differs from process to process.
 #[inline]
 pub fn hash_number(number: u64) -> u64 {
-    let mut hasher = HASHER.build_hasher();
+    let mut hasher = hasher();
     hasher.write_u64(number);
     hasher.finish()
 }

@@ -1,10 +1,11 @@
 //! The queue against a naive twin: every operation, in any order, has the same results.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ctrlhost_core::clock::{Clock, ManualClock, Tick};
-use ctrlhost_core::queue::{Options, WorkQueue};
+use ctrlhost_core::queue::{Options, Snapshot, WorkQueue};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
 use proptest::prelude::*;
 
@@ -24,9 +25,9 @@ enum Step {
     ShutDown,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let key = || 0..6_u64;
-    let priority = || proptest::option::of(-2..3_i32);
+fn steps(keys: u64, priorities: Range<i32>) -> impl Strategy<Value = Vec<Step>> {
+    let key = move || 0..keys;
+    let priority = move || proptest::option::of(priorities.clone());
     let step = prop_oneof![
         6 => (key(), priority()).prop_map(|(key, priority)| Step::Add(key, priority)),
         4 => (key(), 0..3000_u64, priority()).prop_map(|(key, delay, priority)| Step::AddAfter(key, delay, priority)),
@@ -273,8 +274,11 @@ impl Pair {
 
     fn compare(&self) {
         let (queue, twin) = (&self.queue, &self.twin);
-        let mut snapshot = queue.lock().snapshot(|key| *key);
+        let mut snapshot = queue.lock().snapshot(usize::MAX, |key: &u64| *key);
         snapshot.sort();
+        let mut first = queue.lock().snapshot(2, |key: &u64| *key);
+        first.sort();
+        assert_eq!(first, first_two(&snapshot));
         assert_same(
             snapshot.queued.iter().map(|one| (one.key, one.priority)),
             twin.line.iter().map(|one| (one.key, one.priority)),
@@ -326,6 +330,15 @@ impl Pair {
     }
 }
 
+/// Return the first two keys of each part. Keys of the same age, which is no order, are left to the queue's order.
+fn first_two(snapshot: &Snapshot<u64>) -> Snapshot<u64> {
+    let mut first = snapshot.clone();
+    first.queued.truncate(2);
+    first.processing.truncate(2);
+    first.delayed.truncate(2);
+    first
+}
+
 /// Assert that both have the same items, in any order.
 fn assert_same<T: Ord + std::fmt::Debug>(
     found: impl Iterator<Item = T>,
@@ -337,6 +350,26 @@ fn assert_same<T: Ord + std::fmt::Debug>(
     assert_eq!(found, expected);
 }
 
+fn behaves_like_its_twin(steps: &[Step]) {
+    let mut pair = Pair::new();
+    for step in steps {
+        pair.step(step);
+    }
+    // Whatever state that was: all remaining keys come out, each once at a time, and nothing remains.
+    pair.step(&Step::Advance(10_000));
+    loop {
+        let held: Vec<u64> = pair.twin.held.iter().map(|held| held.0).collect();
+        for key in held {
+            pair.step(&Step::Done(key));
+        }
+        if pair.twin.line.is_empty() {
+            break;
+        }
+        pair.step(&Step::Get);
+    }
+    assert_eq!(pair.queue.lock().known(), 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
@@ -345,23 +378,13 @@ proptest! {
     // behaviour: findings/FQ2
     // behaviour: findings/FQ4
     #[test]
-    fn the_queue_behaves_like_its_naive_twin(steps in steps()) {
-        let mut pair = Pair::new();
-        for step in &steps {
-            pair.step(step);
-        }
-        // Whatever state that was: all remaining keys come out, each once at a time, and nothing remains.
-        pair.step(&Step::Advance(10_000));
-        loop {
-            let held: Vec<u64> = pair.twin.held.iter().map(|held| held.0).collect();
-            for key in held {
-                pair.step(&Step::Done(key));
-            }
-            if pair.twin.line.is_empty() {
-                break;
-            }
-            pair.step(&Step::Get);
-        }
-        prop_assert_eq!(pair.queue.lock().known(), 0);
+    fn the_queue_behaves_like_its_naive_twin(steps in steps(6, -2..3)) {
+        behaves_like_its_twin(&steps);
+    }
+
+    // behaviour: findings/FQ6
+    #[test]
+    fn a_queue_with_very_many_priorities_behaves_like_its_naive_twin(steps in steps(60, -1000..1000)) {
+        behaves_like_its_twin(&steps);
     }
 }

@@ -11,7 +11,8 @@ import (
 // The controllers that the tests need; without nodes and a cloud the others only log errors.
 const controllers = "garbage-collector-controller,namespace-controller,statefulset-controller,deployment-controller," +
 	"replicaset-controller,daemonset-controller,serviceaccount-controller,endpointslice-controller," +
-	"job-controller,cronjob-controller,ttl-after-finished-controller,disruption-controller"
+	"job-controller,cronjob-controller,ttl-after-finished-controller,disruption-controller," +
+	"root-ca-certificate-publisher-controller"
 
 func runControllers(dir string) error {
 	l, err := open(dir)
@@ -26,6 +27,7 @@ func runControllers(dir string) error {
 		"--leader-elect=false",
 		"--secure-port=0",
 		"--service-account-private-key-file=" + l.signingKey(),
+		"--root-ca-file=" + l.certificate(),
 		"--controllers=" + controllers,
 	})
 	return command.Execute()

@@ -31,6 +31,7 @@ func (l *layout) signingKey() string      { return l.path("service-account.key")
 func (l *layout) tokens() string          { return l.path("tokens.csv") }
 func (l *layout) auditPolicy() string     { return l.path("audit-policy.yaml") }
 func (l *layout) certificates() string    { return l.path("certificates") }
+func (l *layout) certificate() string     { return filepath.Join(l.certificates(), "apiserver.crt") }
 
 // open reads the layout of dir, or creates one with free ports and new secrets.
 func open(dir string) (*layout, error) {
@@ -80,7 +81,7 @@ func (l *layout) create() error {
 
 // writeKubeconfig writes the administrator's credentials, with the server's certificate as the authority.
 func (l *layout) writeKubeconfig() error {
-	certificate, err := os.ReadFile(filepath.Join(l.certificates(), "apiserver.crt"))
+	certificate, err := os.ReadFile(l.certificate())
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,8 @@ CHANGING: dict[str, dict[str, Any]] = {
         "[JSONPatch{op: 'add', path: '/metadata/labels', value: Object.metadata.labels{a: 'b'}}]"
     ),
     "copies": patches(
-        "[JSONPatch{op: 'copy', from: '/data/x', path: '/data/y'}, JSONPatch{op: 'move', from: '/data/x', path: '/data/z'}]"
+        "[JSONPatch{op: 'copy', from: '/data/x', path: '/data/y'},"
+        " JSONPatch{op: 'move', from: '/data/x', path: '/data/z'}]"
     ),
     "patches from a list": patches("['p', 'q'].map(k, JSONPatch{op: 'add', path: '/data/' + k, value: k})"),
     "choice": patches(
@@ -110,12 +111,10 @@ def test_a_mutation_that_fails_has_the_same_consequence(servers: Servers, case: 
 def test_a_patch_that_does_not_fit_is_refused(servers: Servers) -> None:
     name = servers.policy(patches("[JSONPatch{op: 'replace', path: '/nothing/x', value: 'a'}]"), sort="mutating")
     try:
-        path, said = servers.path("configmaps"), []
-        for server in (servers.ours, servers.theirs):
-            answer = eventually(
-                lambda: (found := server.post(path, config_map(), dryRun="All")).status == 403 and found
-            )
-            said.append(answer.json()["message"].partition("JSON Patch: "))
+        path = servers.path("configmaps")
+        eventually(lambda: name in servers.theirs.post(path, config_map(), dryRun="All").json().get("message", ""))
+        answers = [api.post(path, config_map(), dryRun="All").fails(403) for api in (servers.ours, servers.theirs)]
+        said = [answer["message"].partition("JSON Patch: ") for answer in answers]
     finally:
         remove(servers, name)
     # The rest, from the library of patches, has other words.

@@ -189,7 +189,8 @@ def test_the_authorizer_answers_by_roles(tmp_path: Path) -> None:
         bind(admin, "bob", add_role(admin, "boss", writing, rule("approve", "x.io", "things")), user("bob"))
         expression = (
             "authorizer.group('x.io').resource('things').namespace('default').check('approve').allowed() && "
-            "!authorizer.serviceAccount('default', 'default').group('x.io').resource('things').check('approve').allowed()"
+            "!authorizer.serviceAccount('default', 'default').group('x.io').resource('things').check('approve')"
+            ".allowed()"
         )
         spec = {**says(expression), "matchConstraints": {"resourceRules": [rules("configmaps")]}}
         admin.post(f"{GROUP}/validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": spec}).expect(201)

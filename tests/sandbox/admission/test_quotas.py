@@ -128,6 +128,23 @@ def test_the_status_follows_the_spec_and_what_others_write(api: Api, ns: str) ->
     assert quota.status()["hard"] == {"secrets": "5", "services": "3"}
 
 
+def test_a_claim_counts_for_each_attributes_class_that_it_has(api: Api, ns: str) -> None:
+    expressions = [{"scopeName": "VolumeAttributesClass", "operator": "In", "values": ["gold"]}]
+    selector = {"matchExpressions": expressions}
+    quota = Quota(api, ns, hard={"persistentvolumeclaims": "1"}, scopeSelector=selector)
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    for name, attributes in (("a", "silver"), ("b", "bronze")):
+        body = {"metadata": {"name": name}, "spec": {**spec, "volumeAttributesClassName": attributes}}
+        api.post(f"{quota.base}/persistentvolumeclaims", body).expect(201)
+    quota.uses(persistentvolumeclaims="0")
+    current = {"status": {"currentVolumeAttributesClassName": "gold"}}
+    api.patch(f"{quota.base}/persistentvolumeclaims/a/status", current).expect(200)
+    quota.uses(persistentvolumeclaims="1")
+    body = {"metadata": {"name": "c"}, "spec": {**spec, "volumeAttributesClassName": "gold"}}
+    found = api.post(f"{quota.base}/persistentvolumeclaims", body).fails(403, "Forbidden")
+    assert "exceeded quota: q, requested: persistentvolumeclaims=1" in found["message"]
+
+
 def test_every_quota_must_have_room(api: Api, ns: str) -> None:
     quota = Quota(api, ns, hard={"secrets": "5"})
     api.post(f"{quota.base}/resourcequotas", {"metadata": {"name": "r"}, "spec": {"hard": {"secrets": "0"}}}).expect(

@@ -24,11 +24,14 @@ PAGE = Path(__file__).parents[3] / "docs" / "sandbox.md"
 HEADING = "## Differences that the comparison finds"
 SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]"
 
+CERTIFICATE = "-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----"
+
 #: The manager names of controllers.
 CONTROLLERS = re.compile(
     r"\b(controlplane|sandbox-(deployment|replicaset|statefulset|daemonset|kubelet|job|cronjob|disruption))\b"
 )
 REPLACED: list[tuple[re.Pattern[str], str]] = [
+    (re.compile(rf"{CERTIFICATE}(\s*{CERTIFICATE})*", re.DOTALL), "CERTIFICATE"),
     (re.compile(r"https?://[\w.:\[\]-]+"), "SERVER"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "UID"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( ?(Z|[+-]\d{4}|[+-]\d\d:\d\d)( UTC)?)?"), "TIME"),

@@ -68,6 +68,7 @@ def compare(
         server.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     for server in (sandbox_server, real_server):
         eventually(lambda server=server: server.client.find("v1", "ServiceAccount", "default", name), 60)
+        eventually(lambda server=server: server.client.find("v1", "ConfigMap", "kube-root-ca.crt", name), 60)
     return Comparison(sandbox_server, real_server, differences, used_differences)
 
 

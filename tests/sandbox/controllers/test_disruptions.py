@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from ctrlhost.sandbox import Sandbox
+from ctrlhost.sandbox import Options, Sandbox
 from tests.support.http_client import Answer, Api
 from tests.support.objects import apps, core, deployment, job, pod
+from tests.support.rbac_rig import api_of
 from tests.support.waiting import eventually
-from tests.support.workload_clusters import cluster, pods, ready
+from tests.support.workload_clusters import EVERYTHING, cluster, pods, ready
 
 
 @pytest.fixture(scope="module")
@@ -80,33 +81,44 @@ def test_a_budget_counts_its_pods(api: Api, ns: str, spec: dict[str, Any], expec
 
 
 @pytest.mark.behaviour("findings/FS2")
-def test_an_eviction_waits_for_its_budget(api: Api, ns: str) -> None:
-    first, second, _ = deployed(api, ns, 3)
-    api.post(budgets(ns), budget(minAvailable=3)).expect(201)
-    eventually(lambda: counts(api, ns) == (3, 3, 3, 0))
-    refused = evict(api, ns, first).fails(429, "TooManyRequests")
-    assert refused["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
-    text = "The disruption budget b needs 3 healthy pods and has 3 currently"
-    assert refused["details"]["causes"] == [{"reason": "DisruptionBudget", "message": text}]
-    api.patch(budgets(ns, "b"), {"spec": {"minAvailable": 2}}).expect(200)
-    eventually(lambda: counts(api, ns) == (3, 2, 3, 1))
-    # A dry run takes nothing from the budget.
-    evict(api, ns, first, dryRun="All").expect(201)
-    watch = api.watch(core(ns, "pods", ""), fieldSelector=f"metadata.name={first}")
-    evict(api, ns, first).expect(201)
-    evict(api, ns, second).fails(429, "TooManyRequests")
-    events = iter(watch.next, None)
-    target = next(
-        condition
-        for event in events
-        for condition in event["object"]["status"].get("conditions", ())
-        if condition["type"] == "DisruptionTarget"
-    )
-    assert (target["status"], target["reason"]) == ("True", "EvictionByEvictionAPI")
-    api.gone(core(ns, "pods", first))
-    # Its successor makes the next eviction possible.
-    eventually(lambda: counts(api, ns) == (3, 2, 3, 1))
-    evict(api, ns, second).expect(201)
+def test_an_eviction_waits_for_its_budget() -> None:
+    ns, options = "default", Options(pod_start_delay=0.0, pod_ready_delay=60.0, pod_stop_delay=0.0)
+    with Sandbox(options=options, controllers=EVERYTHING) as sandbox, api_of(sandbox.kubeconfig) as api:
+        api.post(apps(ns, "deployments"), deployment(replicas=3)).expect(201)
+        first, second, _ = ready_pods(sandbox, api, ns, 3)
+        api.post(budgets(ns), budget(minAvailable=3)).expect(201)
+        eventually(lambda: counts(api, ns) == (3, 3, 3, 0))
+        refused = evict(api, ns, first).fails(429, "TooManyRequests")
+        assert refused["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
+        text = "The disruption budget b needs 3 healthy pods and has 3 currently"
+        assert refused["details"]["causes"] == [{"reason": "DisruptionBudget", "message": text}]
+        api.patch(budgets(ns, "b"), {"spec": {"minAvailable": 2}}).expect(200)
+        eventually(lambda: counts(api, ns) == (3, 2, 3, 1))
+        # A dry run takes nothing from the budget.
+        evict(api, ns, first, dryRun="All").expect(201)
+        watch = api.watch(core(ns, "pods"), fieldSelector=f"metadata.name={first}")
+        evict(api, ns, first).expect(201)
+        evict(api, ns, second).fails(429, "TooManyRequests")
+        target = next(
+            condition
+            for event in iter(watch.next, None)
+            for condition in event["object"]["status"].get("conditions", ())
+            if condition["type"] == "DisruptionTarget"
+        )
+        assert (target["status"], target["reason"]) == ("True", "EvictionByEvictionAPI")
+        api.gone(core(ns, "pods", first))
+        # Its successor makes the next eviction possible.
+        ready_pods(sandbox, api, ns, 3)
+        eventually(lambda: counts(api, ns) == (3, 2, 3, 1))
+        evict(api, ns, second).expect(201)
+
+
+def ready_pods(sandbox: Sandbox, api: Api, ns: str, wanted: int) -> list[str]:
+    """Wait until all pods run, advance the clock until they are ready, and return their names."""
+    eventually(lambda: [one["status"]["phase"] for one in pods(api, ns)] == ["Running"] * wanted and sandbox.at_rest)
+    sandbox.advance(60)
+    eventually(lambda: sum(map(ready, pods(api, ns))) == wanted)
+    return [one["metadata"]["name"] for one in pods(api, ns)]
 
 
 @pytest.mark.behaviour("findings/FS2")

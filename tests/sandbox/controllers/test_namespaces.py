@@ -33,13 +33,13 @@ def initial(api: Api, namespace: str) -> tuple[dict[str, Any], dict[str, Any]] |
 def test_a_sandbox_that_just_started_has_the_initial_objects() -> None:
     with Sandbox() as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         for namespace in ("default", "kube-node-lease", "kube-public", "kube-system"):
-            eventually(lambda namespace=namespace: initial(api, namespace), 1)
+            eventually(lambda namespace=namespace: initial(api, namespace), 5)
 
 
 @pytest.mark.behaviour("findings/FS30")
 def test_a_new_namespace_gets_an_account_and_the_certificate(api: Api, server: Sandbox) -> None:
     api.post("/api/v1/namespaces", {"metadata": {"name": "fresh"}}).expect(201)
-    found = eventually(lambda: initial(api, "fresh"), 1)
+    found = eventually(lambda: initial(api, "fresh"), 5)
     assert found[1]["data"] == {"ca.crt": server.ca}
     assert "kubernetes.io/description" in found[1]["metadata"]["annotations"]
 

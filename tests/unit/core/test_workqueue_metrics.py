@@ -224,29 +224,3 @@ def test_a_raise_moves_the_depth_of_a_key_in_process_too(clock: ManualClock, req
     work_queue.done("foo")
     assert work_queue.get_with_priority() == ("foo", 2)
     assert scrape(work_queue.name)["workqueue_depth 2"] == 0
-
-
-def test_a_snapshot_lists_every_key_by_state(clock: ManualClock) -> None:
-    work_queue = WorkQueue(clock=clock)
-    work_queue.add_many(["running", "again"])
-    work_queue.get()
-    clock.advance(1)
-    work_queue.get()
-    work_queue.add("again", priority=4)
-    work_queue.add_many(["x", "y"])
-    clock.advance(1)
-    work_queue.add("z", priority=2)
-    work_queue.add_after("later", 60, priority=3)
-    work_queue.add_rate_limited("failed")
-    snapshot = work_queue.snapshot()
-    assert [tuple(key) for key in snapshot.queued] == [("z", 2, 0.0, 0), ("x", 0, 1.0, 0), ("y", 0, 1.0, 0)]
-    assert [tuple(key) for key in snapshot.processing] == [("running", 2.0, None, 0), ("again", 1.0, 4, 0)]
-    assert [tuple(key) for key in snapshot.delayed] == [("failed", 0.005, None, True, 1), ("later", 60.0, 3, False, 0)]
-    assert snapshot.delayed[0].key == "failed"
-
-
-def test_a_snapshot_of_very_many_keys_is_complete() -> None:
-    work_queue = WorkQueue()
-    keys = list(range(20_000))
-    work_queue.add_many(keys)
-    assert [queued.key for queued in work_queue.snapshot().queued] == keys

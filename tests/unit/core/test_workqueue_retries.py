@@ -137,3 +137,69 @@ def test_a_shutdown_ends_the_retry_that_waits_for_a_call_of_the_limiter(clock: M
     with pytest.raises(RuntimeError, match="limiter"):
         first.result()
     assert work_queue.snapshot() == ([], [], [])
+
+
+class LongCall:
+    """A limiter whose first call waits for `proceed`; each call returns the wait of its number."""
+
+    def __init__(self, *waits: float) -> None:
+        self.called, self.proceed = threading.Event(), threading.Event()
+        self.waits = list(waits)
+
+    def when(self, _key: Any) -> float:
+        wait = self.waits.pop(0)
+        if not self.called.is_set():
+            self.called.set()
+            self.proceed.wait()
+        return wait
+
+    def forget(self, key: Any) -> None: ...
+
+    def num_requeues(self, _key: Any) -> int:
+        return 0
+
+
+def begin_long_call(clock: ManualClock, *waits: float) -> tuple[WorkQueue, LongCall, Background]:
+    """Return a queue that asks its limiter about `foo`, which was forgotten meanwhile."""
+    limiter = LongCall(*waits)
+    work_queue = WorkQueue(clock=clock, rate_limiter=limiter)
+    first = Background(work_queue.add_rate_limited, "foo")
+    limiter.called.wait()
+    work_queue.forget("foo")
+    return work_queue, limiter, first
+
+
+@behaviour("findings/FQ1")
+def test_a_retry_after_forget_does_not_share_the_delay_of_a_call_from_before(clock: ManualClock) -> None:
+    work_queue, limiter, first = begin_long_call(clock, 600, 0.005)
+    work_queue.add_rate_limited("foo")
+    assert [(one.due_in, one.back_off) for one in work_queue.snapshot().delayed] == [(0.005, True)]
+    limiter.proceed.set()
+    first.result()
+    assert [(one.due_in, one.back_off) for one in work_queue.snapshot().delayed] == [(0.005, True)]
+    clock.advance(0.005)
+    assert work_queue.get_nowait() == "foo"
+    work_queue.done("foo")
+    assert work_queue.snapshot() == ([], [], [])
+
+
+@behaviour("findings/FQ1")
+def test_forget_ends_the_back_off_of_a_call_that_has_not_returned(clock: ManualClock) -> None:
+    work_queue, limiter, first = begin_long_call(clock, 600, 0.005)
+    limiter.proceed.set()
+    first.result()
+    assert [(one.due_in, one.back_off) for one in work_queue.snapshot().delayed] == [(600, False)]
+    work_queue.add_rate_limited("foo")
+    assert [(one.due_in, one.back_off) for one in work_queue.snapshot().delayed] == [(0.005, True)]
+
+
+@behaviour("findings/FQ1")
+def test_the_key_stays_known_while_two_calls_of_the_limiter_run(clock: ManualClock) -> None:
+    work_queue, limiter, first = begin_long_call(clock, 600, 0)
+    work_queue.add_rate_limited("foo")
+    assert work_queue.get_nowait() == "foo"
+    work_queue.done("foo")
+    assert work_queue.snapshot() == ([], [], [])
+    limiter.proceed.set()
+    first.result()
+    assert [(one.key, one.due_in) for one in work_queue.snapshot().delayed] == [("foo", 600)]

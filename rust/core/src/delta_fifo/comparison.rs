@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
-use parking_lot::MutexGuard;
 
 use super::{Delta, DeltaFifo, DeltaObject, DeltaType, State};
 use crate::object::{Key, Object};
@@ -37,12 +36,10 @@ impl DeltaFifo {
         known: Option<&dyn KnownObjects>,
         skip_same: bool,
     ) {
-        let in_flight = self.begin_comparing();
+        let (_comparing, in_flight) = self.begin_comparing();
         let known_objects = known.map_or(Some(Known::default()), known_of);
-        let mut state = self.end_comparing();
+        let mut state = self.state.lock();
         let Some(known_objects) = known_objects.filter(|_| !state.closed) else {
-            drop(state);
-            self.changed.notify_all();
             return;
         };
         let kind = if self.emit_replaced {
@@ -111,16 +108,14 @@ impl DeltaFifo {
             state.populated = true;
             state.initial = expected;
         }
-        drop(state);
-        self.changed.notify_all();
     }
 
     /// Queue a `Sync` of every known object that has nothing queued and is not being processed.
     pub fn resync(&self, known: &dyn KnownObjects) {
-        let in_flight = self.begin_comparing();
+        let (_comparing, in_flight) = self.begin_comparing();
         let mut known_objects: Vec<_> = known_of(known).unwrap_or_default().into_iter().collect();
         known_objects.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        let mut state = self.end_comparing();
+        let mut state = self.state.lock();
         for (key, object) in known_objects {
             if let Some(object) = object
                 && !state.closed
@@ -130,20 +125,23 @@ impl DeltaFifo {
                 state.push(key, Delta::live(DeltaType::Sync, object));
             }
         }
-        drop(state);
-        self.changed.notify_all();
     }
 
-    fn begin_comparing(&self) -> HashMap<Key, Delta, RandomState> {
+    /// Hand nothing out until the returned guard is dropped; return what is in flight now, too.
+    fn begin_comparing(&self) -> (Comparing<'_>, HashMap<Key, Delta, RandomState>) {
         let mut state = self.state.lock();
         state.comparing += 1;
-        state.in_flight.clone()
+        (Comparing(self), state.in_flight.clone())
     }
+}
 
-    fn end_comparing(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock();
-        state.comparing -= 1;
-        state
+/// A running comparison; it ends even if the known objects panic.
+struct Comparing<'a>(&'a DeltaFifo);
+
+impl Drop for Comparing<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().comparing -= 1;
+        self.0.changed.notify_all();
     }
 }
 

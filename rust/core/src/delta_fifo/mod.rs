@@ -4,6 +4,7 @@
 //! a key counts as queued while its deltas are processed; otherwise a resync could bring back a state that is just
 //! being replaced.
 
+mod batch;
 mod comparison;
 mod delta;
 
@@ -16,27 +17,16 @@ use hashbrown::HashMap;
 use parking_lot::{Condvar, Mutex};
 use smallvec::smallvec;
 
+pub use batch::{Batch, Popped};
 pub use comparison::KnownObjects;
 pub use delta::{Delta, DeltaObject, DeltaType, Deltas};
 
 use crate::object::{Key, Object};
 
-/// A key that was handed out.
-#[derive(Debug)]
-pub struct Popped {
-    /// The key.
-    pub key: Key,
-    /// Its changes; never empty.
-    pub deltas: Deltas,
-    /// Whether it belongs to the first list.
-    pub is_initial: bool,
-}
-
 /// The result of [`DeltaFifo::take`].
-#[derive(Debug)]
-pub enum Taken {
-    /// Keys to process; [`DeltaFifo::finish`] must be called afterwards.
-    Items(Vec<Popped>),
+pub enum Taken<'a> {
+    /// Keys to process.
+    Items(Batch<'a>),
     /// Closed and empty.
     Closed,
     /// The deadline passed.
@@ -46,6 +36,8 @@ pub enum Taken {
 /// See the module.
 pub struct DeltaFifo {
     state: Mutex<State>,
+    /// Where threads wait for a key, for the end of a batch or of a comparison. Notify all of them: one alone may have to
+    /// wait on, while another could continue.
     changed: Condvar,
     emit_replaced: bool,
 }
@@ -78,7 +70,7 @@ impl DeltaFifo {
         state.populated = true;
         state.push(key, Delta::live(kind, object));
         drop(state);
-        self.changed.notify_one();
+        self.changed.notify_all();
     }
 
     /// Delete an object. Ignored if neither the queue nor the known objects have the key.
@@ -93,18 +85,18 @@ impl DeltaFifo {
             let kind = DeltaType::Deleted;
             state.push(key, Delta { kind, object });
             drop(state);
-            self.changed.notify_one();
+            self.changed.notify_all();
         }
     }
 
     /// Take up to `max` keys, and wait for one until the deadline (None: for ever). Other callers wait until this one
-    /// calls `finish`.
-    pub fn take(&self, max: usize, deadline: Option<Instant>) -> Taken {
+    /// drops the batch.
+    pub fn take(&self, max: usize, deadline: Option<Instant>) -> Taken<'_> {
         let mut state = self.state.lock();
         loop {
             let blocked = state.taken || state.comparing > 0;
             if !blocked && !state.queue.is_empty() {
-                return Taken::Items(state.hand_out(max));
+                return Taken::Items(Batch::new(self, state.hand_out(max)));
             }
             if state.closed && state.queue.is_empty() {
                 return Taken::Closed;
@@ -120,29 +112,13 @@ impl DeltaFifo {
         }
     }
 
-    /// Take up to `max` keys if there are any, and wait only for others to finish. [`DeltaFifo::finish`] must be
-    /// called unless the result is empty.
-    pub fn take_ready(&self, max: usize) -> Vec<Popped> {
+    /// Take up to `max` keys if there are any, and wait only for others to finish.
+    pub fn take_ready(&self, max: usize) -> Option<Batch<'_>> {
         let mut state = self.state.lock();
         while state.taken || state.comparing > 0 {
             self.changed.wait(&mut state);
         }
-        if state.queue.is_empty() {
-            return Vec::new();
-        }
-        state.hand_out(max)
-    }
-
-    /// Finish the taken keys. They are not queued again, even if their processing failed.
-    pub fn finish(&self) {
-        let mut state = self.state.lock();
-        state.in_flight.clear();
-        state.initial -= state.initial_in_flight;
-        state.initial_in_flight = 0;
-        state.taken = false;
-        state.release();
-        drop(state);
-        self.changed.notify_all();
+        (!state.queue.is_empty()).then(|| Batch::new(self, state.hand_out(max)))
     }
 
     /// Return whether everything of the first list was processed, or the first input was not a list.

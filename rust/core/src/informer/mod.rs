@@ -188,14 +188,12 @@ impl SharedInformer {
         let mut processed = 0;
         loop {
             let mut registry = self.registry.lock();
-            let popped = self.fifo.take_ready(BATCH);
-            if popped.is_empty() {
+            let Some(mut batch) = self.fifo.take_ready(BATCH) else {
                 break;
-            }
-            processed += popped.len();
-            let changes = self.apply(popped);
+            };
+            processed += batch.len();
+            let changes = self.apply(batch.take_items());
             registry.notify(&changes);
-            self.fifo.finish();
         }
         if !self.synced.load(Ordering::Acquire) && self.fifo.has_synced() {
             self.registry.lock().informer_synced();

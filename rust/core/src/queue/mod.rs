@@ -6,6 +6,8 @@
 
 mod delays;
 mod fair;
+mod levels;
+mod limiter_calls;
 mod list;
 mod ops;
 mod ready;
@@ -18,14 +20,15 @@ mod waits;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+pub use limiter_calls::CallId;
 pub use ops::Locked;
-pub use snapshot::{DelayedKey, HeldKey, QueuedKey, Snapshot};
+pub use snapshot::{Counts, DelayedKey, HeldKey, QueuedKey, Snapshot};
 pub use waits::{Drained, Woken};
 
 use crate::clock::{Clock, TimeListener};
 use crate::key::{IntoKey, KeyRef, QueueKey};
 use crate::metrics::Scrape;
-use crate::ratelimit::{LimiterError, RateLimiter};
+use crate::ratelimit::{Answer, LimiterError, RateLimiter};
 use crate::sync::{Condvar, Mutex};
 use state::State;
 
@@ -120,14 +123,16 @@ impl<K: QueueKey> WorkQueue<K> {
         priority: Option<i32>,
     ) -> Result<(), LimiterError> {
         let begun = self.lock().begin_rate_limited(key.clone(), priority, "");
-        if begun.is_err() {
+        let Ok((call, known)) = begun else {
             return Ok(());
-        }
-        let delay = self.limiter.when(key);
-        let delayed = delay.as_ref().ok().copied();
-        let unused = self.lock().finish_rate_limited(key, delayed, priority, "");
+        };
+        drop(known);
+        let answer = Answer::of(&*self.limiter, key);
+        let unused = self
+            .lock()
+            .finish_rate_limited(call, answer.delay(), priority, "");
         drop(unused);
-        delay.map(|_| ())
+        answer.into_result().map(|_| ())
     }
 
     /// Forget the failures of a key, and end its back-off; a delayed add that is pending stays.

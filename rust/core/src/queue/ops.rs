@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::WorkQueue;
+use super::limiter_calls::CallId;
 use super::list::Age;
-use super::slab::{NONE, Slot, Stage};
-use super::state::{DelayedAdd, Follower, State};
+use super::slab::{Slot, Stage};
+use super::state::{DelayedAdd, State};
 use super::{Taken, snapshot::Snapshot};
 use crate::clock::Tick;
 use crate::key::{IntoKey, KeyRef, QueueKey};
@@ -90,39 +91,39 @@ impl<K: QueueKey> Locked<'_, K> {
         known
     }
 
-    /// Begin a rate-limited add: the caller then asks the limiter without the lock, and finishes.
+    /// Begin a rate-limited add: the caller then asks the limiter without the lock, and finishes, even if the limiter
+    /// fails or panics. Return the name of the call, and the key if an equal one was known.
     ///
     /// # Errors
     /// The key, if the caller has nothing more to do: after shutdown, or if the key still waits for an earlier back-off that
     /// [`Self::end_back_off`] has not ended: it must neither grow nor take another token.
-    /// If another caller is asking the limiter, this add shares the delay, and is queued at once if the limiter fails.
+    /// If another caller is asking the limiter and the key was not forgotten since, this add shares the delay, and is
+    /// queued at once if the limiter fails.
     pub fn begin_rate_limited<A: IntoKey<K>>(
         &mut self,
         key: A,
         priority: Option<i32>,
         group: &str,
-    ) -> Result<Option<A>, A> {
+    ) -> Result<(CallId, Option<A>), A> {
         self.tick();
         if self.state.shutting_down {
             return Err(key);
         }
-        let (slot, known) = self.state.slab.find_or_insert(key);
-        let entry = self.state.slab.get(slot);
-        let waits = entry.delayed != NONE
-            && self
-                .state
-                .delays
-                .at(entry.delayed)
-                .is_some_and(|delay| delay.back_off);
+        let state = &mut *self.state;
+        let (slot, known) = state.slab.find_or_insert(key);
+        let entry = state.slab.get_mut(slot);
+        let waits = || {
+            let delay = state.delays.at(entry.delayed);
+            delay.is_some_and(|delay| delay.back_off)
+        };
         match known {
-            Some(key) if entry.limiting => {
-                self.state.follow(slot, priority, group);
+            Some(key) if entry.limiting && state.limiter_calls.follow(slot, priority, group) => {
                 Err(key)
             }
-            Some(key) if waits => Err(key),
+            Some(key) if waits() => Err(key),
             known => {
-                self.state.slab.get_mut(slot).limiting = true;
-                Ok(known)
+                entry.limiting = true;
+                Ok((state.limiter_calls.begin(slot), known))
             }
         }
     }
@@ -131,24 +132,22 @@ impl<K: QueueKey> Locked<'_, K> {
     /// callers that began meanwhile.
     pub fn finish_rate_limited(
         &mut self,
-        key: &(impl KeyRef<K> + ?Sized),
+        call: CallId,
         delay: Option<Duration>,
         priority: Option<i32>,
         group: &str,
     ) -> Option<K> {
-        let slot = self.state.slab.find(key)?;
-        self.state.slab.get_mut(slot).limiting = false;
-        let followers = self.state.take_followers(slot);
+        let (call, another) = self.state.limiter_calls.end(call)?;
+        let slot = call.slot;
+        self.state.slab.get_mut(slot).limiting = another;
         if self.state.shutting_down {
             return self.state.remove_unused(slot);
         }
         let now = self.exact_tick();
         let Some(delay) = delay else {
-            for Follower {
-                priority, group, ..
-            } in followers
-            {
-                self.state.add_slot(slot, priority, &group, now);
+            for follower in call.followers {
+                self.state
+                    .add_slot(slot, follower.priority, &follower.group, now);
             }
             return self.state.remove_unused(slot);
         };
@@ -159,28 +158,30 @@ impl<K: QueueKey> Locked<'_, K> {
             due: now.after(delay),
             priority,
             group,
-            back_off: true,
+            back_off: !call.forgotten,
         };
         self.state.add_at(slot, &delay, now);
         self.state.remove_unused(slot)
     }
 
-    /// Return whether no key is delayed, so that there is no back-off to end.
-    pub fn none_delayed(&self) -> bool {
-        self.state.delays.is_empty()
+    /// Return whether there is no back-off to end: no key is delayed, and no call of the limiter will delay one.
+    pub fn no_back_off(&self) -> bool {
+        self.state.delays.is_empty() && self.state.limiter_calls.is_empty()
     }
 
-    /// End the back-off of a key that its limiter has forgotten: the next failure asks the limiter again.
+    /// End the back-off of a key that its limiter has forgotten: the next failure asks the limiter again, also while a
+    /// call from before has not returned.
     ///
     /// The delayed add itself stays.
     pub fn end_back_off(&mut self, key: &(impl KeyRef<K> + ?Sized)) {
-        if self.none_delayed() {
+        if self.no_back_off() {
             return;
         }
         self.tick();
         let state = &mut *self.state;
         if let Some(slot) = state.slab.find(key) {
             state.delays.end_back_off(state.slab.get(slot).delayed);
+            state.limiter_calls.forget(slot);
         }
     }
 
@@ -315,10 +316,10 @@ impl<K: QueueKey> Locked<'_, K> {
         unused
     }
 
-    /// Return all keys as of now, each as `show` returns it under the lock.
-    pub fn snapshot<R>(&mut self, show: impl Fn(&K) -> R) -> Snapshot<R> {
+    /// Return the first `limit` keys of each part as of now, each as `show` returns it under the lock.
+    pub fn snapshot<R>(&mut self, limit: usize, show: impl Fn(&K) -> R) -> Snapshot<R> {
         let now = self.exact_tick();
-        Snapshot::of(&self.state, now, show)
+        Snapshot::of(&self.state, now, limit, show)
     }
 
     /// Return the number of keys that the queue knows, for whatever reason.

@@ -85,11 +85,10 @@ impl<K: QueueKey> Slab<K> {
         key_of(&self.entries, slot)
     }
 
-    /// Return the used entries, in no order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &Entry<K>)> {
-        self.entries
-            .iter()
-            .filter_map(|entry| entry.key.as_ref().map(|key| (key, entry)))
+    /// Return the used entries, in order of their slots.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry<K>)> {
+        let entries = (0..).zip(&self.entries);
+        entries.filter(|(_, entry)| entry.key.is_some())
     }
 
     pub(super) fn find(&self, key: &(impl KeyRef<K> + ?Sized)) -> Option<Slot> {

@@ -1,9 +1,10 @@
 //! The content of a queue as of now.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::Locked;
-use super::slab::Stage;
+use super::slab::{NONE, Slot, Stage};
 use super::state::State;
 use crate::clock::Tick;
 use crate::key::QueueKey;
@@ -43,9 +44,22 @@ pub struct DelayedKey<R> {
     pub back_off: bool,
 }
 
-/// All keys of a queue. A key can be both delayed and queued, or both delayed and processed.
+/// How many keys each part has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Queued.
+    pub queued: usize,
+    /// Handed out.
+    pub processing: usize,
+    /// Delayed.
+    pub delayed: usize,
+}
+
+/// The keys of a queue, or the first ones. A key can be both delayed and queued, or both delayed and processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot<R> {
+    /// The numbers of all keys.
+    pub counts: Counts,
     /// Queued: by descending priority, then by age.
     pub queued: Vec<QueuedKey<R>>,
     /// Handed out, the longest running first.
@@ -57,57 +71,94 @@ pub struct Snapshot<R> {
 impl<K: QueueKey> Locked<'_, K> {
     /// Return every key that the queue knows, in no order.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
-        self.state.slab.iter().map(|(key, _)| key)
+        let slab = &self.state.slab;
+        slab.iter().map(|(slot, _)| slab.key(slot))
     }
 }
 
 impl<R> Snapshot<R> {
-    pub(super) fn of<K: QueueKey>(state: &State<K>, now: Tick, show: impl Fn(&K) -> R) -> Self {
-        let mut snapshot = Self {
-            queued: Vec::with_capacity(state.ready.len()),
-            processing: Vec::with_capacity(state.processing_count),
-            delayed: Vec::with_capacity(state.delays.len()),
+    pub(super) fn of<K: QueueKey>(
+        state: &State<K>,
+        now: Tick,
+        limit: usize,
+        show: impl Fn(&K) -> R,
+    ) -> Self {
+        let counts = Counts {
+            queued: state.ready.len(),
+            processing: state.processing_count,
+            delayed: state.delays.len(),
         };
-        for (key, entry) in state.slab.iter() {
+        let mut queued = Vec::with_capacity(counts.queued);
+        let mut processing = Vec::with_capacity(counts.processing);
+        let mut delayed = Vec::with_capacity(counts.delayed);
+        for (slot, entry) in state.slab.iter() {
             match entry.stage {
                 Stage::Idle => {}
-                Stage::Queued => {
-                    snapshot.queued.push(QueuedKey {
-                        key: show(key),
-                        priority: entry.priority,
-                        age: now.since(entry.since),
-                    });
-                }
-                Stage::Processing | Stage::ProcessingDirty => {
-                    snapshot.processing.push(HeldKey {
-                        key: show(key),
-                        running: now.since(entry.started),
-                        again: (entry.stage == Stage::ProcessingDirty).then_some(entry.priority),
-                    });
-                }
+                Stage::Queued => queued.push(slot),
+                Stage::Processing | Stage::ProcessingDirty => processing.push(slot),
             }
-            if let Some(delay) = state.delays.at(entry.delayed) {
-                snapshot.delayed.push(DelayedKey {
-                    key: show(key),
-                    due_in: delay.due.since(now),
-                    priority: delay.shown_priority(),
-                    back_off: delay.back_off,
-                });
+            if entry.delayed != NONE {
+                delayed.push(slot);
             }
         }
-        snapshot
+        let entry = |slot| state.slab.get(slot);
+        let order = |slot| (Reverse(entry(slot).priority), entry(slot).since);
+        let queued = first(queued, limit, order).map(|slot| QueuedKey {
+            key: show(state.slab.key(slot)),
+            priority: entry(slot).priority,
+            age: now.since(entry(slot).since),
+        });
+        let order = |slot| entry(slot).started;
+        let processing = first(processing, limit, order).map(|slot| {
+            let entry = entry(slot);
+            HeldKey {
+                key: show(state.slab.key(slot)),
+                running: now.since(entry.started),
+                again: (entry.stage == Stage::ProcessingDirty).then_some(entry.priority),
+            }
+        });
+        let delay = |slot| state.delays.at(entry(slot).delayed);
+        let order = |slot| delay(slot).map(|delay| delay.due);
+        let delayed = first(delayed, limit, order).filter_map(|slot| {
+            let delay = delay(slot)?;
+            Some(DelayedKey {
+                key: show(state.slab.key(slot)),
+                due_in: delay.due.since(now),
+                priority: delay.shown_priority(),
+                back_off: delay.back_off,
+            })
+        });
+        Self {
+            counts,
+            queued: queued.collect(),
+            processing: processing.collect(),
+            delayed: delayed.collect(),
+        }
     }
 
     /// Sort each part. Call it without the lock, so that a snapshot does not block the queue.
     pub fn sort(&mut self) {
-        self.queued.sort_by_key(|queued| {
-            (
-                std::cmp::Reverse(queued.priority),
-                std::cmp::Reverse(queued.age),
-            )
-        });
-        self.processing
-            .sort_by_key(|held| std::cmp::Reverse(held.running));
+        self.queued
+            .sort_by_key(|queued| (Reverse(queued.priority), Reverse(queued.age)));
+        self.processing.sort_by_key(|held| Reverse(held.running));
         self.delayed.sort_by_key(|delayed| delayed.due_in);
     }
+}
+
+/// Return the first `limit` of these slots in order; or all of them as they are, to be sorted without the lock.
+fn first<T: Ord>(
+    slots: Vec<Slot>,
+    limit: usize,
+    order: impl Fn(Slot) -> T,
+) -> impl ExactSizeIterator<Item = Slot> {
+    if slots.len() <= limit {
+        return slots.into_iter();
+    }
+    let keyed = slots.into_iter().map(|slot| (order(slot), slot));
+    let mut keyed: Vec<(T, Slot)> = keyed.collect();
+    keyed.select_nth_unstable(limit);
+    keyed.truncate(limit);
+    keyed.sort_unstable();
+    let slots: Vec<Slot> = keyed.into_iter().map(|(_, slot)| slot).collect();
+    slots.into_iter()
 }

@@ -3,6 +3,7 @@
 use super::Options;
 use super::delays::{Delay, Delays};
 use super::fair::Groups;
+use super::limiter_calls::LimiterCalls;
 use super::list::List;
 use super::ready::Ready;
 use super::slab::{NONE, Slab, Slot, Stage};
@@ -24,8 +25,7 @@ pub(super) struct State<K> {
     /// The number of keys in stage `ProcessingDirty`.
     pub(super) dirty_count: usize,
     pub(super) delays: Delays,
-    /// The rate-limited adds of keys whose limiter call, for an earlier one, has not returned. They are few, if any.
-    pub(super) followers: Vec<Follower>,
+    pub(super) limiter_calls: LimiterCalls,
     pub(super) groups: Option<Groups>,
     pub(super) shutting_down: bool,
     /// How often `shut_down` was called; a drain that began before the last call ends.
@@ -47,7 +47,7 @@ impl<K: QueueKey> State<K> {
             started_sum: 0,
             dirty_count: 0,
             delays: Delays::default(),
-            followers: Vec::new(),
+            limiter_calls: LimiterCalls::default(),
             groups: options.fair.then(Groups::default),
             shutting_down: false,
             shut_down_calls: 0,
@@ -166,39 +166,12 @@ impl<K: QueueKey> State<K> {
         }
     }
 
-    /// Keep a rate-limited add until the limiter call of an earlier one returns.
-    pub(super) fn follow(&mut self, slot: Slot, priority: Option<i32>, group: &str) {
-        let equal = |other: &Follower| other.slot == slot && other.priority == priority;
-        if !self.followers.iter().any(equal) {
-            self.followers.push(Follower {
-                slot,
-                priority,
-                group: group.into(),
-            });
-        }
-    }
-
-    /// Take the adds that followed one whose limiter call returned.
-    pub(super) fn take_followers(&mut self, slot: Slot) -> Vec<Follower> {
-        let followers = &mut self.followers;
-        followers
-            .extract_if(.., |follower| follower.slot == slot)
-            .collect()
-    }
-
     /// Remove an entry that holds nothing; return its key.
     pub(super) fn remove_unused(&mut self, slot: Slot) -> Option<K> {
         let entry = self.slab.get(slot);
         let unused = entry.stage == Stage::Idle && entry.delayed == NONE && !entry.limiting;
         unused.then(|| self.slab.remove(slot))
     }
-}
-
-/// A rate-limited add during the limiter call for another one of the same key.
-pub(super) struct Follower {
-    slot: Slot,
-    pub(super) priority: Option<i32>,
-    pub(super) group: Box<str>,
 }
 
 /// A delayed add.

@@ -1,5 +1,6 @@
 //! How long a failed key waits: client-go's limiters.
 
+mod answer;
 mod bucket;
 mod combine;
 mod counts;
@@ -7,6 +8,7 @@ mod counts;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use answer::Answer;
 pub use bucket::BucketRateLimiter;
 pub use combine::{MaxOfRateLimiter, WithMaxWaitRateLimiter};
 pub use counts::{ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, ItemRateLimiter};

@@ -45,7 +45,7 @@ fn seen(delta: &Delta) -> Seen {
 }
 
 struct Both {
-    fifo: DeltaFifo,
+    fifo: Arc<DeltaFifo>,
     known: Store,
     twin: Twin,
     builder: Builder,
@@ -55,7 +55,7 @@ struct Both {
 impl Both {
     fn new() -> Self {
         Self {
-            fifo: DeltaFifo::new(true),
+            fifo: Arc::new(DeltaFifo::new(true)),
             known: Store::new(),
             twin: Twin::default(),
             builder: Builder::new("", ""),
@@ -126,11 +126,12 @@ impl Both {
     }
 
     fn pop(&mut self, inner: &[Step]) {
-        let popped = self.fifo.take_ready(1);
-        let Some(item) = popped.into_iter().next() else {
+        let fifo = self.fifo.clone();
+        let Some(mut batch) = fifo.take_ready(1) else {
             assert!(self.twin.queue.is_empty());
             return;
         };
+        let item = batch.take_items().remove(0);
         let (key, deltas) = self.twin.queue.remove(0);
         assert_eq!(*item.key, *key);
         assert_eq!(item.deltas.iter().map(seen).collect::<Vec<_>>(), deltas);
@@ -155,7 +156,7 @@ impl Both {
             self.known.upsert(item.key, object);
             self.twin.known.insert(key, newest.2);
         }
-        self.fifo.finish();
+        drop(batch);
         self.twin.in_flight = None;
         self.twin.initial = self.twin.initial.saturating_sub(1);
     }
@@ -220,19 +221,15 @@ proptest! {
 /// Return the batches: each item as key and version, those of the first list with an exclamation mark.
 fn batches(fifo: &DeltaFifo, max: usize) -> Vec<String> {
     let mut all = Vec::new();
-    loop {
-        let batch = fifo.take_ready(max);
-        if batch.is_empty() {
-            return all;
-        }
+    while let Some(batch) = fifo.take_ready(max) {
         let items = batch.iter().map(|item| {
             let (.., version) = seen(item.deltas.last().expect("never empty"));
             let flag = if item.is_initial { "!" } else { "" };
             format!("{}@{version}{flag}", item.key)
         });
         all.push(items.collect::<Vec<_>>().join(" "));
-        fifo.finish();
     }
+    all
 }
 
 /// `take_ready` never returns a key twice, since the deltas of a key are one item; so what upstream splits into
@@ -272,7 +269,7 @@ fn an_update_of_a_listed_key_comes_after_the_list() {
     let mut both = Both::new();
     both.run(&Step::Replace(vec![1, 2, 3]));
     both.run(&Step::Update(2));
-    let items = both.fifo.take_ready(usize::MAX);
+    let items = both.fifo.take_ready(usize::MAX).expect("keys are queued");
     let kinds = |at: usize| items[at].deltas.iter().map(seen).collect::<Vec<Seen>>();
     let (replaced, updated) = (DeltaType::Replaced, (DeltaType::Updated, false, 4));
     assert_eq!(kinds(0), [(replaced, false, 1)]);
@@ -285,7 +282,7 @@ fn an_update_of_a_listed_key_comes_after_the_list() {
     assert_eq!(batches(&both.fifo, 9), ["k1@1! k2@2! k3@3!"]);
     let (key, made, ..) = both.next(2);
     both.fifo.update(key, made);
-    let items = both.fifo.take_ready(9);
+    let items = both.fifo.take_ready(9).expect("a key is queued");
     assert_eq!(items.len(), 1);
     assert_eq!(
         (seen(&items[0].deltas[0]), items[0].is_initial),

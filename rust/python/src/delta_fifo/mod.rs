@@ -110,6 +110,22 @@ impl DeltaFIFO {
     }
 }
 
+/// Marks this thread as the one that runs `process`, until it is dropped.
+struct Popping<'a>(&'a Mutex<Option<ThreadId>>);
+
+impl<'a> Popping<'a> {
+    fn begin(thread: &'a Mutex<Option<ThreadId>>) -> Self {
+        *thread.lock() = Some(std::thread::current().id());
+        Self(thread)
+    }
+}
+
+impl Drop for Popping<'_> {
+    fn drop(&mut self) {
+        *self.0.lock() = None;
+    }
+}
+
 #[pymethods]
 impl DeltaFIFO {
     #[new]
@@ -202,31 +218,30 @@ impl DeltaFIFO {
         #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
     ) -> PyResult<Bound<'py, PyList>> {
         let fifo = self.fifo.get()?;
-        let me = std::thread::current().id();
-        if *self.popping.lock() == Some(me) {
+        if *self.popping.lock() == Some(std::thread::current().id()) {
             return Err(errors::reentered("pop"));
         }
         let taken = wait_in_slices(py, timeout, |end| match fifo.take(1, Some(end)) {
             Taken::TimedOut => None,
             taken => Some(taken),
         })?;
-        let popped = match taken {
-            Some(Taken::Items(items)) => items,
+        let mut batch = match taken {
+            Some(Taken::Items(batch)) => batch,
             Some(Taken::Closed) => {
                 return Err(errors::raise(py, "Closed", "the delta FIFO is closed", ""));
             }
             Some(Taken::TimedOut) | None => return Err(interpreter::empty(py)),
         };
-        *self.popping.lock() = Some(me);
-        let outcome = popped.into_iter().next().map(|item| {
-            let deltas = item.deltas.into_iter();
-            let deltas = PyList::new(py, deltas.map(|delta| Delta::wrap(&item.key, delta)))?;
+        // Dropped before the batch, whose end lets another thread pop.
+        let _popping = Popping::begin(&self.popping);
+        let deltas = PyList::empty(py);
+        for item in batch.take_items() {
+            for delta in item.deltas {
+                deltas.append(Delta::wrap(&item.key, delta))?;
+            }
             process.call1((&deltas, item.is_initial))?;
-            Ok(deltas)
-        });
-        *self.popping.lock() = None;
-        fifo.finish();
-        outcome.unwrap_or_else(|| Ok(PyList::empty(py)))
+        }
+        Ok(deltas)
     }
 
     /// Return whether all of the first list was processed.

@@ -38,14 +38,26 @@ pub(crate) fn request_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     REQUEST.import(py, "ctrlhost.request", "Request")
 }
 
-enum Content {
-    /// A `str`, whose bytes are those of the key's object.
+pub(crate) enum Content {
+    /// A `str`, whose bytes are those of the key's object, which lives as long as this.
     Borrowed(StrBytes),
     /// A `str` without an object, or with lone surrogates.
     Str(Box<[u8]>),
     Int(i64),
     /// A tuple, or an `int` of more than 64 bits.
     Encoded(Box<[u8]>),
+}
+
+impl Content {
+    fn view(&self) -> View<'_> {
+        match self {
+            // SAFETY: these are the bytes of a live `str`: that of the key that this belongs to.
+            Self::Borrowed(bytes) => View::Str(unsafe { bytes.get() }),
+            Self::Str(bytes) => View::Str(bytes),
+            Self::Int(int) => View::Int(*int),
+            Self::Encoded(bytes) => View::Encoded(bytes),
+        }
+    }
 }
 
 /// A key that a queue or a limiter holds.
@@ -80,6 +92,14 @@ impl View<'_> {
         }
     }
 
+    fn to_object(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self {
+            Self::Str(bytes) => decode_str(py, bytes),
+            Self::Int(int) => Ok(int.into_pyobject(py)?.into_any().unbind()),
+            Self::Encoded(bytes) => decode(py, bytes),
+        }
+    }
+
     fn to_content(&self) -> Content {
         match self {
             Self::Str(bytes) => Content::Str(Box::from(*bytes)),
@@ -91,13 +111,7 @@ impl View<'_> {
 
 impl Key {
     fn view(&self) -> View<'_> {
-        match &self.content {
-            // SAFETY: `object` is the `str` whose bytes these are, and lives as long as `self`.
-            Content::Borrowed(bytes) => View::Str(unsafe { bytes.get() }),
-            Content::Str(bytes) => View::Str(bytes),
-            Content::Int(int) => View::Int(*int),
-            Content::Encoded(bytes) => View::Encoded(bytes),
-        }
+        self.content.view()
     }
 
     /// Return the key of a request, equal to `ctrlhost.Request(name, namespace, cluster)`.
@@ -115,7 +129,7 @@ impl Key {
     pub(crate) fn show(&self, py: Python<'_>) -> Shown {
         match &self.object {
             Some(object) => Shown::Object(object.clone_ref(py)),
-            None => Shown::Content(QueueKey::content(self)),
+            None => Shown::Content(self.view().to_content()),
         }
     }
 
@@ -130,11 +144,9 @@ impl Key {
 
     /// Return the object that was added, or an equal one.
     pub(crate) fn to_object(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match (&self.object, self.view()) {
-            (Some(object), _) => Ok(object.clone_ref(py)),
-            (None, View::Str(bytes)) => decode_str(py, bytes),
-            (None, View::Int(int)) => Ok(int.into_pyobject(py)?.into_any().unbind()),
-            (None, View::Encoded(bytes)) => decode(py, bytes),
+        match &self.object {
+            Some(object) => Ok(object.clone_ref(py)),
+            None => self.view().to_object(py),
         }
     }
 }
@@ -142,7 +154,8 @@ impl Key {
 /// A key on its way out of a queue.
 pub(crate) enum Shown {
     Object(Py<PyAny>),
-    Content(Key),
+    /// That of a key without an object.
+    Content(Content),
 }
 
 impl Shown {
@@ -150,7 +163,7 @@ impl Shown {
     pub(crate) fn into_object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self {
             Self::Object(object) => Ok(object),
-            Self::Content(key) => key.to_object(py),
+            Self::Content(content) => content.view().to_object(py),
         }
     }
 }

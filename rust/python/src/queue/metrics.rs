@@ -1,17 +1,15 @@
-//! The numbers of all named queues of the process, for a collector; the keys of one queue, for a debug page.
+//! The numbers of all named queues of the process, for a collector.
 
 use std::sync::{Arc, Weak};
 
 use ctrlhost_core::metrics::{Depth, Histogram, Number, Scrape};
-use ctrlhost_core::queue::{Snapshot, WorkQueue};
+use ctrlhost_core::queue::WorkQueue;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyDict, PyList, PyType};
+use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::interpreter;
-use crate::key::buffer::KeyBuffer;
-use crate::key::{Key, Probe, Shown, new_tuple};
-use crate::ratelimit::{SharedLimiter, into_py_err};
+use crate::key::Key;
 
 struct Named {
     name: String,
@@ -82,47 +80,4 @@ fn depth<'py>(py: Python<'py>, depth: &Depth) -> PyResult<Bound<'py, PyDict>> {
 )]
 fn histogram(histogram: &Histogram) -> (Vec<u64>, f64) {
     (histogram.buckets.to_vec(), histogram.sum as f64 / 1e9)
-}
-
-/// Make the snapshot's NamedTuples of `ctrlhost.workqueue`; asks the limiter about each key, so not under a lock.
-pub(super) fn snapshot(
-    py: Python<'_>,
-    mut snapshot: Snapshot<Shown>,
-    limiter: &SharedLimiter,
-) -> PyResult<Py<PyAny>> {
-    snapshot.sort();
-    let module = py.import("ctrlhost.workqueue")?;
-    let class = |name| PyResult::Ok(module.getattr(name)?.cast_into::<PyType>()?);
-    let none_failed = limiter.forgets_nothing();
-    let read = |key: Shown| -> PyResult<(Py<PyAny>, u64)> {
-        let key = key.into_object(py)?;
-        if none_failed {
-            return Ok((key, 0));
-        }
-        let failures = limiter
-            .num_requeues(&Probe::new(key.bind(py), &mut KeyBuffer::new())?)
-            .map_err(into_py_err)?;
-        Ok((key, failures))
-    };
-    let (queued, queued_key) = (PyList::empty(py), class("QueuedKey")?);
-    for entry in snapshot.queued {
-        let (key, failures) = read(entry.key)?;
-        let fields = (key, entry.priority, entry.age.as_secs_f64(), failures);
-        queued.append(new_tuple(&queued_key, &fields.into_pyobject(py)?)?)?;
-    }
-    let (processing, processing_key) = (PyList::empty(py), class("ProcessingKey")?);
-    for entry in snapshot.processing {
-        let (key, failures) = read(entry.key)?;
-        let fields = (key, entry.running.as_secs_f64(), entry.again, failures);
-        processing.append(new_tuple(&processing_key, &fields.into_pyobject(py)?)?)?;
-    }
-    let (delayed, delayed_key) = (PyList::empty(py), class("DelayedKey")?);
-    for entry in snapshot.delayed {
-        let (key, failures) = read(entry.key)?;
-        let due_in = entry.due_in.as_secs_f64();
-        let fields = (key, due_in, entry.priority, entry.back_off, failures);
-        delayed.append(new_tuple(&delayed_key, &fields.into_pyobject(py)?)?)?;
-    }
-    let parts = (queued, processing, delayed).into_pyobject(py)?;
-    new_tuple(&class("QueueSnapshot")?, &parts)
 }

@@ -97,8 +97,9 @@ impl CelExpressions {
                 }),
                 None => Decision::default(),
             };
-            let ask: Option<&dyn Fn(&Question) -> Decision> =
-                authorize.is_some().then_some(&ask as &dyn Fn(&Question) -> Decision);
+            let ask: Option<&dyn Fn(&Question) -> Decision> = authorize
+                .is_some()
+                .then_some(&ask as &dyn Fn(&Question) -> Decision);
             let found = guarded(|| self.0.evaluate(inputs, budget, ask));
             (found, failed.into_inner())
         });
@@ -120,7 +121,14 @@ fn answer(authorize: &Py<PyAny>, question: &Question) -> PyResult<Decision> {
         .map(|(namespace, name)| format!("{namespace}:{name}"));
     let of = question;
     let asked = (
-        account, &of.path, &of.verb, &of.group, &of.resource, &of.subresource, &of.namespace, &of.name,
+        account,
+        &of.path,
+        &of.verb,
+        &of.group,
+        &of.resource,
+        &of.subresource,
+        &of.namespace,
+        &of.name,
     );
     Python::attach(|py| {
         let (allowed, reason) = authorize.call1(py, asked)?.extract(py)?;

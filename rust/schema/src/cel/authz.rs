@@ -120,7 +120,9 @@ pub(super) fn call(name: &str, check: &Check, args: &[Value], scope: &dyn Scope)
                 ..of.clone()
             })
         }
-        (_, Check::Resource(of), &[text]) if name != "check" => Check::Resource(narrowed(of, name, text)?),
+        (_, Check::Resource(of), &[text]) if name != "check" => {
+            Check::Resource(narrowed(of, name, text)?)
+        }
         ("check", Check::Path(of) | Check::Resource(of), &[verb]) => {
             let question = Question {
                 verb: verb.to_owned(),
@@ -158,5 +160,8 @@ fn is_name(text: &str, dots: bool) -> bool {
     };
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();
-    text.len() <= 253 && bytes.iter().copied().all(fits) && edge(bytes.first()) && edge(bytes.last())
+    text.len() <= 253
+        && bytes.iter().copied().all(fits)
+        && edge(bytes.first())
+        && edge(bytes.last())
 }

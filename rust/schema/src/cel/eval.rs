@@ -10,8 +10,8 @@ use super::equality::{Budget, position};
 use super::scope::{Scope, VARIABLES};
 use super::types::is_type_name;
 use super::value::{Key, Message, Value};
-use super::{authz, operators};
 use super::{ast::Ast, functions};
+use super::{authz, operators};
 
 pub(super) type Evaluated = Result<Value, EvalError>;
 
@@ -65,25 +65,7 @@ impl<'p> Evaluation<'p> {
                 let (operand, index) = (self.of(*of)?, self.of(*index)?);
                 at_index(&operand, &index, *optional)
             }
-            Expr::Call(function, target, args) => {
-                let mut given = Vec::with_capacity(args.len() + 1);
-                for id in target.iter().chain(args) {
-                    given.push(self.of(*id)?);
-                }
-                let last = if target.is_some() {
-                    args.first()
-                } else {
-                    args.last()
-                };
-                if let Some((Value::Authz(check), rest)) = given.split_first() {
-                    if function == "check" {
-                        self.budget.charge(CHECK_STEPS)?;
-                    }
-                    return authz::call(function, check, rest, self.scope);
-                }
-                let pattern = last.and_then(|id| self.checked.patterns.get(id));
-                functions::call(function, &given, pattern, self.budget)
-            }
+            Expr::Call(function, target, args) => self.call(function, *target, args),
             Expr::Not(operand) => match self.of(*operand)? {
                 Value::Bool(truth) => Ok(Value::Bool(!truth)),
                 _ => Err(EvalError::no_overload()),
@@ -134,6 +116,26 @@ impl<'p> Evaluation<'p> {
                 Ok(if *flat { found } else { Value::some(found) })
             }
         }
+    }
+
+    fn call(&mut self, function: &str, target: Option<Id>, args: &[Id]) -> Evaluated {
+        let mut given = Vec::with_capacity(args.len() + 1);
+        for id in target.iter().chain(args) {
+            given.push(self.of(*id)?);
+        }
+        let last = if target.is_some() {
+            args.first()
+        } else {
+            args.last()
+        };
+        if let Some((Value::Authz(check), rest)) = given.split_first() {
+            if function == "check" {
+                self.budget.charge(CHECK_STEPS)?;
+            }
+            return authz::call(function, check, rest, self.scope);
+        }
+        let pattern = last.and_then(|id| self.checked.patterns.get(id));
+        functions::call(function, &given, pattern, self.budget)
     }
 
     /// Evaluate with one more variable.
@@ -243,7 +245,9 @@ fn select(operand: &Value, key: &Key, optional: bool) -> Evaluated {
                 Key::String(name) => message.fields.get(name.as_ref()),
                 Key::Bool(_) | Key::Int(_) => None,
             };
-            part(found, optional, || format!("no such field: {}", shown_key(key)))
+            part(found, optional, || {
+                format!("no such field: {}", shown_key(key))
+            })
         }
         Value::Authz(check) => check.request_resource().ok_or_else(EvalError::no_overload),
         Value::Optional(None) => Ok(Value::Optional(None)),

@@ -99,7 +99,7 @@ type Compiled = Result<Program, String>;
 pub struct Expressions {
     variables: HashMap<String, Compiled>,
     variable_errors: Vec<Option<String>>,
-    expressions: Vec<(String, Returns, Compiled)>,
+    evaluated: Vec<(String, Returns, Compiled)>,
 }
 
 /// What expressions see; all are JSON.
@@ -139,8 +139,8 @@ impl Expressions {
         object: Option<&str>,
     ) -> Result<Self, serde_json::Error> {
         let schema: Option<Json> = object.map(serde_json::from_str).transpose()?;
-        let typed = schema.and_then(|schema| Shape::of(&schema, false));
-        let object = typed.map_or(Type::Dyn, |shape| shape.of.clone());
+        let known = schema.and_then(|schema| Shape::of(&schema, false));
+        let object = known.map_or(Type::Dyn, |shape| shape.of.clone());
         let of = |shape: &Option<Arc<Shape>>| shape.as_ref().map_or(Type::Dyn, |it| it.of.clone());
         let mut types: BTreeMap<String, Type> = BTreeMap::new();
         types.insert("object".to_owned(), object.clone());
@@ -177,7 +177,7 @@ impl Expressions {
             (text, returns, program)
         });
         Ok(Self {
-            expressions: expressions.collect(),
+            evaluated: expressions.collect(),
             variables: found,
             variable_errors,
         })
@@ -185,8 +185,10 @@ impl Expressions {
 
     /// Return the messages of the expressions that do not compile.
     pub fn errors(&self) -> Vec<Option<String>> {
-        let errors = self.expressions.iter();
-        errors.map(|(_, _, of)| of.as_ref().err().cloned()).collect()
+        let errors = self.evaluated.iter();
+        errors
+            .map(|(_, _, of)| of.as_ref().err().cloned())
+            .collect()
     }
 
     /// Return the messages of the variables that do not compile.
@@ -203,8 +205,8 @@ impl Expressions {
     ) -> Evaluated {
         let run = Run::new(self, inputs, authorize);
         let mut left = budget;
-        let mut found = Vec::with_capacity(self.expressions.len());
-        for (text, returns, program) in &self.expressions {
+        let mut found = Vec::with_capacity(self.evaluated.len());
+        for (text, returns, program) in &self.evaluated {
             let program = match program {
                 Ok(program) => program,
                 Err(why) => {
@@ -290,7 +292,9 @@ impl<'a> Run<'a> {
     ) -> Self {
         let shaped = |shape: &Option<Arc<Shape>>, text| {
             let json = read::Value::of_json(text);
-            shape.as_ref().map_or(Value::Null, |shape| shape.value(json))
+            shape
+                .as_ref()
+                .map_or(Value::Null, |shape| shape.value(json))
         };
         let any = |text| schema::any(read::Value::of_json(text));
         let mut values = HashMap::from([
@@ -298,7 +302,10 @@ impl<'a> Run<'a> {
             ("oldObject", any(inputs.old)),
             ("params", any(inputs.params)),
             ("request", shaped(&REQUEST_SHAPE, inputs.request)),
-            ("namespaceObject", shaped(&NAMESPACE_SHAPE, inputs.namespace)),
+            (
+                "namespaceObject",
+                shaped(&NAMESPACE_SHAPE, inputs.namespace),
+            ),
         ]);
         if authorize.is_some() {
             let own = own_resource(read::Value::of_json(inputs.request));

@@ -84,7 +84,10 @@ impl Program {
 
     /// Return the number of levels of the expression.
     pub(super) fn depth(&self) -> usize {
-        self.ast.nodes.get(self.ast.root).map_or(0, |root| root.depth)
+        self.ast
+            .nodes
+            .get(self.ast.root)
+            .map_or(0, |root| root.depth)
     }
 
     /// Return the approximate size in bytes.

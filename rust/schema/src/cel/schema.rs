@@ -102,7 +102,11 @@ impl Shape {
         let plain = flag(schema, PLAIN_NAMES);
         for (name, property) in properties(schema) {
             let shape = Self::of(property, flag(property, "x-kubernetes-embedded-resource"));
-            let named = if plain { Some(name.clone()) } else { escape(name) };
+            let named = if plain {
+                Some(name.clone())
+            } else {
+                escape(name)
+            };
             if let Some((escaped, shape)) = named.zip(shape) {
                 fields.insert(name.clone(), (escaped.into(), shape));
             }

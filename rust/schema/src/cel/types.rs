@@ -211,13 +211,12 @@ pub(super) fn field(operand: Type, name: &str, optional: bool, at: usize) -> Fou
         Type::Optional(inner) => {
             return Ok(field((*inner).clone(), name, false, at)?.optional_if(true));
         }
-        Type::Dyn => Type::Dyn,
+        Type::Dyn | Type::Message(_) => Type::Dyn,
         Type::Object(object) => match object.fields.get(name) {
             Some(found) => found.clone(),
             None => return Err(CompileError::at(at, format!("undefined field '{name}'"))),
         },
         Type::Map(key, value) if key.fits(&Type::String) => (*value).clone(),
-        Type::Message(_) => Type::Dyn,
         Type::Authz(Authz::Authorizer) if name == "requestResource" => {
             Type::Authz(Authz::ResourceCheck)
         }

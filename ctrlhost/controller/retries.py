@@ -1,0 +1,57 @@
+"""The delays of retries: the controller's rate limiter, a bucket that all its retries share, and jitter."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, cast
+
+from ctrlhost.clock import SystemClock
+from ctrlhost.workqueue import BucketRateLimiter, WithMaxWaitRateLimiter, WorkQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost.clock import Clock
+
+#: The largest part of a delay that is added to it at random.
+_JITTER = 0.2
+#: The burst of the bucket, in seconds of its rate.
+_BURST = 5
+
+
+class RetryLimiter:
+    """A rate limiter of a queue that delays each retry at least as long as the controller's own limiter.
+
+    Beyond `qps` retries a second and a burst of five times that, retries are delayed further, by at most `max_delay`
+    seconds; 0 is no bound. Up to a fifth is added to each delay, so that keys that failed together are not retried
+    together. `num_requeues` is the own limiter's. May be called from any thread.
+    """
+
+    def __init__(
+        self, own: Any, qps: float, max_delay: float, clock: Clock, jitter: Callable[[], float] | None = None
+    ) -> None:
+        """Wrap `own`; `jitter` returns a random number from 0 to 1, by default none beside a clock of a test."""
+        # A queue gives its clock to a limiter that has none, and does not see this one through the wrapper.
+        WorkQueue(rate_limiter=own, clock=cast("Any", clock))
+        self._own = own
+        self._jitter = jitter or (random.random if isinstance(clock, SystemClock) else float)
+        self._bucket: Any = None
+        if qps:
+            bucket = BucketRateLimiter(qps, max(1, int(qps * _BURST)), cast("Any", clock))
+            self._bucket = WithMaxWaitRateLimiter(bucket, max_delay)
+
+    def when(self, key: Any) -> float:
+        """Return the seconds until the next run of a key that failed."""
+        delay: float = self._own.when(key)
+        if self._bucket is not None:
+            delay = max(delay, self._bucket.when(key))
+        return delay * (1 + _JITTER * self._jitter())
+
+    def forget(self, key: Any) -> None:
+        """Forget the failures of a key."""
+        self._own.forget(key)
+
+    def num_requeues(self, key: Any) -> int:
+        """Return the failures of a key since it was forgotten."""
+        found: int = self._own.num_requeues(key)
+        return found

@@ -1,0 +1,56 @@
+//! Keys that were handed out and are being processed.
+
+use std::ops::Deref;
+
+use super::{DeltaFifo, Deltas};
+use crate::object::Key;
+
+/// A key that was handed out.
+#[derive(Debug)]
+pub struct Popped {
+    /// The key.
+    pub key: Key,
+    /// Its changes; never empty.
+    pub deltas: Deltas,
+    /// Whether it belongs to the first list.
+    pub is_initial: bool,
+}
+
+/// Keys to process, at least one. Others can take keys once this is dropped, whether the processing ended, failed or
+/// panicked; the keys are not queued again.
+pub struct Batch<'a> {
+    fifo: &'a DeltaFifo,
+    items: Vec<Popped>,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(fifo: &'a DeltaFifo, items: Vec<Popped>) -> Self {
+        Self { fifo, items }
+    }
+
+    /// Take the items out; they count as being processed until the batch is dropped.
+    pub fn take_items(&mut self) -> Vec<Popped> {
+        std::mem::take(&mut self.items)
+    }
+}
+
+impl Deref for Batch<'_> {
+    type Target = [Popped];
+
+    fn deref(&self) -> &[Popped] {
+        &self.items
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        let mut state = self.fifo.state.lock();
+        state.in_flight.clear();
+        state.initial -= state.initial_in_flight;
+        state.initial_in_flight = 0;
+        state.taken = false;
+        state.release();
+        drop(state);
+        self.fifo.changed.notify_all();
+    }
+}
