@@ -162,6 +162,7 @@ soak: venv $(CONTROLPLANE) ## The long versions of the leak, stress, waiting, ki
 	CTRLHOST_FAULTS=500000 $(PYTEST) --quiet tests/convergence
 	CTRLHOST_BITCOIN_SOAK=1 $(PYTEST) --quiet tests/e2e -k "bitcoin and (at_rest or left_in_peace)"
 	CTRLHOST_KILLS=1000 CTRLHOST_FUZZ_REQUESTS=100000 $(PYTEST) --quiet tests/sandbox -k "kills or fuzzed" --timeout 7200
+	CTRLHOST_DIFFERENTIAL_SECONDS=600 $(PYTEST) --quiet tests/differential
 
 bench: venv $(PEERS) $(CONTROLPLANE) ## Measure against the peers in one run; SHORT=1 for the run of CI
 	$(BIN)/python -m pytest benches --benchmark-enable --timeout 900 $(if $(SHORT),--short)
