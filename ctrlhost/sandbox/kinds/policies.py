@@ -204,7 +204,7 @@ def _param_kind_causes(kind: Mapping[str, Any]) -> Iterator[Cause]:
     if not name:
         yield status.required(f"{field}.kind")
     elif not is_label_1035(name.lower()):
-        text = f"may have mixed case, but should otherwise match: {name_problem('label-1035', name.lower())}"
+        text = f"may have mixed case, but should otherwise match: {name_problem('label_1035', name.lower())}"
         yield status.invalid_value(f"{field}.kind", name, text)
 
 

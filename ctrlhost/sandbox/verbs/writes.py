@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+import dataclasses
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ctrlhost.sandbox.admission import chain, objects, quotas
@@ -31,7 +31,7 @@ _ADMITTED_APART = ("binding", "scale")
 """Sub-resources with objects of their own, which their callers admit."""
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class WriteResult:
     """The result of a write; `raw` is the stored JSON, if the client gets it unchanged."""
 
@@ -169,7 +169,8 @@ def update(context: ServerContext, operation: Operation, body: Any) -> WriteResu
             if uid := metadata.get("uid"):
                 why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
                 raise status.conflict(kind.plural, kind.group, operation.name, why)
-            return create(context, operation, obj)
+            # It is a creation like any other, also below /status.
+            return create(context, dataclasses.replace(operation, subresource=""), obj)
         raise status.not_found(kind.plural, kind.group, operation.name)
     if not metadata.get("resourceVersion") and kind.needs_version:
         require_version(operation)
