@@ -104,8 +104,8 @@ test-python: venv $(CONTROLPLANE) $(CLIENTS) $(HELM) $(RUST_CLIENTS) $(if $(shel
 	$(PYTEST) --quiet $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
 
 .PHONY: conformance
-conformance: venv $(CONTROLPLANE) $(CONFORMANCE) ## Kubernetes' own Conformance tests on the sandbox, if they need no containers
-	$(PYTEST) --quiet tests/conformance/upstream.py --timeout 1800
+conformance: venv $(CONTROLPLANE) $(CONFORMANCE) ## Kubernetes' own tests that need no container, and published CRDs, on the sandbox
+	$(PYTEST) --quiet tests/conformance/upstream.py tests/conformance/published_crds.py --timeout 1800 $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
 
 # A free-threaded interpreter; `make test-free-threaded FREE_THREADED=…` uses another one.
 FREE_THREADED ?= $(shell command -v python3.14t python3.13t | head -n 1)
