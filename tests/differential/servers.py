@@ -1,4 +1,4 @@
-"""The two servers, their answers, and what of an answer is compared."""
+"""The two servers, and the compared part of their answers."""
 
 from __future__ import annotations
 

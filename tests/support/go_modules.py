@@ -57,7 +57,7 @@ class Published:
 
 
 def _documents(text: str) -> list[dict[str, Any]]:
-    """Return the objects of a file; templates, which are no YAML, have none."""
+    """Return the objects of a file; templates, which are not valid YAML, have none."""
     try:
         found = list(yaml.load_all(text, yaml.CSafeLoader))
     except (yaml.YAMLError, ValueError):

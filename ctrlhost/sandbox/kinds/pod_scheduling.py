@@ -63,7 +63,7 @@ def _weight_causes(weighted: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def node_selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """Check a selector of nodes, of which there must be a term."""
+    """Check a selector of nodes, which must have a term."""
     terms = selector.get("nodeSelectorTerms")
     if not terms:
         yield status.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")

@@ -241,7 +241,7 @@ def _address_problem(context: ServerContext, obj: Object, before: Mapping[str, A
 
 
 def _node_port_problem(context: ServerContext, obj: Object, before: Mapping[str, Any]) -> Iterator[Cause]:
-    """Check the first requested port of the nodes that cannot be had."""
+    """Check the first requested node port that cannot be allocated."""
     if obj["spec"].get("type") not in WITH_NODE_PORTS:
         return
     uid = obj["metadata"].get("uid")
