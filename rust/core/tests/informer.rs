@@ -236,7 +236,8 @@ impl RequestSink for Finalized {
 impl Drop for Finalized {
     fn drop(&mut self) {
         let handlers = self.0.upgrade().map(|informer| informer.handler_count());
-        self.1.fetch_add(usize::from(handlers.is_some()), Ordering::SeqCst);
+        self.1
+            .fetch_add(usize::from(handlers.is_some()), Ordering::SeqCst);
     }
 }
 
@@ -304,10 +305,7 @@ fn the_end_of_a_notification_can_be_awaited_after_a_stop() {
 fn a_first_list_of_objects_that_are_known_already_syncs() {
     let informer = informer(Slow(Arc::new(Barrier::new(1))));
     relist(&informer, 1, 0..3);
-    let again = SharedInformer::new(
-        Config::new("pods", "v1", "Pod"),
-        informer.store().clone(),
-    );
+    let again = SharedInformer::new(Config::new("pods", "v1", "Pod"), informer.store().clone());
     relist(&again, 1, 0..3);
     assert!(again.has_synced());
 }

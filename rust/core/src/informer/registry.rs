@@ -179,7 +179,8 @@ impl Registry {
         self.closed = true;
         self.all = Handlers::default();
         let closed = self.entries.drain(..);
-        self.leaving.extend(closed.map(|one| (one.id, one.attached)));
+        self.leaving
+            .extend(closed.map(|one| (one.id, one.attached)));
         let handlers = self.leaving.iter();
         handlers.map(|(_, attached)| attached.clone()).collect()
     }
