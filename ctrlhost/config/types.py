@@ -22,6 +22,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 _PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
 
+_NAMED = re.compile(r"`(\w+)`")
+
 
 @dataclass(frozen=True, slots=True)
 class RawValue:
@@ -64,6 +66,10 @@ def fit(given: dict[str, Any], kind: type[T], path: str, source: str) -> T:
         place = _PLACE.search(str(error))
         full = path + (place["path"] if place else "")
         setting = next((one for at, one in seen.items() if full == at or full.startswith((at + ".", at + "["))), None)
+        if setting is None:
+            # A check of the struct itself, which has no place and names the setting in backticks.
+            named = (seen.get(f"{full}.{name}") for name in _NAMED.findall(str(error)))
+            setting = next(filter(None, named), None)
         origin = setting.origin if setting else source
         raise ConfigError(f"{full}: {_reason(error, place)}{_in(origin)}", hint=_choices(setting)) from None
 

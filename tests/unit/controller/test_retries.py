@@ -150,6 +150,18 @@ def test_an_invalid_budget_is_refused_with_its_path(tmp_path: Path, place: str, 
         configuration.supervision("demo")
 
 
+@behaviour("supervision/BU19")
+def test_an_invalid_budget_is_refused_with_its_origin(tmp_path: Path) -> None:
+    file = tmp_path / "ctrlhost.toml"
+    file.write_text("[supervision.other]\nretry_qps = 1\n", encoding="utf-8")
+    configuration = Configuration.gather(file, {"CTRLHOST_SUPERVISION__DEMO__RETRY_QPS": "nan"})
+    with pytest.raises(ConfigError, match=r"got nan \(in CTRLHOST_SUPERVISION__DEMO__RETRY_QPS\)"):
+        configuration.supervision("demo")
+    configuration = Configuration.gather(file, assignments=["supervision.retry-qps=-1"])
+    with pytest.raises(ConfigError, match=r"got -1\.0 \(in --set supervision\.retry-qps\)"):
+        configuration.supervision("demo")
+
+
 def test_settings_of_an_unknown_plugin_or_of_an_unknown_name_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "ctrlhost.toml"
     file.write_text("[supervision.dmo]\nretry_qps = 1\n", encoding="utf-8")
