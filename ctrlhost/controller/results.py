@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import ApiError, Conflict, CtrlhostError, RetryAfter, Stale, TerminalError
@@ -81,7 +82,7 @@ class Results:
             self.succeeded(key)
             log.error("reconcile failed, not retrying until the object changes: %s", self.last_error)
             return
-        wait = error.retry_after if isinstance(error, ApiError) else None
+        wait = _wanted_delay(error)
         if not isinstance(error, Exception):
             counts.panics += 1
             log.error("panic in the reconciler: %s [recovered]", self.last_error, exc_info=error)
@@ -93,7 +94,7 @@ class Results:
                 "reconcile failed: %s", self.last_error, exc_info=None if isinstance(error, CtrlhostError) else error
             )
         self.failing.add(key)
-        if wait and wait > 0:
+        if wait:
             self._queue.add_after(key, wait, priority=priority)
             return
         try:
@@ -108,6 +109,12 @@ class Results:
         self._queue.add_after(key, max(seconds, _MIN_DELAY), priority=priority)
         self.succeeded(key)
         counts.requeue_after += 1
+
+
+def _wanted_delay(error: BaseException) -> float | None:
+    """Return the seconds that the server asked for; None for others than a delay, since a plugin may make the error."""
+    wait: Any = error.retry_after if isinstance(error, ApiError) else None
+    return wait if isinstance(wait, int | float) and 0 < wait < math.inf else None
 
 
 def _described(error: BaseException) -> str:

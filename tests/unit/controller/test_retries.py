@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
 from ctrlhost.config.settings import Supervision
 from ctrlhost.controller.retries import RetryLimiter
-from ctrlhost.errors import ConfigError
+from ctrlhost.errors import ConfigError, TooManyRequests
 from ctrlhost.request import Request
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import (
@@ -113,8 +114,6 @@ def test_a_limiter_without_a_clock_uses_that_of_the_host(manual_clock: ManualClo
 
 @behaviour("supervision/BU15")
 def test_retries_that_the_server_asks_for_are_those_of_the_bucket(bench: Bench, manual_clock: ManualClock) -> None:
-    from ctrlhost import TooManyRequests
-
     controller = bench.controller(Script(*[TooManyRequests("busy")] * 100_000))
     controller.queue.add_many([Request(str(number)) for number in range(100)])
     eventually(lambda: bench.results() == {"error": 100} and idle(controller))
@@ -125,6 +124,16 @@ def test_retries_that_the_server_asks_for_are_those_of_the_bucket(bench: Bench, 
         before.append(bench.results()["error"])
     # After the burst, at most the bucket's rate: many keys at their longest back-off stay below it.
     assert all(later - earlier <= 20 for earlier, later in itertools.pairwise(before[10:]))
+
+
+@pytest.mark.parametrize("wait", ["5", float("inf"), float("nan"), -1, 0])
+def test_an_unusable_delay_in_an_error_is_ignored(bench: Bench, manual_clock: ManualClock, wait: Any) -> None:
+    # Made by a plugin: those from a server have a number of seconds.
+    controller = bench.controller(Script(TooManyRequests("busy", retry_after=wait), None))
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
+    manual_clock.advance(1)
+    eventually(lambda: bench.results() == {"error": 1, "success": 1})
 
 
 def test_the_operator_sets_the_rate_for_all_plugins_and_for_one(bench: Bench, manual_clock: ManualClock) -> None:
