@@ -28,7 +28,8 @@ def load_zone(name: str) -> dt.tzinfo:
 def after(schedule: Schedule, moment: float, zone: dt.tzinfo) -> float | None:
     """Return the first time after `moment`, both in seconds since the epoch; None if there is none for five years.
 
-    There are none before 1970 and after 9998. A local time that a change of the clocks skips is left out, and one that it repeats comes twice.
+    There are none before 1970 and after 9998.
+    A local time that a change of the clocks skips is left out, and one that it repeats comes twice.
     """
     if schedule.every:
         return int(moment) + schedule.every
