@@ -61,14 +61,14 @@ def children(shape: Shape, value: Any) -> list[tuple[str, Shape, Any]]:
     return [(element_of(shape, item), element, item) for item in value]
 
 
-def fields_of(shape: Shape, value: Any, path: Path = ()) -> FieldSet:
-    """Return the members that a document sets; DuplicateItem for duplicate items of a list."""
+def fields_of(shape: Shape, value: Any, path: Path = (), *, unique: bool = True) -> FieldSet:
+    """Return the members that a document sets; if they must be `unique`, DuplicateItem for duplicate items of a list."""
     found: FieldSet = set()
-    _collect(shape, value, path, found)
+    _collect(shape, value, path, found, unique=unique)
     return found
 
 
-def _collect(shape: Shape, value: Any, path: Path, found: FieldSet) -> None:
+def _collect(shape: Shape, value: Any, path: Path, found: FieldSet, *, unique: bool) -> None:
     if not value or not is_granular(shape, value):
         found.add(path)
         return
@@ -78,13 +78,13 @@ def _collect(shape: Shape, value: Any, path: Path, found: FieldSet) -> None:
             continue
         below = (*path, element)
         if keyed:
-            if element in seen:
+            if element in seen and unique:
                 raise DuplicateItem(below)
             seen.add(element)
             found.add(below)
             if element.startswith("v:"):
                 continue
-        _collect(child, item, below, found)
+        _collect(child, item, below, found, unique=unique)
 
 
 def differences(shape: Shape, old: Any, new: Any, path: Path = ()) -> tuple[FieldSet, FieldSet]:
