@@ -50,7 +50,9 @@ def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.W
     if not managers:
         # A stored list may have duplicates: only configurations must not.
         everything = fieldset.fields_of(managed.shape_of(kind), managed.trackable(kind, old), unique=False) - {()}
-        managers = [Manager("before-first-apply", UPDATE, kind.api_version, "", times.now(), everything)] if everything else []
+        managers = (
+            [Manager("before-first-apply", UPDATE, kind.api_version, "", times.now(), everything)] if everything else []
+        )
     merged, managers = _merge(operation, old, applied, wanted, managers)
     meta.check_name(operation, merged["metadata"])
     meta.place(operation, merged)
