@@ -62,7 +62,7 @@ def children(shape: Shape, value: Any) -> list[tuple[str, Shape, Any]]:
 
 
 def fields_of(shape: Shape, value: Any, path: Path = (), *, unique: bool = True) -> FieldSet:
-    """Return the members that a document sets; if they must be `unique`, DuplicateItem for duplicate items of a list."""
+    """Return the members that a document sets; DuplicateItem for duplicate items of a list that must be `unique`."""
     found: FieldSet = set()
     _collect(shape, value, path, found, unique=unique)
     return found
