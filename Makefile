@@ -104,8 +104,8 @@ test-python: venv $(CONTROLPLANE) $(CLIENTS) $(HELM) $(RUST_CLIENTS) $(if $(shel
 	$(PYTEST) --quiet $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
 
 .PHONY: conformance
-conformance: venv $(CONTROLPLANE) $(CONFORMANCE) ## Kubernetes' own Conformance tests on the sandbox, if they need no containers
-	$(PYTEST) --quiet tests/conformance/upstream.py --timeout 1800
+conformance: venv $(CONTROLPLANE) $(CONFORMANCE) ## Kubernetes' own tests that need no container, and published CRDs, on the sandbox
+	$(PYTEST) --quiet tests/conformance/upstream.py tests/conformance/published_crds.py --timeout 1800 $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
 
 # A free-threaded interpreter; `make test-free-threaded FREE_THREADED=…` uses another one.
 FREE_THREADED ?= $(shell command -v python3.14t python3.13t | head -n 1)
@@ -162,6 +162,7 @@ soak: venv $(CONTROLPLANE) ## The long versions of the leak, stress, waiting, ki
 	CTRLHOST_FAULTS=500000 $(PYTEST) --quiet tests/convergence
 	CTRLHOST_BITCOIN_SOAK=1 $(PYTEST) --quiet tests/e2e -k "bitcoin and (at_rest or left_in_peace)"
 	CTRLHOST_KILLS=1000 CTRLHOST_FUZZ_REQUESTS=100000 $(PYTEST) --quiet tests/sandbox -k "kills or fuzzed" --timeout 7200
+	CTRLHOST_DIFFERENTIAL_SECONDS=600 $(PYTEST) --quiet tests/differential
 
 bench: venv $(PEERS) $(CONTROLPLANE) ## Measure against the peers in one run; SHORT=1 for the run of CI
 	$(BIN)/python -m pytest benches --benchmark-enable --timeout 900 $(if $(SHORT),--short)

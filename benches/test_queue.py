@@ -50,17 +50,6 @@ def cycle(queue: Any, all_keys: list[Any]) -> None:
         done(got)
 
 
-def burst_one_by_one(queue: Any, all_keys: list[str]) -> None:
-    for key in all_keys:
-        queue.add(key)
-    for key in all_keys:
-        queue.add(key)
-    while len(queue):
-        key = queue.get()
-        queue.forget(key)
-        queue.done(key)
-
-
 def burst(queue: WorkQueue, all_keys: list[str]) -> None:
     queue.add_many(all_keys)
     queue.add_many(all_keys)

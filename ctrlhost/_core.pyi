@@ -344,6 +344,9 @@ class DeltaFIFO:
 # Return whether the caller is a function that an informer calls: a predicate, a map, a transform, an index function.
 def in_callback() -> bool: ...
 
+# How often a thread has released the interpreter to wait for a lock of the core; for tests.
+def _released() -> int: ...
+
 # Notes the process in which it is made.
 @final
 class MadeHere:

@@ -105,8 +105,10 @@ class AsyncWorkers:
         else:
             if result is not None:
                 results.finished(key, priority, result, counts)
-            elif key in results.failing:
-                results.succeeded(key)
+            else:
+                counts.successes += 1
+                if key in results.failing:
+                    results.succeeded(key)
 
     def _cancel(self, run: Watched) -> None:
         """Cancel a run that exceeded its timeout; called on the watchdog's thread."""

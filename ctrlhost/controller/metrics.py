@@ -27,13 +27,26 @@ RESULTS = ("success", "error", "requeue", "requeue_after")
 
 
 class WorkerCounts:
-    """The counts of one worker. Only its thread writes; a scrape on another thread may see a run counted in part."""
+    """The counts of one worker, each of which only grows. Only its thread writes.
 
-    __slots__ = ("active", "buckets", "errors", "panics", "requeue_after", "runs", "seconds", "terminal", "timeouts")
+    A scrape on another thread may see a run counted in part.
+    """
+
+    __slots__ = (
+        "active",
+        "buckets",
+        "errors",
+        "panics",
+        "requeue_after",
+        "seconds",
+        "successes",
+        "terminal",
+        "timeouts",
+    )
 
     def __init__(self) -> None:
         """Start at zero."""
-        self.runs = self.errors = self.terminal = self.panics = self.timeouts = self.requeue_after = 0
+        self.successes = self.errors = self.terminal = self.panics = self.timeouts = self.requeue_after = 0
         #: Runs in progress.
         self.active = 0
         self.seconds = 0.0
@@ -41,14 +54,13 @@ class WorkerCounts:
 
     def observe(self, seconds: float) -> None:
         """Count a run that took `seconds`."""
-        self.runs += 1
         self.seconds += seconds
         self.buckets[bisect_left(BUCKETS, seconds)] += 1
 
     @property
-    def successes(self) -> int:
-        """The runs that neither failed nor asked for another run."""
-        return self.runs - self.errors - self.requeue_after
+    def runs(self) -> int:
+        """The runs that have ended."""
+        return sum(self.buckets)
 
 
 class ControllerCounts:
@@ -70,7 +82,16 @@ class ControllerCounts:
         """Return the sums over all workers."""
         total = WorkerCounts()
         for counts in tuple(self._counts):
-            for field in ("runs", "errors", "terminal", "panics", "timeouts", "requeue_after", "active", "seconds"):
+            for field in (
+                "successes",
+                "errors",
+                "terminal",
+                "panics",
+                "timeouts",
+                "requeue_after",
+                "active",
+                "seconds",
+            ):
                 setattr(total, field, getattr(total, field) + getattr(counts, field))
             total.buckets = [one + other for one, other in zip(total.buckets, counts.buckets, strict=True)]
         return total

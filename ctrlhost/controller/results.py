@@ -59,6 +59,7 @@ class Results:
                 wanted = priority if result.priority is None else result.priority
                 self._run_after(key, result.requeue_after, wanted, counts)
             else:
+                counts.successes += 1
                 self.succeeded(key)
         except Exception as error:  # noqa: BLE001 - an invalid delay or priority is the plugin's mistake
             self.failed(key, priority, error, counts)

@@ -30,7 +30,7 @@ class RetryLimiter:
     def __init__(
         self, own: Any, qps: float, max_delay: float, clock: Clock, jitter: Callable[[], float] | None = None
     ) -> None:
-        """Wrap `own`; `jitter` returns a random number from 0 to 1, by default none beside a clock of a test."""
+        """Wrap `own`; `jitter` returns a random number from 0 to 1. Without it, a test's clock has no jitter."""
         # A queue gives its clock to a limiter that has none, and does not see this one through the wrapper.
         WorkQueue(rate_limiter=own, clock=cast("Any", clock))
         self._own = own

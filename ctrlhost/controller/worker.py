@@ -144,12 +144,13 @@ class Worker:
             else:
                 if result is not None:
                     results.finished(key, context.priority, result, counts)
-                elif failing and key in failing:
-                    results.succeeded(key)
+                else:
+                    counts.successes += 1
+                    if failing and key in failing:
+                        results.succeeded(key)
             ended = now()
             seconds = ended - started
             if seconds <= _FIRST_BUCKET:
-                counts.runs += 1
                 counts.seconds += seconds
                 buckets[0] += 1
             else:

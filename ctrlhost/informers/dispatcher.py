@@ -102,7 +102,7 @@ class Dispatcher:
         return registration
 
     def remove(self, registration: Registration, *, wait: bool = False) -> None:
-        """Begin no callback of a handler any more, and drop its notifications; with `wait`, wait for a running one.
+        """Stop calling a handler, and drop its notifications; with `wait`, wait for a running callback.
 
         A callback does not wait, not even for one of another informer: two of them could wait for each other. May be
         repeated, also after an exception.

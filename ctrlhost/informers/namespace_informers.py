@@ -184,7 +184,7 @@ class NamespaceInformers:
                 # Emptied parts were read until here, so no object vanished before its deletion was delivered.
                 if self._union is not None:
                     self._union.adopt([part.engine.indexer for part in self.now])
-            # Stopped meanwhile: there is nothing to hear any more.
+            # A part that was stopped meanwhile accepts no handlers.
             with suppress(Closed):
                 for part in added.values():
                     for each in attached:

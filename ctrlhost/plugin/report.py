@@ -35,7 +35,7 @@ def _respond(request: Request, title: str, report: Report, leader: Callable[[], 
     if request.method not in ("GET", "HEAD"):
         return PlainTextResponse("only GET is allowed\n", 405, {"Allow": "GET, HEAD"})
     content = msgspec.to_builtins(_plain(report()), str_keys=True, enc_hook=str)
-    # Asked after the report, so that it is that of a leader.
+    # Checked after the report, so that a leader made the report.
     if (identity := leader()) is not None:
         return PlainTextResponse(f"standing by; the leader is {identity or 'not known'}\n", 503)
     accept = request.headers.get("accept", "")

@@ -142,7 +142,7 @@ def test_a_failing_command_prints_one_line(ctrlhost, distributions):
         (["manifests"], "no plugins selected"),
         (["sandbox", "--sandbox-addr=here"], "--sandbox-addr: invalid address `here`"),
         (["sandbox", "--sandbox-controllers=gc,proxy"], "--sandbox-controllers: unknown controller `proxy`"),
-        (["sandbox", "--sandbox-data=/dev/null"], "/dev/null: File exists"),
+        (["sandbox", "--sandbox-data=/dev/null"], "/dev/null cannot be used: File exists"),
         (["sandbox", "--sandbox-kubeconfig=/dev"], "/dev: "),
     ],
 )

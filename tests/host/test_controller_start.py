@@ -258,3 +258,36 @@ def test_a_plugin_runs_beside_a_crd_that_has_more_versions(ctrlhost_host, sandbo
     assert f"CRD {name} stays as it is: it has the versions v2" in caplog.text
     assert client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)["spec"] == before
     client.close()
+
+
+@pytest.mark.behaviour("supervision/BU18")
+def test_each_writer_has_a_field_manager_of_its_own(ctrlhost_host, sandbox) -> None:
+    def write(ctx: ctrlhost.Context, request: Request) -> None:
+        ctx.client.apply(config_map("made", a="1"))
+        ctx.client.patch("v1", "ConfigMap", request.name, request.namespace, {"data": {"seen": "yes"}})
+
+    host = ctrlhost_host(
+        plugin_of(
+            lambda plugin: plugin.add_controller("c", write, MINE), name="bad", crds=lambda: [crd("x.io", "Thing")]
+        ),
+        sandbox=sandbox,
+        leader_elect=True,
+        leader_elect_resource_namespace="default",
+    )
+    client = ctrlhost.Client.load(sandbox.kubeconfig).derive(field_manager="someone")
+    client.create(config_map("ann", labels={"mine": ""}))
+
+    def managers(api_version: str, kind: str, name: str, namespace: str | None = "default") -> set[str]:
+        found = client.find(api_version, kind, name, namespace)
+        return {entry["manager"] for entry in found["metadata"]["managedFields"]} if found else set()
+
+    eventually(lambda: managers("v1", "ConfigMap", "ann") == {"someone", "ctrlhost-bad"})
+    assert managers("v1", "ConfigMap", "made") == {"ctrlhost-bad"}
+    assert managers("coordination.k8s.io/v1", "Lease", "ctrlhost") == {"ctrlhost-leader-election"}
+    name = "things.x.io"
+    found = managers("apiextensions.k8s.io/v1", "CustomResourceDefinition", name, None)
+    # The rest is the server's own.
+    assert "ctrlhost" in found
+    assert not {one for one in found if one.startswith("ctrlhost-")}
+    assert host.stop()
+    client.close()

@@ -43,7 +43,7 @@ def ctrlhost_settings():
         *(
             pytest.param(
                 ["--sandbox", f"--set=supervision.{name}={value}"],
-                f"supervision.{name}: " if value == "often" else f"supervision.{name.rpartition('.')[0]}",
+                "supervision.greeter.retry_qps: " if value == "often" else "supervision.greeter: ",
                 marks=pytest.mark.behaviour("supervision/BU19"),
             )
             for name in ("greeter.retry_qps", "greeter.retry-qps")

@@ -43,6 +43,11 @@ def config_map(name: str = "c", **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
+def says(*expressions: str, **more: Any) -> dict[str, Any]:
+    """Return a policy with these validations."""
+    return {"validations": [{"expression": text} for text in expressions], **more}
+
+
 @dataclass(frozen=True, slots=True)
 class Servers:
     """Both servers, each with an empty namespace of the same name."""

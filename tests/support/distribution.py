@@ -18,6 +18,7 @@ ORDER = (
     "plugins/",
     "tests/host/",
     "tests/sandbox/",
+    "tests/differential/",
     "tests/unit/",
     "tests/docs/",
 )

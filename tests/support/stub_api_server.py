@@ -185,7 +185,6 @@ class StubApiServer:
         self._answers: dict[tuple[str, str], list[Answer]] = {}
         self._connections: list[socket.socket] = []
         self._lock = threading.Lock()
-        self._asked = threading.Condition(self._lock)
         self._tls = tls
         handler = type("Handler", (Handler,), {"stub": self})
         self._server = Server(("127.0.0.1", port), handler)
@@ -234,9 +233,8 @@ class StubApiServer:
             self._answers[method, path] = flat
 
     def next_answer(self, request: ReceivedRequest, raw_path: str) -> Answer:
-        with self._asked:
+        with self._lock:
             self.requests.append(request)
-            self._asked.notify_all()
             # The path on the wire takes precedence over the decoded one.
             found = self._answers.get((request.method, raw_path)) or self._answers.get((request.method, request.path))
             if not found:
@@ -249,14 +247,6 @@ class StubApiServer:
             return [
                 each for each in self.requests if watch is None or (each.query.get("watch") in ("1", "true")) == watch
             ]
-
-    def wait_for_requests(self, count: int, timeout: float = 10.0) -> list[ReceivedRequest]:
-        """Wait for `count` requests."""
-        with self._asked:
-            assert self._asked.wait_for(lambda: len(self.requests) >= count, timeout), (
-                f"{len(self.requests)} of {count} requests"
-            )
-            return list(self.requests)
 
 
 def status_object(

@@ -31,3 +31,14 @@ def pods(api: Api, ns: str) -> list[dict[str, Any]]:
 
 def by_name(api: Api, ns: str) -> dict[str, dict[str, Any]]:
     return {pod["metadata"]["name"]: pod for pod in pods(api, ns)}
+
+
+def status(api: Api, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = api.get(path).expect(200).get("status", {})
+    return found
+
+
+def reasons(api: Api, ns: str, kind: str) -> list[str]:
+    """Return the reasons of the events about objects of a kind."""
+    items = api.get(core(ns, "events")).expect(200)["items"]
+    return [one["reason"] for one in items if one["involvedObject"]["kind"] == kind]

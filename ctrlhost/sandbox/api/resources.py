@@ -73,7 +73,8 @@ def _dispatch(context: ServerContext, request: Request, operation: Operation) ->
     if not operation.verb or (not operation.subresource and operation.verb not in kind.verbs):
         _refuse_verb(request, operation)
     if request.method in _OPTIONS:
-        operation.read_write_options(_OPTIONS[request.method], request.headers.get("user-agent", ""))
+        applies = request.method == "PATCH" and responses.media_type(request) == patch.APPLY_PATCH
+        operation.read_write_options(_OPTIONS[request.method], request.headers.get("user-agent", ""), applies=applies)
     if operation.subresource and (answer := subresources.answer(context, request, operation)) is not None:
         return answer
     if kind.virtual and kind.kind == "Binding":
@@ -123,7 +124,9 @@ def _collection(context: ServerContext, request: Request, operation: Operation, 
     elif operation.verb == "list":
         page = reads.list_page(context, operation, request.received)
     else:
-        options = deletes.read_options(operation, _delete_body(request))
+        body = _delete_body(request)
+        reads.make_filter(operation.kind, operation)
+        options = deletes.read_options(operation, body)
         page = deletes.delete_collection(context, operation, options, request.received)
     body = tables.present_list(operation, accepted, page) if accepted.form else reads.encode_list(operation.kind, page)
     return responses.encoded(accepted, 200, body)

@@ -11,6 +11,8 @@ from ctrlhost.sandbox.apimachinery.objects import at
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.registry import meta, views
+from ctrlhost.sandbox.schema.normalize import Undecodable, conform
+from ctrlhost.sandbox.schema.shapes import of_kind
 from ctrlhost.sandbox.verbs import reads, writes
 from ctrlhost.sandbox.verbs.patch import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, changed
 
@@ -57,8 +59,12 @@ def update(context: ServerContext, operation: Operation, body: Any) -> Object:
         raise bad_request("the request body must be a Scale")
     if body.get("apiVersion", API_VERSION) != API_VERSION:
         raise bad_request(f"the API version in the data must be {API_VERSION}")
-    meta.check_name(operation, meta.metadata_of(body))
-    return _write(context, operation, body)
+    try:
+        scale = _decoded(body)
+    except Undecodable as error:
+        raise error.of("Scale", "v1") from None
+    meta.check_name(operation, scale["metadata"])
+    return _write(context, operation, scale)
 
 
 def patch(context: ServerContext, operation: Operation, media: str, body: bytes) -> Object:
@@ -69,24 +75,30 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
     old = read(context, operation)
     old["spec"].setdefault("replicas", 0)
     if media == APPLY_PATCH:
-        return _write(context, operation, negotiation.decode_yaml(body))
+        return _write(context, operation, _decoded(negotiation.decode_yaml(body)))
     document = negotiation.decode_json(body)
     if media != JSON_PATCH and type(document) is not dict:
         raise bad_request("the patch must be an object")
-    return _write(context, operation, changed(operation.kind, old, media, document))
+    scale = changed(operation.kind, old, media, document)
+    try:
+        return _write(context, operation, _decoded(scale))
+    except Undecodable as error:
+        cause = status.invalid_value("patch", views.encode(scale).decode(), error.why)
+        raise status.invalid("", "", "", [cause]) from None
 
 
-def _write(context: ServerContext, operation: Operation, scale: Any) -> Object:
+def _decoded(scale: Any) -> Object:
+    """Return a Scale as decoding leaves it; Undecodable if it does not fit the type."""
+    shape = of_kind("autoscaling", "v1", "Scale")
+    if type(scale) is not dict or shape is None:
+        raise bad_request("the body or the patch does not leave an object")
+    return conform(shape, scale, "Scale", [])
+
+
+def _write(context: ServerContext, operation: Operation, scale: Object) -> Object:
     kind = operation.kind
     assert kind.scale is not None
-    if type(scale) is not dict:
-        raise bad_request("the body or the patch does not leave an object")
-    spec = {} if scale.get("spec") is None else scale["spec"]
-    if type(spec) is not dict:
-        raise bad_request("json: cannot unmarshal value into Go struct field Scale.spec of type v1.ScaleSpec")
-    replicas = spec.get("replicas", 0)
-    if type(replicas) is not int:
-        raise bad_request("json: cannot unmarshal value into Go struct field ScaleSpec.spec.replicas of type int32")
+    replicas = scale.get("spec", {}).get("replicas", 0)
     if replicas < 0 and kind.custom is None:
         text = "must be greater than or equal to 0"
         raise status.invalid(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery.status import Cause, forbidden_field, invalid, invalid_value, required, too_long
+from ctrlhost.sandbox.apimachinery.status import Cause, forbidden_field, invalid_value, required, too_long
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +15,8 @@ LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 MAX_ANNOTATIONS = 262_144
+_LONGEST_MANAGER = 128
+_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
 
 _LABEL_TEXT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
@@ -92,7 +94,7 @@ _LABEL_1035_TEXT = (
 )
 _RULES = {
     "label": (is_label, _LABEL_TEXT),
-    "label-1035": (is_label_1035, _LABEL_1035_TEXT),
+    "label_1035": (is_label_1035, _LABEL_1035_TEXT),
     "subdomain": (is_subdomain, _SUBDOMAIN_TEXT),
 }
 
@@ -124,21 +126,27 @@ def label_causes(labels: dict[str, Any], field: str) -> Iterator[Cause]:
             yield invalid_value(field, value, LABEL_VALUE_TEXT)
 
 
-def metadata_causes(metadata: dict[str, Any], warnings: list[str]) -> Iterator[Cause]:
-    """Check everything in metadata but the name; drop duplicate owner references."""
+def metadata_causes(metadata: dict[str, Any], warnings: list[str], *, qualified: bool) -> Iterator[Cause]:
+    """Check everything in metadata but the name; drop duplicate owner references.
+
+    `qualified` says that finalizers of the kind need a prefix, except for the server's own.
+    """
     yield from label_causes(metadata.get("labels") or {}, "metadata.labels")
     size = 0
     for key, value in (metadata.get("annotations") or {}).items():
         size += len(key.encode()) + len(value.encode())
-        if not is_qualified(key.lower()):
-            text = "name part must consist of alphanumeric characters, '-', '_' or '.'"
-            yield invalid_value("metadata.annotations", key, text)
+        yield from [invalid_value("metadata.annotations", key, text) for text in qualified_problems(key.lower())]
     if size > MAX_ANNOTATIONS:
         yield too_long("metadata.annotations", MAX_ANNOTATIONS)
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
-        if not is_qualified(finalizer):
-            yield invalid_value(f"metadata.finalizers[{index}]", finalizer, "name part must be a qualified name")
-        elif "/" not in finalizer and finalizer not in ("orphan", "foregroundDeletion", "kubernetes"):
+        problems = qualified_problems(finalizer)
+        yield from [invalid_value("metadata.finalizers", finalizer, text) for text in problems]
+        if "/" in finalizer or finalizer in _FINALIZERS:
+            continue
+        if qualified:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            yield invalid_value(f"metadata.finalizers[{index}]", finalizer, text)
+        elif not problems:
             warnings.append(
                 f'metadata.finalizers: "{finalizer}": prefer a domain-qualified finalizer name to avoid accidental '
                 "conflicts with other finalizer writers"
@@ -161,7 +169,7 @@ def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> Iterator[Cau
                 yield invalid_value(f"metadata.ownerReferences.{member}", owner.get(member, ""), text)
         if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
             yield forbidden_field("metadata.ownerReferences", "Event is disallowed from being an owner")
-        controllers += owner.get("controller") is True
+        controllers += owner.get("controller") is True and owner not in unique
         if owner in unique:
             warnings.append(
                 ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
@@ -176,12 +184,11 @@ def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> Iterator[Cau
         metadata["ownerReferences"] = unique
 
 
-def check_manager(manager: str, options: str) -> None:
-    """Check a field manager's name; 422 if it is too long or unprintable."""
-    causes = [too_long("fieldManager", 128)] if len(manager.encode()) > 128 else []
+def manager_causes(manager: str) -> Iterator[Cause]:
+    """Check a field manager's name."""
+    if len(manager.encode()) > _LONGEST_MANAGER:
+        yield too_long("fieldManager", _LONGEST_MANAGER)
     for index, char in enumerate(manager):
         if not char.isprintable():
-            text = f"invalid character U+{ord(char):04X} (at position {len(manager[:index].encode())})"
-            causes.append(invalid_value("fieldManager", manager, text))
-    if causes:
-        raise invalid(options, "meta.k8s.io", "", causes)
+            at = len(manager[:index].encode())
+            yield invalid_value("fieldManager", manager, f"invalid character U+{ord(char):04X} (at position {at})")

@@ -138,7 +138,8 @@ def parse_fields(text: str) -> list[tuple[str, bool, str]]:
     """Split a field selector into (path, must be equal, value)."""
     terms = []
     for term in re.split(r"(?<!\\),", text):
-        if not term.strip():
+        if not term.strip() or term in ("=", "=="):
+            # A real server ignores a term without field and value.
             continue
         match = re.fullmatch(r"([^=!]+)(==|!=|=)((?:[^=\\]|\\.)*)", term, re.DOTALL)
         if match is None:

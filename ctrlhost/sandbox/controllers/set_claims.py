@@ -50,7 +50,7 @@ class SetClaims:
         return self._scaled and any(one["kind"] == "Pod" for one in claim["metadata"].get("ownerReferences") or ())
 
     def update(self, pod: Object, *, condemned: bool) -> None:
-        """Let a pod's claims be deleted with the set or with the pod, or with neither."""
+        """Make the set, the pod or neither the owner of the pod's claims, as the retention policy says."""
         if condemned and self._scaled:
             wanted = [meta.owner_reference({"apiVersion": "v1", "kind": "Pod", **pod})]
         else:

@@ -6,7 +6,6 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery.objects import share
 from ctrlhost.sandbox.controllers import claims, revisions
 from ctrlhost.sandbox.controllers.controller import Controller, Key
 from ctrlhost.sandbox.controllers.set_claims import SetClaims
@@ -96,8 +95,7 @@ class _Pass:
         spec = found["spec"]
         start = (spec.get("ordinals") or {}).get("start", 0)
         self._wanted = range(start, start + spec.get("replicas", 1))
-        self._rolling = spec["updateStrategy"].get("rollingUpdate") or {}
-        self._partition = start + self._rolling.get("partition", 0)
+        self._partition = start + (spec["updateStrategy"].get("rollingUpdate") or {}).get("partition", 0)
         self._ordered = spec["podManagementPolicy"] != "Parallel"
         self._ready_for = spec.get("minReadySeconds", 0)
         numbered = {ordinal: pod for pod in pods if (ordinal := _ordinal(found, pod)) is not None}
@@ -148,7 +146,6 @@ class _Pass:
 
     def roll(self) -> None:
         """Replace pods of other revisions, from the highest ordinal down to the partition."""
-        allowed = max(share(self._rolling.get("maxUnavailable", 1), len(self._wanted), up=True), 1)
         name = self._history.newest["metadata"]["name"]
         for ordinal in reversed(self._wanted):
             if ordinal < self._partition:
@@ -157,10 +154,8 @@ class _Pass:
             outdated = pod["metadata"]["labels"].get(revisions.LABEL) != name
             if outdated and not claims.is_going(pod):
                 self._delete(pod)
-                allowed -= 1
-            elif not self._is_healthy(pod):
-                allowed -= 1
-            if allowed <= 0:
+                return
+            if not self._is_healthy(pod):
                 return
 
     def _is_healthy(self, pod: Object) -> bool:

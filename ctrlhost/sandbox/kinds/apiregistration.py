@@ -22,7 +22,7 @@ _MOST_GROUP, _MOST_VERSION = 20_000, 1000
 
 
 class _ApiServices(BuiltinStrategy):
-    """A group version and the Service behind it; none is the server itself."""
+    """A group version and the Service that serves it; without one, the server itself does."""
 
     defaults = (("spec.service.port", 443),)
     columns = "Service Available Age"

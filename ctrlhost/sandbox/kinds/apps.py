@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import label_causes
+from ctrlhost.sandbox.apimachinery.names import label_causes, name_problem
 from ctrlhost.sandbox.apimachinery.objects import at
 from ctrlhost.sandbox.apimachinery.selectors import match_selector, selector_text
 from ctrlhost.sandbox.kinds import pod_spec, pod_warnings
 from ctrlhost.sandbox.kinds.cells import WORKLOAD, created, images, labels
 from ctrlhost.sandbox.kinds.fields import immutable, not_negative, selector_causes, share, share_causes
+from ctrlhost.sandbox.kinds.persistent_volumes import claim_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _TEMPLATE = below("spec.template.spec", pod_spec.DEFAULTS)
 _HISTORY = ("spec.revisionHistoryLimit", 10)
+_UPDATES = ("RollingUpdate", "OnDelete")
 _STATEFUL_MUTABLE = (
     "replicas",
     "ordinals",
@@ -43,6 +45,14 @@ class _ControllerRevisions(BuiltinStrategy):
     def cells(self, obj: Object) -> Sequence[Any]:
         return (obj.get("revision", 0), created(obj))
 
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
+        if obj.get("data") is None:
+            yield status.required("data", "data is mandatory")
+        elif type(obj["data"]) is not dict:
+            yield status.required("data", "data must be a valid JSON object")
+        yield from not_negative(obj, "revision", path="")
+        yield from immutable(obj, old, "data")
+
 
 class _Workload(BuiltinStrategy):
     """A workload's selector is immutable and matches its template."""
@@ -51,6 +61,10 @@ class _Workload(BuiltinStrategy):
     strategy = "updateStrategy"
     rolling: Sequence[tuple[str, Any]] = ()
     """The defaults of a rolling update."""
+    counts: Sequence[str] = ("replicas", "minReadySeconds", "revisionHistoryLimit")
+    """The numbers that must not be negative."""
+    requires_selector = True
+    """Whether a missing selector has a cause of its own, and an invalid one hides those of the template."""
 
     def default(self, obj: Object) -> None:
         template, strategy = obj["spec"].get("template"), obj["spec"].get(self.strategy) or {}
@@ -73,21 +87,29 @@ class _Workload(BuiltinStrategy):
 
     def _spec_causes(self, obj: Object) -> Iterator[Cause]:
         spec = obj["spec"]
-        found = list(not_negative(spec, "replicas", "minReadySeconds", "revisionHistoryLimit"))
+        yield from not_negative(spec, *self.counts)
         selector, template = spec.get("selector"), spec.get("template") or {}
         labels = (template.get("metadata") or {}).get("labels") or {}
-        if not selector:
-            found.append(status.required("spec.selector"))
-            found.append(status.invalid_value("spec.selector", {}, "empty selector is invalid for this kind"))
-        else:
-            found += selector_causes(selector, "spec.selector")
-            if not found and not match_selector(selector, labels):
-                text = "`selector` does not match template `labels`"
-                found.append(status.invalid_value("spec.template.metadata.labels", labels or None, text))
-        yield from found
+        problems = list(selector_causes(selector or {}, "spec.selector"))
+        yield from problems
+        if selector is None and self.requires_selector:
+            yield status.required("spec.selector")
+        elif selector == {}:
+            yield status.invalid_value("spec.selector", {}, "empty selector is invalid for this kind")
+        if problems:
+            if self.requires_selector:
+                yield status.invalid_value("spec.selector", selector, "invalid label selector")
+                return
+        elif selector != {} and not match_selector(selector, labels):
+            text = "`selector` does not match template `labels`"
+            yield status.invalid_value("spec.template.metadata.labels", labels or None, text)
         yield from label_causes(labels, "spec.template.labels")
-        claims = [(one.get("metadata") or {}).get("name", "") for one in obj["spec"].get("volumeClaimTemplates") or ()]
-        yield from pod_spec.causes(template.get("spec") or {}, "spec.template.spec", templated=True, claims=claims)
+        yield from pod_spec.causes(self.checked_spec(spec), "spec.template.spec", templated=True)
+
+    def checked_spec(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the spec of the pods."""
+        found: Mapping[str, Any] = (spec.get("template") or {}).get("spec") or {}
+        return found
 
 
 class _Deployments(_Workload):
@@ -114,8 +136,8 @@ class _Deployments(_Workload):
         strategy = obj["spec"].get("strategy") or {}
         kind = strategy.get("type")
         if kind not in ("Recreate", "RollingUpdate"):
-            yield status.not_supported("spec.strategy.type", kind, ("Recreate", "RollingUpdate"))
-        elif kind == "Recreate" and strategy.get("rollingUpdate"):
+            yield status.not_supported("spec.strategy", _as_go(strategy), ("Recreate", "RollingUpdate"))
+        elif kind == "Recreate" and strategy.get("rollingUpdate") is not None:
             text = "may not be specified when strategy `type` is 'Recreate'"
             yield status.forbidden_field("spec.strategy.rollingUpdate", text)
         elif kind == "RollingUpdate":
@@ -157,22 +179,66 @@ class _StatefulSets(_Workload):
         *_TEMPLATE,
     )
     rolling = (("partition", 0),)
+    counts = ("replicas", "minReadySeconds")
     columns = f"Ready Age {WORKLOAD}"
 
     def cells(self, obj: Object) -> Sequence[Any]:
         ready = f"{(obj.get('status') or {}).get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}"
         return (ready, created(obj), *images(obj))
 
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Drop a field that is off in a real server unless it is asked for."""
+        rolling = (obj["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
+        rolling.pop("maxUnavailable", None)
+
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
+        self.prepare_create(context, operation, obj)
+
+    def checked_spec(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Add the volumes of the claims; the controller sets host name and subdomain."""
+        pods = {key: value for key, value in super().checked_spec(spec).items() if key not in ("hostname", "subdomain")}
+        claims = [(one.get("metadata") or {}).get("name", "") for one in spec.get("volumeClaimTemplates") or ()]
+        if claims:
+            own = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(claims)]
+            pods["volumes"] = own + [one for one in pods.get("volumes") or () if one.get("name", "") not in claims]
+        return pods
+
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         self._warn(obj, old, operation)
         yield from self._spec_causes(obj)
+        for index, claim in enumerate(obj["spec"].get("volumeClaimTemplates") or () if old is None else ()):
+            yield from claim_causes({"spec": claim.get("spec")}, f"spec.volumeClaimTemplates[{index}]")
+        name = obj["spec"].get("serviceName")
+        if old is None and name and (problem := name_problem("label", name)):
+            yield status.invalid_value("spec.serviceName", name, problem)
         if old is None or operation.subresource:
             return
-        spec, before = obj["spec"], old["spec"]
+        spec, before = (_untyped(one["spec"]) for one in (obj, old))
         if any(spec.get(key) != before.get(key) for key in (spec | before).keys() - set(_STATEFUL_MUTABLE)):
             *names, last = (f"'{name}'" for name in _STATEFUL_MUTABLE)
             text = f"updates to statefulset spec for fields other than {', '.join(names)} and {last} are forbidden"
             yield status.forbidden_field("spec", text)
+
+    def _spec_causes(self, obj: Object) -> Iterator[Cause]:
+        spec = obj["spec"]
+        if (policy := spec.get("podManagementPolicy")) not in ("OrderedReady", "Parallel"):
+            text = "must be 'OrderedReady' or 'Parallel'"
+            yield status.invalid_value("spec.podManagementPolicy", policy, text)
+        strategy, path = spec.get("updateStrategy") or {}, "spec.updateStrategy"
+        kind, rolling = strategy.get("type"), strategy.get("rollingUpdate")
+        if kind not in _UPDATES:
+            yield status.invalid_value(path, _as_go(strategy), "must be 'RollingUpdate' or 'OnDelete'")
+        elif kind == "OnDelete" and rolling is not None:
+            text = "only allowed for updateStrategy 'RollingUpdate'"
+            yield status.invalid_value(f"{path}.rollingUpdate", rolling, text)
+        elif rolling is not None:
+            yield from not_negative(rolling, "partition", path=f"{path}.rollingUpdate")
+        for name, policy in (spec.get("persistentVolumeClaimRetentionPolicy") or {}).items():
+            if policy not in ("Retain", "Delete"):
+                where = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
+                yield status.not_supported(where, policy, ("Retain", "Delete"))
+        yield from not_negative(spec.get("ordinals") or {}, "start", path="spec.ordinals")
+        yield from super()._spec_causes(obj)
 
 
 class _DaemonSets(_Workload):
@@ -180,6 +246,7 @@ class _DaemonSets(_Workload):
 
     defaults = (("spec.updateStrategy.type", "RollingUpdate"), _HISTORY, *_TEMPLATE)
     rolling = (("maxUnavailable", 1), ("maxSurge", 0))
+    requires_selector = False
     columns = f"Desired:i Current:i Ready:i Up-to-date:i Available:i Node_Selector Age {WORKLOAD} Selector:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
@@ -195,6 +262,23 @@ class _DaemonSets(_Workload):
         numbers = [state.get(name, 0) for name in names]
         selector = selector_text(obj["spec"].get("selector"))
         return (*numbers, labels(template.get("nodeSelector")), created(obj), *images(obj), selector)
+
+    def _spec_causes(self, obj: Object) -> Iterator[Cause]:
+        yield from super()._spec_causes(obj)
+        strategy, path = obj["spec"].get("updateStrategy") or {}, "spec.updateStrategy"
+        if strategy.get("type") not in _UPDATES:
+            yield status.not_supported(path, _as_go(strategy), _UPDATES)
+        if strategy.get("type") != "RollingUpdate":
+            return
+        rolling, path = strategy.get("rollingUpdate") or {}, f"{path}.rollingUpdate"
+        for name in ("maxUnavailable", "maxSurge"):
+            yield from share_causes(rolling.get(name), f"{path}.{name}")
+            yield from _part_causes(rolling.get(name), f"{path}.{name}")
+        surge = rolling.get("maxSurge")
+        if share(rolling.get("maxUnavailable")) == 0 and share(surge) == 0:
+            yield status.required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+        elif share(rolling.get("maxUnavailable")) and share(surge):
+            yield status.invalid_value(f"{path}.maxSurge", surge, "may not be set when maxUnavailable is non-zero")
 
 
 class _Scales(BuiltinStrategy):
@@ -215,8 +299,26 @@ def _rolling_causes(rolling: Mapping[str, Any]) -> Iterator[Cause]:
     unavailable = rolling.get("maxUnavailable")
     if share(unavailable) == 0 and share(rolling.get("maxSurge")) == 0:
         yield status.invalid_value(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
-    elif type(unavailable) is str and share(unavailable) > 100:
-        yield status.invalid_value(f"{path}.maxUnavailable", unavailable, "must not be greater than 100%")
+    yield from _part_causes(unavailable, f"{path}.maxUnavailable")
+
+
+def _untyped(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a StatefulSet's spec without the types of its claims, which may change."""
+    claims = [
+        {key: value for key, value in one.items() if key not in ("apiVersion", "kind")}
+        for one in spec.get("volumeClaimTemplates") or ()
+    ]
+    return {**spec, "volumeClaimTemplates": claims}
+
+
+def _part_causes(value: Any, field: str) -> Iterator[Cause]:
+    if type(value) is str and share(value) > 100:
+        yield status.invalid_value(field, value, "must not be greater than 100%")
+
+
+def _as_go(strategy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a strategy as a real server shows it."""
+    return {"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")}
 
 
 STRATEGIES = {

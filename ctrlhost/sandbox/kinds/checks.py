@@ -55,14 +55,14 @@ def of_each(path: str, problem: Callable[[str, Any], Iterator[Cause]]) -> Check:
     return check
 
 
-def required(*paths: str, text: str = "") -> Check:
+def required(*paths: str) -> Check:
     """Check that fields are set and not empty."""
 
     def check(obj: Object, old: Object | None) -> Iterator[Cause]:
         for path in paths:
             for where, value in each(obj, path):
                 if value in _EMPTY:
-                    yield status.required(where, text)
+                    yield status.required(where)
 
     return check
 

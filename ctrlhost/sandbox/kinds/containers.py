@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import is_label, is_subdomain, name_problem, qualified_problems
 from ctrlhost.sandbox.apimachinery.status import Cause
-from ctrlhost.sandbox.kinds.fields import KEY_TEXT, PROTOCOLS, is_key, not_negative, port_causes
+from ctrlhost.sandbox.kinds.fields import KEY_TEXT, PROTOCOLS, descending_causes, is_key, not_negative, port_causes
+from ctrlhost.sandbox.kinds.pod_security import container_security_causes
 from ctrlhost.sandbox.kinds.resources import resource_causes
+from ctrlhost.sandbox.schema.normalize import amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +20,16 @@ _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE_COUNTS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+_BYTES = (*("1", "1k", "1M", "1G", "1T", "1P", "1E"), *("1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"))
+_DIVISORS = {"cpu": ("1m", "1"), "memory": _BYTES, "ephemeral-storage": _BYTES}
+_MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+_RESTARTS = ("Always", "Never", "OnFailure")
+_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_HEADER = re.compile(r"[-A-Za-z0-9]+", re.ASCII)
+_HEADER_TEXT = (
+    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for "
+    "validation is '[-A-Za-z0-9]+')"
+)
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _VARIABLE_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _METADATA = ("metadata.name", "metadata.namespace", "metadata.uid")
@@ -31,9 +44,18 @@ _RESOURCES = tuple(
 
 
 def container_causes(
-    container: Mapping[str, Any], path: str, names: set[str], volumes: set[str], *, templated: bool
+    container: Mapping[str, Any],
+    path: str,
+    names: set[str],
+    volumes: set[str],
+    *,
+    templated: bool,
+    initial: bool = False,
 ) -> Iterator[Cause]:
-    """Check a container; `names` are those of the containers before it, `volumes` those of the pod."""
+    """Check a container; `names` are those of the containers before it, `volumes` those of the pod.
+
+    `initial` says that it runs before the others.
+    """
     name, image = container.get("name", ""), container.get("image", "")
     if not name:
         yield status.required(f"{path}.name")
@@ -46,17 +68,30 @@ def container_causes(
         yield status.required(f"{path}.image")
     elif image != image.strip() and not templated:
         yield status.invalid_value(f"{path}.image", image, "must not have leading or trailing whitespace")
+    if (policy := container.get("terminationMessagePolicy")) not in _MESSAGE_POLICIES:
+        yield status.not_supported(f"{path}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
     yield from _port_causes(container.get("ports") or (), f"{path}.ports")
     for index, variable in enumerate(container.get("env") or ()):
         yield from _variable_causes(variable, f"{path}.env[{index}]")
-    for source in container.get("envFrom") or ():
-        if not source.keys() & {"configMapRef", "secretRef"}:
-            text = "must specify one of: `configMapRef` or `secretRef`"
-            yield status.invalid_value(f"{path}.envFrom", "", text)
-    yield from _mount_causes(container.get("volumeMounts") or (), f"{path}.volumeMounts", volumes)
+    for index, source in enumerate(container.get("envFrom") or ()):
+        yield from _source_causes(source, f"{path}.envFrom", index)
+    privileged = bool((container.get("securityContext") or {}).get("privileged"))
+    yield from _mount_causes(
+        container.get("volumeMounts") or (), f"{path}.volumeMounts", volumes, privileged=privileged
+    )
     if (policy := container.get("imagePullPolicy")) not in _PULL_POLICIES:
         yield status.not_supported(f"{path}.imagePullPolicy", policy, _PULL_POLICIES)
     yield from resource_causes(container.get("resources") or {}, f"{path}.resources")
+    yield from _resize_causes(container.get("resizePolicy") or (), f"{path}.resizePolicy")
+    yield from container_security_causes(container.get("securityContext") or {}, f"{path}.securityContext")
+    if initial and (restart := container.get("restartPolicy")) != "Always":
+        if restart is not None and restart not in _RESTARTS:
+            yield status.not_supported(f"{path}.restartPolicy", restart, _RESTARTS)
+        text = "may not be set for init containers without restartPolicy=Always"
+        for name in ("lifecycle", *_PROBES):
+            if container.get(name) is not None:
+                yield status.forbidden_field(f"{path}.{name}", text)
+        return
     for hook, handler in sorted((container.get("lifecycle") or {}).items()):
         if type(handler) is dict:
             yield from _handler_causes(handler, f"{path}.lifecycle.{hook}")
@@ -67,6 +102,57 @@ def container_causes(
             yield from not_negative(probe, *_PROBE_COUNTS, path=where)
             if kind != "readinessProbe" and (number := probe.get("successThreshold", 1)) != 1:
                 yield status.invalid_value(f"{where}.successThreshold", number, "must be 1")
+            grace = probe.get("terminationGracePeriodSeconds")
+            if grace is not None and grace <= 0:
+                yield status.invalid_value(f"{where}.terminationGracePeriodSeconds", grace, "must be greater than 0")
+            if grace is not None and kind == "readinessProbe":
+                text = "must not be set for readinessProbes"
+                yield status.invalid_value(f"{where}.terminationGracePeriodSeconds", grace, text)
+
+
+def host_port_causes(containers: Sequence[Mapping[str, Any]], path: str, taken: set[str]) -> Iterator[Cause]:
+    """Check that no two ports of containers are the same port of the node; `taken` collects them."""
+    for index, container in enumerate(containers):
+        for at, port in enumerate(container.get("ports") or ()):
+            number = port.get("hostPort")
+            key = f"{port.get('protocol', 'TCP')}/{port.get('hostIP', '')}/{number}"
+            if number and key in taken:
+                yield status.duplicate(f"{path}[{index}].ports[{at}].hostPort", key)
+            elif number:
+                taken.add(key)
+
+
+def _resize_causes(policies: Sequence[Mapping[str, Any]], path: str) -> Iterator[Cause]:
+    names: set[str] = set()
+    for index, policy in enumerate(policies):
+        name, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")
+        if name in names:
+            yield status.duplicate(f"{path}[{index}]", name)
+        names.add(name)
+        for value, allowed in ((name, ("cpu", "memory")), (restart, ("NotRequired", "RestartContainer"))):
+            if not value:
+                yield status.required(path)
+            elif value not in allowed:
+                yield status.not_supported(path, value, allowed)
+
+
+def _source_causes(source: Mapping[str, Any], path: str, index: int) -> Iterator[Cause]:
+    """Check where variables come from. Some field names have no index, as in a real server's messages."""
+    prefix = source.get("prefix", "")
+    if prefix and not all(" " <= char <= "~" and char != "=" for char in prefix):
+        yield status.invalid_value(f"{path}[{index}].prefix", prefix, _VARIABLE_TEXT)
+    given = [kind for kind in ("configMapRef", "secretRef") if source.get(kind) is not None]
+    for kind in given:
+        name = source[kind].get("name", "")
+        if not name:
+            yield status.required(f"{path}[{index}].{kind}.name")
+        elif problem := name_problem("subdomain", name):
+            yield status.invalid_value(f"{path}[{index}].{kind}.name", name, problem)
+    if not given:
+        text = "must specify one of: `configMapRef` or `secretRef`"
+        yield status.invalid_value(path, "", text)
+    elif len(given) > 1:
+        yield status.invalid_value(path, "", "may not have more than one field specified at a time")
 
 
 def _port_causes(ports: Sequence[Mapping[str, Any]], path: str) -> Iterator[Cause]:
@@ -110,11 +196,7 @@ def _reference_causes(kind: str, source: Mapping[str, Any], where: str) -> Itera
     if kind == "fieldRef":
         yield from field_causes(source, where, _VARIABLE_FIELDS)
     elif kind == "resourceFieldRef":
-        resource = source.get("resource", "")
-        if not resource:
-            yield status.required(f"{where}.resource")
-        elif resource not in _RESOURCES and not resource.startswith(("limits.hugepages-", "requests.hugepages-")):
-            yield status.not_supported(f"{where}.resource", resource, _RESOURCES)
+        yield from resource_field_causes(source, where, volume=False)
     elif kind in ("configMapKeyRef", "secretKeyRef"):
         name, key = source.get("name", ""), source.get("key", "")
         if not is_subdomain(name):
@@ -123,6 +205,22 @@ def _reference_causes(kind: str, source: Mapping[str, Any], where: str) -> Itera
             yield status.required(f"{where}.key")
         elif not is_key(key):
             yield status.invalid_value(f"{where}.key", key, KEY_TEXT)
+
+
+def resource_field_causes(source: Mapping[str, Any], where: str, *, volume: bool) -> Iterator[Cause]:
+    """Check a reference of the downward API to a resource of a container, whose name a volume needs."""
+    resource, divisor = source.get("resource", ""), source.get("divisor") or "0"
+    if volume and not source.get("containerName"):
+        yield status.required(f"{where}.containerName")
+    elif not resource:
+        yield status.required(f"{where}.resource")
+    elif resource not in _RESOURCES and not resource.startswith(("limits.hugepages-", "requests.hugepages-")):
+        yield status.not_supported(f"{where}.resource", resource, _RESOURCES)
+    kind = resource.partition(".")[2]
+    allowed = _DIVISORS.get("memory" if kind.startswith("hugepages-") else kind)
+    if allowed is not None and amount(divisor) and divisor not in allowed:
+        text = f"only divisor's values {', '.join(allowed)} are supported with the {kind} resource"
+        yield status.invalid_value(f"{where}.divisor", divisor, text)
 
 
 def field_causes(source: Mapping[str, Any], where: str, allowed: Sequence[str]) -> Iterator[Cause]:
@@ -147,7 +245,9 @@ def field_causes(source: Mapping[str, Any], where: str, allowed: Sequence[str]) 
         yield status.not_supported(f"{where}.fieldPath", path, allowed)
 
 
-def _mount_causes(mounts: Sequence[Mapping[str, Any]], path: str, volumes: set[str]) -> Iterator[Cause]:
+def _mount_causes(
+    mounts: Sequence[Mapping[str, Any]], path: str, volumes: set[str], *, privileged: bool
+) -> Iterator[Cause]:
     targets: set[str] = set()
     for index, mount in enumerate(mounts):
         where, name, target = f"{path}[{index}]", mount.get("name", ""), mount.get("mountPath", "")
@@ -160,6 +260,20 @@ def _mount_causes(mounts: Sequence[Mapping[str, Any]], path: str, volumes: set[s
         if target in targets:
             yield status.invalid_value(f"{where}.mountPath", target, "must be unique")
         targets.add(target)
+        # The field names have no index, as in a real server's messages.
+        for name in ("subPath", "subPathExpr"):
+            if mount.get(name):
+                yield from descending_causes(mount[name], f"{path}.{name}")
+        if mount.get("subPath") and mount.get("subPathExpr"):
+            text = "subPathExpr and subPath are mutually exclusive"
+            yield status.invalid_value(f"{where}.subPathExpr", mount["subPathExpr"], text)
+        propagation = mount.get("mountPropagation")
+        if propagation is not None and propagation not in _PROPAGATIONS:
+            yield status.not_supported(f"{path}.mountPropagation", propagation, _PROPAGATIONS)
+        elif propagation == "Bidirectional" and not privileged:
+            yield status.forbidden_field(
+                f"{path}.mountPropagation", "Bidirectional mount propagation is available only to privileged containers"
+            )
 
 
 def _handler_causes(handler: Mapping[str, Any], path: str) -> Iterator[Cause]:
@@ -175,6 +289,9 @@ def _handler_causes(handler: Mapping[str, Any], path: str) -> Iterator[Cause]:
         yield from port_causes(action.get("port", 0), f"{path}.{kind}.port")
     if kind == "httpGet" and action.get("scheme") not in ("HTTP", "HTTPS"):
         yield status.not_supported(f"{path}.httpGet.scheme", action.get("scheme"), ("HTTP", "HTTPS"))
+    for header in (action.get("httpHeaders") or ()) if kind == "httpGet" else ():
+        if not _HEADER.fullmatch(header.get("name", "")):
+            yield status.invalid_value(f"{path}.httpGet.httpHeaders", header.get("name", ""), _HEADER_TEXT)
     yield from [
         status.forbidden_field(f"{path}.{other}", "may not specify more than 1 handler type") for other in given[1:]
     ]

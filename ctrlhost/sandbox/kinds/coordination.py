@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.operation import Operation
 
 
+_COORDINATED = ("strategy", "preferredHolder")
+
+
 class _Leases(BuiltinStrategy):
     """A lease has a holder, and a positive duration."""
 
@@ -32,6 +35,14 @@ class _Leases(BuiltinStrategy):
         if seconds is not None and seconds <= 0:
             yield status.invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0")
         yield from not_negative(spec, "leaseTransitions")
+
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Drop the fields of coordinated election, which is off in a real server unless it is asked for."""
+        for name in _COORDINATED:
+            (obj.get("spec") or {}).pop(name, None)
+
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
+        self.prepare_create(context, operation, obj)
 
 
 STRATEGIES = {("coordination.k8s.io", "Lease"): _Leases()}

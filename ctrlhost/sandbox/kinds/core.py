@@ -5,13 +5,17 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.durations import age
-from ctrlhost.sandbox.apimachinery.names import QUALIFIED_TEXT, is_qualified
 from ctrlhost.sandbox.apimachinery.objects import condition
 from ctrlhost.sandbox.kinds.cells import NONE, created
-from ctrlhost.sandbox.kinds.fields import KEY_TEXT, immutable, is_key
+from ctrlhost.sandbox.kinds.fields import KEY_TEXT, immutable, is_key, network_problem, qualified_causes
+from ctrlhost.sandbox.kinds.pod_scheduling import taint_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
+from ctrlhost.sandbox.schema import go_text
+from ctrlhost.sandbox.schema.normalize import amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,6 +33,27 @@ _SECRET_KEYS = {
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+
+
+#: The deprecated and the fixed fields of Events of events.k8s.io, and their names in causes.
+_DEPRECATED = {
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+    "deprecatedSource": "source",
+}
+_FIXED = {
+    "regarding": "involvedObject",
+    "reason": "reason",
+    "note": "message",
+    **_DEPRECATED,
+    "type": "type",
+    "eventTime": "eventTime",
+    "action": "action",
+    "related": "related",
+    "reportingController": "reportingController",
+    "reportingInstance": "reportingInstance",
 }
 
 
@@ -120,10 +145,18 @@ class _Secrets(_Data):
         yield from super().causes(context, operation, obj, old)
         kind, data = obj.get("type", ""), obj.get("data") or {}
         for key in _SECRET_KEYS.get(kind, ()):
-            if key not in data:
+            if key not in data or (key == "ssh-privatekey" and not data[key]):
                 yield status.required(f"data[{key}]")
+            elif key.startswith(".docker") and (problem := _object_problem(data[key])):
+                yield status.invalid_value(f"data[{key}]", "<secret contents redacted>", problem)
         if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
             yield status.required("data[username]")
+            yield status.required("data[password]")
+        annotation = "kubernetes.io/service-account.name"
+        if kind == "kubernetes.io/service-account-token" and not (obj["metadata"].get("annotations") or {}).get(
+            annotation
+        ):
+            yield status.required(f"metadata.annotations[{annotation}]")
         yield from immutable(obj, old, "type")
 
 
@@ -158,35 +191,56 @@ class _Events(BuiltinStrategy):
         )
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
-        """Check the object's namespace, and the fields of new events; old ones have no `eventTime`."""
+        """Check an Event as the version of the request does: new events have an `eventTime`, old ones do not."""
+        core = operation.kind.group == ""
         about = obj.get("regarding") or obj.get("involvedObject") or {}
         namespace, wanted = about.get("namespace", ""), obj["metadata"].get("namespace")
-        if wanted not in (namespace, namespace or "default"):
+        new = bool(obj.get("eventTime"))
+        if (not namespace and wanted not in ("default", *(("kube-system",) if new else ()))) or (
+            namespace and namespace != wanted and not new
+        ):
             yield status.invalid_value("involvedObject.namespace", namespace, "does not match event.namespace")
-        if old is not None:
+        if new:
+            yield from _new_event_causes(obj, core=core)
+        if core:
             return
-        core = operation.kind.group == ""
-        if obj.get("eventTime"):
-            reporter = "reportingComponent" if core else "reportingController"
-            for member, longest in ((reporter, 0), ("reportingInstance", 128), ("action", 128), ("reason", 128)):
-                text = obj.get(member, "")
-                if not text:
-                    yield status.required(member)
-                elif member == reporter and not is_qualified(text):
-                    yield status.invalid_value(member, text, QUALIFIED_TEXT)
-                elif longest and len(text) > longest:
-                    yield status.invalid_value(member, "", f"can have at most {longest} characters")
-            if len((obj.get("message" if core else "note") or "").encode()) > _LONGEST_NOTE:
-                yield status.invalid_value("message", "", f"can have at most {_LONGEST_NOTE} characters")
-        elif not core:
+        if (old is None or obj.get("series") != old.get("series")) and obj.get("series") is not None:
+            if obj["series"].get("count", 0) < 2:
+                yield status.invalid_value("series.count", "", "should be at least 2")
+            if not obj["series"].get("lastObservedTime"):
+                yield status.required("series.lastObservedTime")
+        if old is not None:
+            for name, internal in _FIXED.items():
+                if obj.get(name) != old.get(name):
+                    yield status.invalid_value(internal, obj.get(name), "field is immutable")
+            return
+        if not new:
             yield status.required("eventTime")
-        if not core and obj.get("type") not in ("Normal", "Warning"):
+        if obj.get("type") not in ("Normal", "Warning"):
             yield status.invalid_value("type", "", f"has invalid value: {obj.get('type', '')}")
+        for name, internal in _DEPRECATED.items():
+            if obj.get(name):
+                yield status.invalid_value(internal, "", "needs to be unset")
+
+
+def _new_event_causes(obj: Object, *, core: bool) -> Iterator[Cause]:
+    reporter = "reportingComponent" if core else "reportingController"
+    for member, longest in ((reporter, 0), ("reportingInstance", 128), ("action", 128), ("reason", 128)):
+        text = obj.get(member, "")
+        if not text:
+            yield status.required(member)
+        if member == reporter:
+            yield from qualified_causes(text, member)
+        elif longest and len(text) > longest:
+            yield status.invalid_value(member, "", f"can have at most {longest} characters")
+    if len((obj.get("message" if core else "note") or "").encode()) > _LONGEST_NOTE:
+        yield status.invalid_value("message", "", f"can have at most {_LONGEST_NOTE} characters")
 
 
 class _Nodes(BuiltinStrategy):
     """Nodes."""
 
+    keeps_status = True
     columns = "Status Roles Age Version Internal-IP:w External-IP:w OS-Image:w Kernel-Version:w Container-Runtime:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
@@ -209,6 +263,53 @@ class _Nodes(BuiltinStrategy):
             info.get("kernelVersion", "<unknown>"),
             info.get("containerRuntimeVersion", "<unknown>"),
         )
+
+    def default(self, obj: Object) -> None:
+        """Keep the deprecated field with one range, which counts more, equal to the first of the others."""
+        spec = obj.get("spec") or {}
+        ranges = spec.get("podCIDRs") or [""]
+        if spec.get("podCIDR") and spec["podCIDR"] != ranges[0]:
+            spec["podCIDRs"] = [spec["podCIDR"]]
+        elif ranges[0]:
+            spec["podCIDR"] = ranges[0]
+        if capacity := (obj.get("status") or {}).get("capacity"):
+            obj["status"].setdefault("allocatable", dict(capacity))
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
+        spec, state = obj.get("spec") or {}, obj.get("status") or {}
+        yield from taint_causes(spec.get("taints") or (), "metadata.taints")
+        for kind in ("capacity", "allocatable"):
+            for name, value in (state.get(kind) or {}).items():
+                if amount(value) < 0:
+                    where = f"status.{kind}.{name}"
+                    yield status.invalid_value(where, value, "must be greater than or equal to 0")
+        ranges = spec.get("podCIDRs") or []
+        for index, text in enumerate(ranges):
+            if problem := network_problem(text):
+                yield status.invalid_value(f"spec.podCIDRs[{index}]", text, problem)
+        if len(ranges) > 1 and len({":" in text for text in ranges}) != len(ranges):
+            text = "may specify no more than one CIDR for each IP family"
+            yield status.invalid_value("spec.podCIDRs", ranges, text)
+        before = {} if old is None else old.get("spec") or {}
+        for name, what in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
+            if before.get(name) and before[name] != spec.get(name):
+                text = f'node updates may not change {what} except from "" to valid'
+                yield status.forbidden_field(f"spec.{name}", text)
+        addresses: list[Any] = state.get("addresses") or []
+        for index, address in enumerate(addresses if old is not None else ()):
+            if address in addresses[:index]:
+                yield status.duplicate(f"status.addresses[{index}]", address)
+
+
+def _object_problem(data: str) -> str:
+    """Return why bytes in base64 are not a JSON object."""
+    try:
+        found = msgspec.json.decode(base64.b64decode(data))
+    except ValueError as error:
+        return str(error)
+    if type(found) is dict or found is None:
+        return ""
+    return f"json: cannot unmarshal {go_text.json_kind(found)} into Go value of type map[string]interface {{}}"
 
 
 def _count(obj: Object) -> int:

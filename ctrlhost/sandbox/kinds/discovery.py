@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import name_problem, qualified_problems
+from ctrlhost.sandbox.apimachinery.names import LABEL_VALUE_TEXT, is_label_value, name_problem
 from ctrlhost.sandbox.kinds.cells import created, first
-from ctrlhost.sandbox.kinds.fields import PROTOCOLS, immutable, ip_problem, special_problem
+from ctrlhost.sandbox.kinds.fields import (
+    PROTOCOLS,
+    immutable,
+    ip_problem,
+    qualified_causes,
+    special_problem,
+)
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
 _OWN = "kubernetes"
 _MANAGED, _CONTROLLER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
 _TYPES = ("FQDN", "IPv4", "IPv6")
-_MOST_ADDRESSES, _LONGEST_NAME = 100, 63
+_MOST_ADDRESSES, _MOST_HINTS, _LONGEST_NAME = 100, 8, 63
 
 
 class _EndpointSlices(BuiltinStrategy):
@@ -35,6 +41,14 @@ class _EndpointSlices(BuiltinStrategy):
         addresses = [address for item in obj.get("endpoints") or () for address in item.get("addresses") or ()]
         return (obj.get("addressType", ""), first(ports, "<unset>"), first(addresses, "<unset>"), created(obj))
 
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Drop the topology, which only older versions of the API have."""
+        for endpoint in obj.get("endpoints") or ():
+            endpoint.pop("deprecatedTopology", None)
+
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
+        self.prepare_create(context, operation, obj)
+
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         kind = obj.get("addressType", "")
         if old is None and kind == "FQDN":
@@ -43,12 +57,13 @@ class _EndpointSlices(BuiltinStrategy):
             yield status.required("addressType")
         elif kind not in _TYPES:
             yield status.not_supported("addressType", kind, _TYPES)
-        else:
-            # The server's own address and those of its pods are on loopback.
-            metadata = obj["metadata"]
-            own = metadata.get("name") == _OWN or (metadata.get("labels") or {}).get(_MANAGED) == _CONTROLLER
-            for index, endpoint in enumerate(obj.get("endpoints") or ()):
-                yield from _endpoint_causes(endpoint, kind, f"endpoints[{index}]", loopback=own)
+        # The server's own address and those of its pods are on loopback.
+        metadata = obj["metadata"]
+        own = metadata.get("name") == _OWN or (metadata.get("labels") or {}).get(_MANAGED) == _CONTROLLER
+        endpoints = obj.get("endpoints") or ()
+        kept = old is not None and endpoints == (old.get("endpoints") or ())
+        for index, endpoint in enumerate(() if kept else endpoints):
+            yield from _endpoint_causes(endpoint, kind, f"endpoints[{index}]", loopback=own)
         yield from _port_causes(obj.get("ports") or ())
         yield from immutable(obj, old, "addressType")
 
@@ -60,7 +75,7 @@ def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str, *, loop
     elif len(addresses) > _MOST_ADDRESSES:
         yield status.too_many(f"{where}.addresses", len(addresses), _MOST_ADDRESSES)
         return
-    for index, address in enumerate(addresses):
+    for index, address in enumerate(addresses if kind in _TYPES else ()):
         field = f"{where}.addresses[{index}]"
         if kind == "FQDN":
             if problem := name_problem("subdomain", address):
@@ -77,8 +92,27 @@ def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str, *, loop
         if problem:
             yield status.invalid_value(field, address, problem)
     for name, rule in (("nodeName", "subdomain"), ("hostname", "label")):
-        if endpoint.get(name) and (problem := name_problem(rule, endpoint[name])):
+        if endpoint.get(name) is not None and (problem := name_problem(rule, endpoint[name])):
             yield status.invalid_value(f"{where}.{name}", endpoint[name], problem)
+    yield from _hint_causes(endpoint.get("hints") or {}, f"{where}.hints")
+
+
+def _hint_causes(hints: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    for kind in ("forZones", "forNodes"):
+        found = hints.get(kind) or ()
+        if len(found) > _MOST_HINTS:
+            yield status.too_many(f"{path}.{kind}", len(found), _MOST_HINTS)
+            continue
+        names: set[str] = set()
+        for index, one in enumerate(found):
+            where, name = f"{path}.{kind}[{index}].name", one.get("name", "")
+            if name in names:
+                yield status.duplicate(where, name)
+            names.add(name)
+            if kind == "forZones" and not is_label_value(name):
+                yield status.invalid_value(where, name, LABEL_VALUE_TEXT)
+            elif kind == "forNodes" and (problem := name_problem("subdomain", name)):
+                yield status.invalid_value(where, name, problem)
 
 
 def _port_causes(ports: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
@@ -94,10 +128,8 @@ def _port_causes(ports: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
         names.add(name)
         if port.get("protocol") not in PROTOCOLS:
             yield status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS)
-        if protocol := port.get("appProtocol"):
-            yield from [
-                status.invalid_value(f"{where}.appProtocol", protocol, text) for text in qualified_problems(protocol)
-            ]
+        if (protocol := port.get("appProtocol")) is not None:
+            yield from qualified_causes(protocol, f"{where}.appProtocol")
 
 
 STRATEGIES = {("discovery.k8s.io", "EndpointSlice"): _EndpointSlices()}

@@ -5,63 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import qualified_problems
-from ctrlhost.sandbox.kinds import checks
+from ctrlhost.sandbox.apimachinery.names import name_problem
 from ctrlhost.sandbox.kinds.cells import NONE, created, first
-from ctrlhost.sandbox.kinds.fields import PROTOCOLS, ip_problem, port_causes, special_problem
+from ctrlhost.sandbox.kinds.fields import (
+    PROTOCOLS,
+    ip_problem,
+    legacy_ip_causes,
+    port_causes,
+    qualified_causes,
+    special_problem,
+)
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
 
-_ADDRESSES = ("subsets[*].addresses[*]", "subsets[*].notReadyAddresses[*]")
-
-
-def _subset_causes(obj: Object, old: Object | None) -> Iterator[Cause]:
-    for index, subset in enumerate(obj.get("subsets") or ()):
-        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
-            yield status.required(f"subsets[{index}]", "must specify `addresses` or `notReadyAddresses`")
-        ports = subset.get("ports") or ()
-        for number, port in enumerate(ports if len(ports) > 1 else ()):
-            if not port.get("name"):
-                yield status.required(f"subsets[{index}].ports[{number}].name")
-
-
-def _address_causes(where: str, text: str) -> Iterator[Cause]:
-    problem, parsed = ip_problem(text)
-    if problem:
-        yield status.invalid_value(where, text, problem)
-    if parsed is None:
-        yield status.invalid_value(where, text, "must be a valid IP address")
-    elif problem := special_problem(parsed):
-        yield status.invalid_value(where, text, problem)
-
-
-def _port_causes(where: str, port: int) -> Iterator[Cause]:
-    return port_causes(port, where)
-
-
-def _protocol_causes(where: str, name: str) -> Iterator[Cause]:
-    yield from [status.invalid_value(where, name, text) for text in qualified_problems(name)]
+_OWN = "kubernetes"
 
 
 class _Endpoints(BuiltinStrategy):
-    """The addresses of a Service."""
+    """The addresses of a Service, in the deprecated form."""
 
     defaults = (("subsets[*].ports[*].protocol", "TCP"),)
     columns = "Endpoints Age"
-    checks = (
-        _subset_causes,
-        *(checks.of_each(f"{path}.ip", _address_causes) for path in _ADDRESSES),
-        checks.named("label", *(f"{path}.hostname" for path in _ADDRESSES), "subsets[*].ports[*].name"),
-        checks.named("subdomain", *(f"{path}.nodeName" for path in _ADDRESSES)),
-        checks.of_each("subsets[*].ports[*].port", _port_causes),
-        checks.one_of("subsets[*].ports[*].protocol", *PROTOCOLS),
-        checks.of_each("subsets[*].ports[*].appProtocol", _protocol_causes),
-    )
 
     def cells(self, obj: Object) -> Sequence[Any]:
         pairs = [
@@ -71,6 +42,50 @@ class _Endpoints(BuiltinStrategy):
             for address in subset.get("addresses") or ()
         ]
         return (first(pairs, NONE), created(obj))
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
+        subsets = obj.get("subsets") or ()
+        if old is not None and subsets == (old.get("subsets") or ()):
+            return
+        for index, subset in enumerate(subsets):
+            where = f"subsets[{index}]"
+            if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+                yield status.required(where, "must specify `addresses` or `notReadyAddresses`")
+            for name in ("addresses", "notReadyAddresses"):
+                for at, address in enumerate(subset.get(name) or ()):
+                    # The server's own address is on loopback.
+                    own = obj["metadata"].get("name") == _OWN
+                    yield from _address_causes(address, f"{where}.{name}[{at}]", loopback=own)
+            ports = subset.get("ports") or ()
+            for at, port in enumerate(ports):
+                yield from _endpoint_port_causes(port, f"{where}.ports[{at}]", alone=len(ports) == 1)
+
+
+def _address_causes(address: Mapping[str, Any], where: str, *, loopback: bool) -> Iterator[Cause]:
+    text = address.get("ip", "")
+    yield from legacy_ip_causes(text, f"{where}.ip")
+    _, parsed = ip_problem(text)
+    if parsed is None:
+        yield status.invalid_value(f"{where}.ip", text, "must be a valid IP address")
+    elif not (loopback and parsed.is_loopback) and (problem := special_problem(parsed)):
+        yield status.invalid_value(f"{where}.ip", text, problem)
+    if (host := address.get("hostname")) and (problem := name_problem("label", host)):
+        yield status.invalid_value(f"{where}.hostname", host, problem)
+    if (node := address.get("nodeName")) is not None and (problem := name_problem("subdomain", node)):
+        yield status.invalid_value(f"{where}.nodeName", node, problem)
+
+
+def _endpoint_port_causes(port: Mapping[str, Any], where: str, *, alone: bool) -> Iterator[Cause]:
+    name = port.get("name", "")
+    if not name and not alone:
+        yield status.required(f"{where}.name")
+    elif name and (problem := name_problem("label", name)):
+        yield status.invalid_value(f"{where}.name", name, problem)
+    yield from port_causes(port.get("port", 0), f"{where}.port")
+    if port.get("protocol") not in PROTOCOLS:
+        yield status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS)
+    if (protocol := port.get("appProtocol")) is not None:
+        yield from qualified_causes(protocol, f"{where}.appProtocol")
 
 
 STRATEGIES = {("", "Endpoints"): _Endpoints()}

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import label_causes, qualified_problems
+from ctrlhost.sandbox.apimachinery.names import LABEL_VALUE_TEXT, is_label_value, label_causes, qualified_problems
 from ctrlhost.sandbox.apimachinery.objects import at
 
 if TYPE_CHECKING:
@@ -69,6 +69,17 @@ def ip_problem(text: str) -> tuple[str, ipaddress.IPv4Address | ipaddress.IPv6Ad
     return ("" if str(parsed) == text else f'must be in canonical form ("{parsed}")'), parsed
 
 
+def network_problem(text: str) -> str:
+    """Return why `text` is not a network of a field that has long accepted bits of a host."""
+    address, slash, size = text.partition("/")
+    problem, parsed = ip_problem(address)
+    if "leading" in problem:
+        return "must not have leading 0s in IP"
+    if parsed is None or not slash or not size.isdigit() or int(size) > parsed.max_prefixlen:
+        return "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+    return "must not have leading 0s in prefix length" if size != str(int(size)) else ""
+
+
 def special_problem(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     """Return why an address cannot be that of an endpoint; "" if it can."""
     if address.is_unspecified:
@@ -87,7 +98,8 @@ def not_negative(spec: Mapping[str, Any], *fields: str, path: str = "spec") -> I
     for field in fields:
         value = spec.get(field)
         if type(value) is int and value < 0:
-            yield status.invalid_value(f"{path}.{field}", value, "must be greater than or equal to 0")
+            where = f"{path}.{field}" if path else field
+            yield status.invalid_value(where, value, "must be greater than or equal to 0")
 
 
 def share(value: Any) -> int:
@@ -112,6 +124,34 @@ def immutable(obj: Object, old: Object | None, *path: str) -> Iterator[Cause]:
         yield status.invalid_value(".".join(path), value, "field is immutable")
 
 
+def positive(value: int, field: str) -> Iterator[Cause]:
+    """Check a number."""
+    if value <= 0:
+        yield status.invalid_value(field, value, "must be greater than 0")
+
+
+def qualified_causes(text: str, field: str) -> Iterator[Cause]:
+    """Check a name with an optional prefix, as keys of labels are."""
+    yield from [status.invalid_value(field, text, problem) for problem in qualified_problems(text)]
+
+
+def descending_causes(path: str, field: str) -> Iterator[Cause]:
+    """Check a path that must not leave its directory."""
+    if path.startswith("/"):
+        yield status.invalid_value(field, path, "must be a relative path")
+    if ".." in path.split("/"):
+        yield status.invalid_value(field, path, "must not contain '..'")
+
+
+def legacy_ip_causes(text: str, field: str, before: Sequence[str] = ()) -> Iterator[Cause]:
+    """Check an address of a field that has long accepted leading zeros, unless an update keeps it."""
+    problem, parsed = ip_problem(text)
+    if text not in before and problem and (parsed is None or "leading" in problem):
+        yield status.invalid_value(field, text, problem)
+    elif text not in before and getattr(parsed, "ipv4_mapped", None) is not None:
+        yield status.invalid_value(field, text, "must not be an IPv4-mapped IPv6 address")
+
+
 def condition_causes(conditions: Sequence[Mapping[str, Any]], where: str) -> Iterator[Cause]:
     """Check conditions of the type that all kinds may use (`metav1.Condition`)."""
     seen: set[str] = set()
@@ -133,9 +173,7 @@ def selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:
     """Check a LabelSelector."""
     yield from label_causes(selector.get("matchLabels") or {}, f"{path}.matchLabels")
     for index, item in enumerate(selector.get("matchExpressions") or ()):
-        where, key = f"{path}.matchExpressions[{index}]", item.get("key", "")
-        yield from [status.invalid_value(f"{where}.key", key, text) for text in qualified_problems(key)]
-        operator, values = item.get("operator"), item.get("values")
+        where, operator, values = f"{path}.matchExpressions[{index}]", item.get("operator"), item.get("values") or ()
         if operator not in _OPERATORS:
             yield status.invalid_value(f"{where}.operator", operator, "not a valid selector operator")
         elif operator in ("In", "NotIn") and not values:
@@ -143,3 +181,7 @@ def selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:
         elif operator in ("Exists", "DoesNotExist") and values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             yield status.forbidden_field(f"{where}.values", text)
+        yield from qualified_causes(item.get("key", ""), f"{where}.key")
+        for position, value in enumerate(values):
+            if not is_label_value(value):
+                yield status.invalid_value(f"{where}.values[{position}]", value, LABEL_VALUE_TEXT)

@@ -25,7 +25,13 @@ _DEFAULT = "ingressclass.kubernetes.io/is-default-class"
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _MODES = ("Proxy", "VIP")
 _LEADING_ZERO = re.compile(r"(?<![0-9])0+(?=[0-9]+(\.|$))", re.ASCII)
-_LONGEST_NAME = 253
+_LONGEST_NAME, _LONGEST_CONTROLLER = 253, 250
+_LEADING = "must not have leading 0s"
+_REFUSED_PARTS, _REFUSED_ENDS = ("//", "/./", "/../", "%2f", "%2F"), ("/..", "/.")
+_WILDCARD_TEXT = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com')"
+)
 
 
 class _Ingresses(BuiltinStrategy):
@@ -51,8 +57,10 @@ class _Ingresses(BuiltinStrategy):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check the spec, that a new Ingress names one class, and a changed status."""
-        yield from _spec_causes(obj)
         yield from address_causes(obj, old, operation.warnings)
+        if operation.subresource:
+            return
+        yield from _spec_causes(obj)
         named, annotated = obj["spec"].get("ingressClassName"), obj["metadata"].get("annotations") or {}
         if old is None and CLASS_ANNOTATION in annotated and named and named != annotated[CLASS_ANNOTATION]:
             text = "must match `ingressClassName` when both are specified"
@@ -60,15 +68,19 @@ class _Ingresses(BuiltinStrategy):
         elif old is None and CLASS_ANNOTATION in annotated:
             text = f"annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"
             operation.warnings.append(text)
-        if named and not is_subdomain(named):
+        if named is not None and not is_subdomain(named):
             yield status.invalid_value("spec.ingressClassName", named, name_problem("subdomain", named))
 
 
 class _IngressClasses(BuiltinStrategy):
     """The controller of a class is immutable."""
 
-    defaults = (("spec.parameters.scope", "Cluster"),)
     columns = "Controller Parameters Age"
+
+    def default(self, obj: Object) -> None:
+        """Parameters are of the cluster unless they say otherwise."""
+        if (reference := (obj.get("spec") or {}).get("parameters")) is not None:
+            reference.setdefault("scope", "Cluster")
 
     def cells(self, obj: Object) -> Sequence[Any]:
         found = (obj.get("spec") or {}).get("parameters")
@@ -85,36 +97,78 @@ class _IngressClasses(BuiltinStrategy):
         elif not slash or not path or not is_subdomain(prefix):
             text = 'must be a domain-prefixed path (such as "acme.io/foo")'
             yield status.invalid_value("spec.controller", controller, text)
+        if len(controller) > _LONGEST_CONTROLLER:
+            yield status.too_long("spec.controller", _LONGEST_CONTROLLER)
         yield from immutable(obj, old, "spec", "controller")
+        reference = (obj.get("spec") or {}).get("parameters")
+        if reference is not None:
+            yield from _parameters_causes(reference, "spec.parameters")
+
+
+def _parameters_causes(reference: Mapping[str, Any], where: str) -> Iterator[Cause]:
+    yield from reference_causes(reference, where)
+    scope, namespace = reference.get("scope"), reference.get("namespace")
+    if scope not in ("Cluster", "Namespace"):
+        yield status.not_supported(f"{where}.scope", scope, ("Cluster", "Namespace"))
+    elif scope == "Cluster" and namespace is not None:
+        text = "`parameters.scope` is set to 'Cluster'"
+        yield status.forbidden_field(f"{where}.namespace", text)
+    elif scope == "Namespace" and namespace is None:
+        yield status.required(f"{where}.namespace", "`parameters.scope` is set to 'Namespace'")
+    elif namespace is not None and scope == "Namespace" and (problem := name_problem("label", namespace)):
+        yield status.invalid_value(f"{where}.namespace", namespace, problem)
 
 
 def _spec_causes(obj: Object) -> Iterator[Cause]:
     spec = obj.get("spec") or {}
-    default = spec.get("defaultBackend")
-    if not spec.get("rules") and default is None:
+    if not spec.get("rules") and spec.get("defaultBackend") is None:
         yield status.invalid_value("spec", [], "either `defaultBackend` or `rules` must be specified")
-    if default is not None:
-        yield from _backend_causes(default, "spec.defaultBackend")
+    if spec.get("defaultBackend") is not None:
+        yield from _backend_causes(spec["defaultBackend"], "spec.defaultBackend")
     for index, rule in enumerate(spec.get("rules") or ()):
-        host = rule.get("host", "")
-        where = f"spec.rules[{index}]"
-        if host and not is_subdomain(host.removeprefix("*.")):
-            yield status.invalid_value(f"{where}.host", host, name_problem("subdomain", host))
+        where, host = f"spec.rules[{index}]", rule.get("host", "")
+        if host:
+            if _ip_problem(host) in ("", _LEADING):
+                yield status.invalid_value(f"{where}.host", host, "must be a DNS name, not an IP address")
+            yield from host_causes(host, f"{where}.host")
         http = rule.get("http")
         if http is not None and not http.get("paths"):
             yield status.required(f"{where}.http.paths")
         for at, path in enumerate((http or {}).get("paths") or ()):
             yield from _path_causes(path, f"{where}.http.paths[{at}]")
+    for index, tls in enumerate(spec.get("tls") or ()):
+        for at, host in enumerate(tls.get("hosts") or ()):
+            yield from host_causes(host, f"spec.tls[{index}].hosts[{at}]")
+        name = tls.get("secretName", "")
+        if name and (problem := name_problem("subdomain", name)):
+            yield status.invalid_value(f"spec.tls[{index}].secretName", name, problem)
+
+
+def host_causes(host: str, field: str) -> Iterator[Cause]:
+    """Check a name of a host, which may begin with `*.`."""
+    if "*" in host:
+        if not host.startswith("*.") or not is_subdomain(host[2:]):
+            yield status.invalid_value(field, host, _WILDCARD_TEXT)
+    elif problem := name_problem("subdomain", host):
+        yield status.invalid_value(field, host, problem)
 
 
 def _path_causes(path: Mapping[str, Any], where: str) -> Iterator[Cause]:
     kind, text = path.get("pathType"), path.get("path", "")
-    if not kind:
+    if kind is None:
         yield status.required(f"{where}.pathType", "pathType must be specified")
-    elif kind not in _PATH_TYPES:
+        return
+    if kind not in _PATH_TYPES:
         yield status.not_supported(f"{where}.pathType", kind, _PATH_TYPES)
-    if (kind in ("Exact", "Prefix") or text) and not text.startswith("/"):
+    elif (kind != "ImplementationSpecific" or text) and not text.startswith("/"):
         yield status.invalid_value(f"{where}.path", text, "must be an absolute path")
+    if kind in ("Exact", "Prefix"):
+        for part in _REFUSED_PARTS:
+            if part in text:
+                yield status.invalid_value(f"{where}.path", text, f"must not contain '{part}'")
+        for end in _REFUSED_ENDS:
+            if text.endswith(end):
+                yield status.invalid_value(f"{where}.path", text, f"cannot end with '{end}'")
     yield from _backend_causes(path.get("backend") or {}, f"{where}.backend")
 
 
@@ -122,27 +176,37 @@ def _backend_causes(backend: Mapping[str, Any], where: str) -> Iterator[Cause]:
     service, resource = backend.get("service"), backend.get("resource")
     if service is not None and resource is not None:
         yield status.invalid_value(where, "", "cannot set both resource and service backends")
-    elif service is not None:
-        yield from _service_causes(service, where)
     elif resource is not None:
-        yield from [status.required(f"{where}.resource.{name}") for name in ("kind", "name") if not resource.get(name)]
-    else:
+        yield from reference_causes(resource, f"{where}.resource")
+    elif service is None:
         yield status.invalid_value(where, "", "resource or service backend is required")
+    else:
+        name, port = service.get("name", ""), service.get("port") or {}
+        if not name:
+            yield status.required(f"{where}.service.name")
+        elif problem := name_problem("label", name):
+            yield status.invalid_value(f"{where}.service.name", name, problem)
+        if port.get("name") and port.get("number"):
+            yield status.invalid_value(where, "", "cannot set both port name & port number")
+        elif port.get("name"):
+            yield from port_causes(port["name"], f"{where}.service.port.name")
+        elif port.get("number"):
+            yield from port_causes(port["number"], f"{where}.service.port.number")
+        else:
+            yield status.required(where, "port name or number is required")
 
 
-def _service_causes(service: Mapping[str, Any], where: str) -> Iterator[Cause]:
-    name, port = service.get("name", ""), service.get("port") or {}
-    if not name:
-        yield status.required(f"{where}.service.name")
-    elif problem := name_problem("label", name):
-        yield status.invalid_value(f"{where}.service.name", name, problem)
-    if port.get("name") and port.get("number"):
-        yield status.invalid_value(where, "", "cannot set both port name & port number")
-    elif not port.get("name") and not port.get("number"):
-        yield status.required(where, "port name or number is required")
-    for member in ("name", "number"):
-        if port.get(member):
-            yield from port_causes(port[member], f"{where}.service.port.{member}")
+def reference_causes(reference: Mapping[str, Any], where: str) -> Iterator[Cause]:
+    """Check a reference to an object of any kind."""
+    group = reference.get("apiGroup")
+    if group is not None and (problem := name_problem("subdomain", group)):
+        yield status.invalid_value(f"{where}.apiGroup", group, problem)
+    for name in ("kind", "name"):
+        text = reference.get(name, "")
+        if not text:
+            yield status.required(f"{where}.{name}")
+        elif problem := name_problem("segment", text):
+            yield status.invalid_value(f"{where}.{name}", text, problem)
 
 
 def entries(obj: Object | None) -> list[dict[str, Any]]:
@@ -190,7 +254,7 @@ def _ip_problem(text: str) -> str:
     except ValueError:
         return "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
     if lenient != text and "." in text:
-        return "must not have leading 0s"
+        return _LEADING
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         return "must not be an IPv4-mapped IPv6 address"
     return ""
@@ -201,7 +265,7 @@ def _host_problem(text: str) -> str:
         return f"must be no more than {_LONGEST_NAME} characters"
     if problem := name_problem("subdomain", text):
         return problem
-    return "must be a DNS name, not an IP address" if _ip_problem(text) in ("", "must not have leading 0s") else ""
+    return "must be a DNS name, not an IP address" if _ip_problem(text) in ("", _LEADING) else ""
 
 
 STRATEGIES = {("networking.k8s.io", "Ingress"): _Ingresses(), ("networking.k8s.io", "IngressClass"): _IngressClasses()}

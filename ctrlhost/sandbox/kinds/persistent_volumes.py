@@ -70,7 +70,7 @@ class Protected(BuiltinStrategy):
 
 
 class _Volumes(Protected):
-    """Where a volume is, is immutable."""
+    """The source of a volume is immutable."""
 
     defaults = (
         ("spec.persistentVolumeReclaimPolicy", "Retain"),
@@ -128,16 +128,18 @@ class _Volumes(Protected):
             yield status.forbidden_field("spec.volumeAttributesClassName", text)
 
 
+_CLAIM_CHECKS: tuple[Check, ...] = (
+    selectors("spec.selector"),
+    named("subdomain", "spec.storageClassName", "spec.volumeAttributesClassName"),
+    _VOLUME_MODES,
+)
+
+
 class _Claims(Protected):
     """A claim's spec is immutable, except for the size of a bound one."""
 
     defaults = (("spec.volumeMode", "Filesystem"),)
     columns = "Status Volume Capacity Access_Modes StorageClass VolumeAttributesClass Age VolumeMode:w"
-    checks = (
-        selectors("spec.selector"),
-        named("subdomain", "spec.storageClassName", "spec.volumeAttributesClassName"),
-        _VOLUME_MODES,
-    )
 
     def cells(self, obj: Object) -> Sequence[Any]:
         spec, state = obj.get("spec") or {}, obj.get("status") or {}
@@ -180,19 +182,31 @@ class _Claims(Protected):
                     field = f"status.capacity[{name}]"
                     yield status.invalid_value(field, size, "must be a valid resource quantity")
             return
-        spec = obj.get("spec") or {}
-        yield from _mode_causes(spec.get("accessModes") or (), "spec", "at least 1 access mode is required")
-        size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-        if size is None:
-            yield status.required("spec.resources[storage]")
-        elif amount(size) <= 0:
-            yield status.invalid_value("spec.resources[storage]", size, "must be greater than zero")
-        yield from super().causes(context, operation, obj, old)
-        for name in ("dataSource", "dataSourceRef"):
-            if spec.get(name) is not None:
-                yield from _origin_causes(spec[name], f"spec.{name}")
+        yield from claim_causes(obj, "")
         if old is not None:
             yield from _claim_update_causes(obj, old)
+
+
+def claim_causes(claim: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    """Check a claim at `path`, or one in a template."""
+    prefix = f"{path}." if path else ""
+    for cause in _claim_spec_causes(dict(claim)):
+        yield status.Cause(cause.reason, cause.message, f"{prefix}{cause.field}")
+
+
+def _claim_spec_causes(claim: Object) -> Iterator[Cause]:
+    spec = claim.get("spec") or {}
+    yield from _mode_causes(spec.get("accessModes") or (), "spec", "at least 1 access mode is required")
+    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    if size is None:
+        yield status.required("spec.resources[storage]")
+    elif amount(size) <= 0:
+        yield status.invalid_value("spec.resources[storage]", size, "must be greater than zero")
+    for check in _CLAIM_CHECKS:
+        yield from check(claim, None)
+    for name in ("dataSource", "dataSourceRef"):
+        if spec.get(name) is not None:
+            yield from _origin_causes(spec[name], f"spec.{name}")
 
 
 def _origin_causes(origin: Mapping[str, Any], where: str) -> Iterator[Cause]:

@@ -5,25 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import (
-    LABEL_VALUE_TEXT,
-    is_label_value,
-    label_causes,
-    name_problem,
-    qualified_problems,
-)
-from ctrlhost.sandbox.kinds.containers import container_causes
+from ctrlhost.sandbox.apimachinery.names import name_problem
+from ctrlhost.sandbox.kinds.containers import container_causes, host_port_causes
+from ctrlhost.sandbox.kinds.fields import legacy_ip_causes
+from ctrlhost.sandbox.kinds.pod_scheduling import scheduling_causes
+from ctrlhost.sandbox.kinds.pod_security import pod_security_causes
 from ctrlhost.sandbox.kinds.strategy import below
 from ctrlhost.sandbox.kinds.volumes import volume_causes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.kinds.strategy import Rule
 
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_PREEMPTIONS = ("PreemptLowerPriority", "Never")
+_MOST_SERVERS, _MOST_SEARCHES = 3, 32
+_NAMED = (
+    ("serviceAccountName", "subdomain"),
+    ("nodeName", "subdomain"),
+    ("hostname", "label"),
+    ("subdomain", "label"),
+    ("priorityClassName", "subdomain"),
+    ("runtimeClassName", "subdomain"),
+)
 _PROBE: list[Rule] = [
     ("timeoutSeconds", 1),
     ("periodSeconds", 10),
@@ -85,48 +91,80 @@ def causes(
     path: str,
     *,
     templated: bool = False,
-    claims: Iterable[str] = (),
     restarts: Sequence[str] = ("Always",),
 ) -> Iterator[Cause]:
-    """Check a pod's spec, or a template's; `claims` are volumes that a StatefulSet adds.
-
-    `restarts` are the restart policies of a template.
-    """
+    """Check a pod's spec, or a template's; `restarts` are the restart policies of a template."""
     volumes: set[str] = set()
     yield from volume_causes(spec.get("volumes") or (), f"{path}.volumes", volumes)
-    volumes.update(claims)
     if not spec.get("containers"):
         yield status.required(f"{path}.containers")
     names: set[str] = set()
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             where = f"{path}.{field}[{index}]"
-            yield from container_causes(container, where, names, volumes, templated=templated)
+            initial = field == "initContainers"
+            yield from container_causes(container, where, names, volumes, templated=templated, initial=initial)
+            if initial:
+                yield from host_port_causes([container], where, set())
+    yield from host_port_causes(spec.get("containers") or (), f"{path}.containers", set())
     allowed = restarts if templated else ("Always", "OnFailure", "Never")
     if (policy := spec.get("restartPolicy")) not in allowed:
         yield status.not_supported(f"{path}.restartPolicy", policy, allowed)
     if (policy := spec.get("dnsPolicy")) not in _DNS_POLICIES:
         yield status.not_supported(f"{path}.dnsPolicy", policy, _DNS_POLICIES)
-    elif policy == "None" and not spec.get("dnsConfig"):
-        yield status.required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")
-    yield from label_causes(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
+    yield from _dns_causes(spec.get("dnsConfig"), policy, f"{path}.dnsConfig")
+    yield from pod_security_causes(spec, path)
     if spec.get("hostNetwork"):
         yield from _host_port_causes(spec, path)
-    for name, rule in (("serviceAccountName", "subdomain"), ("nodeName", "subdomain")):
+    for name, rule in _NAMED:
         if spec.get(name) and (problem := name_problem(rule, spec[name])):
             yield status.invalid_value(f"{path}.{name}", spec[name], problem)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline < 2**31:
         text = f"must be between 1 and {2**31 - 1}, inclusive"
         yield status.invalid_value(f"{path}.activeDeadlineSeconds", deadline, text)
-    for name in ("hostname", "subdomain"):
-        if spec.get(name) and (problem := name_problem("label", spec[name])):
-            yield status.invalid_value(f"{path}.{name}", spec[name], problem)
-    for index, toleration in enumerate(spec.get("tolerations") or ()):
-        yield from _toleration_causes(toleration, f"{path}.tolerations[{index}]")
+    yield from scheduling_causes(spec, path)
+    for index, alias in enumerate(spec.get("hostAliases") or ()):
+        yield from legacy_ip_causes(alias.get("ip", ""), f"{path}.hostAliases[{index}].ip")
+        for at, host in enumerate(alias.get("hostnames") or ()):
+            if problem := name_problem("subdomain", host):
+                yield status.invalid_value(f"{path}.hostAliases[{index}].hostnames[{at}]", host, problem)
+    if (preemption := spec.get("preemptionPolicy")) is not None and preemption not in _PREEMPTIONS:
+        yield status.not_supported(f"{path}.preemptionPolicy", preemption, _PREEMPTIONS)
+    system = (spec.get("os") or {}).get("name", "")
+    if spec.get("os") is not None and not system:
+        yield status.required(f"{path}.os.name")
+    elif system and system not in ("linux", "windows"):
+        yield status.not_supported(f"{path}.os", system, ("linux", "windows"))
     if templated and deadline is not None and len(restarts) == 1:
         text = "activeDeadlineSeconds in ReplicaSet is not Supported"
         yield status.forbidden_field(f"{path}.activeDeadlineSeconds", text)
+
+
+def _dns_causes(config: Mapping[str, Any] | None, policy: Any, path: str) -> Iterator[Cause]:
+    if policy == "None" and config is None:
+        yield status.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
+    if config is None:
+        return
+    servers, searches = config.get("nameservers") or (), config.get("searches") or ()
+    if policy == "None" and not servers:
+        text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+        yield status.required(f"{path}.nameservers", text)
+        return
+    if len(servers) > _MOST_SERVERS:
+        text = f"must not have more than {_MOST_SERVERS} nameservers"
+        yield status.invalid_value(f"{path}.nameservers", list(servers), text)
+    for index, server in enumerate(servers):
+        yield from legacy_ip_causes(server, f"{path}.nameservers[{index}]")
+    if len(searches) > _MOST_SEARCHES:
+        text = f"must not have more than {_MOST_SEARCHES} search paths"
+        yield status.invalid_value(f"{path}.searches", list(searches), text)
+    for index, search in enumerate(searches):
+        if search != "." and (problem := name_problem("subdomain", search.removesuffix(".").replace("_", "-a"))):
+            yield status.invalid_value(f"{path}.searches[{index}]", search, problem)
+    for index, option in enumerate(config.get("options") or ()):
+        if not option.get("name"):
+            yield status.required(f"{path}.options[{index}]", "must not be empty")
 
 
 def _host_port_causes(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
@@ -136,25 +174,3 @@ def _host_port_causes(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
                 where = f"{path}.containers[{index}].ports[{at}].hostPort"
                 text = "must match `containerPort` when `hostNetwork` is true"
                 yield status.invalid_value(where, port["hostPort"], text)
-
-
-def _toleration_causes(toleration: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    key, value = toleration.get("key", ""), toleration.get("value", "")
-    operator, effect = toleration.get("operator", ""), toleration.get("effect", "")
-    if key:
-        yield from [status.invalid_value(f"{path}.key", key, text) for text in qualified_problems(key)]
-    elif operator != "Exists":
-        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        yield status.invalid_value(f"{path}.operator", operator, text)
-    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
-        text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        yield status.invalid_value(f"{path}.effect", effect, text)
-    if operator in ("", "Equal") and not is_label_value(value):
-        yield status.invalid_value(f"{path}.operator", value, LABEL_VALUE_TEXT)
-    elif operator == "Exists" and value:
-        text = "value must be empty when `operator` is 'Exists'"
-        yield status.invalid_value(f"{path}.operator", value, text)
-    elif operator not in ("", "Equal", "Exists"):
-        yield status.not_supported(f"{path}.operator", operator, ("Equal", "Exists"))
-    if effect and effect not in _EFFECTS:
-        yield status.not_supported(f"{path}.effect", effect, _EFFECTS)

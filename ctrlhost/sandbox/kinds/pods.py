@@ -13,14 +13,13 @@ from ctrlhost.sandbox.kinds.node import apply_class
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.operation import Operation
 
-_MUTABLE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
 
 _ADMITTED = ("priority", "preemptionPolicy", "tolerations", "serviceAccountName", "serviceAccount", "overhead")
 
@@ -77,6 +76,7 @@ class _Pods(BuiltinStrategy):
         for name in ("priority", "preemptionPolicy"):
             if name in old["spec"]:
                 obj["spec"].setdefault(name, old["spec"][name])
+        _tolerate(obj["spec"])
 
     def tracked(self, obj: Object, sent: Object) -> Object:
         """Omit the fields that admission set."""
@@ -89,14 +89,10 @@ class _Pods(BuiltinStrategy):
         """Check the spec, and that only mutable fields change."""
         pod_warnings.warn(obj["spec"], None if old is None else old["spec"], "spec", operation.warnings)
         yield from pod_spec.causes(obj["spec"], "spec")
-        if old is None or operation.subresource or _frozen(obj["spec"]) == _frozen(old["spec"]):
-            return
-        text = (
-            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
-            "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
-            "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
-        )
-        yield status.forbidden_field("spec", text)
+        if old is None:
+            yield from _creation_causes(obj["spec"])
+        elif not operation.subresource:
+            yield from _update_causes(obj["spec"], old["spec"])
 
     def grace_period(self, obj: Object, wanted: int | None) -> int:
         """Return the grace period, 0 for a pod that does not run."""
@@ -108,10 +104,68 @@ class _Pods(BuiltinStrategy):
         return 1 if grace < 0 else int(grace)
 
 
+def _creation_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
+    if spec.get("ephemeralContainers"):
+        yield status.forbidden_field("spec.ephemeralContainers", "cannot be set on create")
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        text = "cannot be set until all schedulingGates have been cleared"
+        yield status.forbidden_field("spec.nodeName", text)
+
+
+def _update_causes(spec: dict[str, Any], before: dict[str, Any]) -> Iterator[Cause]:
+    """Check that only mutable fields change."""
+    for field in ("containers", "initContainers"):
+        found = spec.get(field) or []
+        if len(found) != len(before.get(field) or ()):
+            yield status.forbidden_field(f"spec.{field}", "pod updates may not add or remove containers")
+            return
+        for index, container in enumerate(found):
+            where, image = f"spec.{field}[{index}].image", container.get("image", "")
+            if not image:
+                yield status.required(where)
+            elif image != image.strip():
+                yield status.invalid_value(where, image, "must not have leading or trailing whitespace")
+    deadline, old_deadline = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    if deadline is not None and old_deadline is not None and deadline > old_deadline:
+        text = "must be less than or equal to previous value"
+        yield status.invalid_value("spec.activeDeadlineSeconds", deadline, text)
+        return
+    if deadline is None and old_deadline is not None:
+        text = "must not update from a positive integer to nil value"
+        yield status.invalid_value("spec.activeDeadlineSeconds", None, text)
+    yield from _toleration_causes(spec.get("tolerations") or (), before.get("tolerations") or ())
+    gates = [one.get("name") for one in before.get("schedulingGates") or ()]
+    for index, gate in enumerate(spec.get("schedulingGates") or ()):
+        if gate.get("name") not in gates:
+            text = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
+            yield status.forbidden_field(f"spec.schedulingGates[{index}].name", text)
+    if _frozen(spec, before) == _frozen(before, before):
+        return
+    text = (
+        "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+        "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+        "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+    )
+    yield status.forbidden_field("spec", text)
+
+
+def _toleration_causes(found: Sequence[Any], before: Sequence[Any]) -> Iterator[Cause]:
+    """Check that tolerations are only added, or wait longer."""
+    plain = [{**one, "tolerationSeconds": None} for one in found]
+    if any({**one, "tolerationSeconds": None} not in plain for one in before):
+        text = "existing toleration can not be modified except its tolerationSeconds"
+        yield status.forbidden_field("spec.tolerations", text)
+
+
 def _admit(spec: dict[str, Any]) -> None:
     """Set the priority, and tolerations of unreachable nodes for five minutes."""
     spec.setdefault("priority", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    _tolerate(spec)
+
+
+def _tolerate(spec: dict[str, Any]) -> None:
+    """Add the tolerations of unreachable nodes."""
     tolerations = list(spec.get("tolerations") or ())
     for trouble in ("not-ready", "unreachable"):
         key = f"node.kubernetes.io/{trouble}"
@@ -122,8 +176,12 @@ def _admit(spec: dict[str, Any]) -> None:
     spec["tolerations"] = tolerations
 
 
-def _frozen(spec: dict[str, Any]) -> dict[str, Any]:
-    result = {key: value for key, value in spec.items() if key not in _MUTABLE}
+def _frozen(spec: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Return the immutable part; the grace period may become 1 if it was negative."""
+    mutable = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
+    if before.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
+        mutable.add("terminationGracePeriodSeconds")
+    result = {key: value for key, value in spec.items() if key not in mutable}
     for key in ("containers", "initContainers"):
         if key in result:
             result[key] = [{**container, "image": ""} for container in result[key]]

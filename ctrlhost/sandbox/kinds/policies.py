@@ -200,11 +200,11 @@ def _param_kind_causes(kind: Mapping[str, Any]) -> Iterator[Cause]:
         if not plain:
             yield status.invalid_value(f"{field}.apiVersion", version, "version must be specified")
         elif not is_label_1035(plain):
-            yield status.invalid_value(f"{field}.apiVersion", plain, name_problem("label-1035", plain))
+            yield status.invalid_value(f"{field}.apiVersion", plain, name_problem("label_1035", plain))
     if not name:
         yield status.required(f"{field}.kind")
     elif not is_label_1035(name.lower()):
-        text = f"may have mixed case, but should otherwise match: {name_problem('label-1035', name.lower())}"
+        text = f"may have mixed case, but should otherwise match: {name_problem('label_1035', name.lower())}"
         yield status.invalid_value(f"{field}.kind", name, text)
 
 

@@ -10,6 +10,7 @@ from ctrlhost.sandbox.auth.authorizer import GROUP, MASTERS
 from ctrlhost.sandbox.auth.rbac_rules import EVERYTHING, Rule, missing, quoted
 from ctrlhost.sandbox.http.messages import Attributes
 from ctrlhost.sandbox.kinds.cells import created
+from ctrlhost.sandbox.kinds.fields import selector_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -64,6 +65,18 @@ class _Roles(_Guarded):
             for field, what in (("apiGroups", "api group"), ("resources", "resource")):
                 if not rule.get(field):
                     yield status.required(f"{where}.{field}", f"resource rules must supply at least one {what}")
+        aggregation = obj.get("aggregationRule")
+        if aggregation is None:
+            return
+        path, selectors = "aggregationRule.clusterRoleSelectors", aggregation.get("clusterRoleSelectors")
+        if not selectors:
+            text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+            yield status.required(path, text)
+        for index, selector in enumerate(selectors or ()):
+            problems = list(selector_causes(selector, f"{path}[{index}]"))
+            yield from problems
+            if problems:
+                yield status.invalid_value(f"{path}[{index}]", None, "invalid label selector.")
 
     def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
         name = obj["metadata"].get("name", "")

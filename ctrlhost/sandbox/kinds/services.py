@@ -6,14 +6,14 @@ import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import is_label, label_causes, name_problem
 from ctrlhost.sandbox.kinds.cells import NONE, created, labels
-from ctrlhost.sandbox.kinds.fields import PROTOCOLS, port_causes
 from ctrlhost.sandbox.kinds.networking import address_causes, addresses, entries
+from ctrlhost.sandbox.kinds.service_addresses import family_causes, is_headless, kept_causes
+from ctrlhost.sandbox.kinds.service_spec import WITH_NODE_PORTS, is_external, needs_health_check, spec_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 NODE_PORTS = range(30000, 32768)
 _ALLOCATED = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
-_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
 
 
 class _Services(BuiltinStrategy):
@@ -55,30 +53,29 @@ class _Services(BuiltinStrategy):
         spec = obj["spec"]
         for port in spec.get("ports") or ():
             if port.get("targetPort") in (None, "", 0):
-                port["targetPort"] = port.get("port")
+                port["targetPort"] = port.get("port") or 0
         kind = spec.get("type")
-        if kind != "ExternalName":
+        if kind in ("ClusterIP", *WITH_NODE_PORTS):
             spec.setdefault("internalTrafficPolicy", "Cluster")
-            if spec.get("clusterIP") != "None" or spec.get("selector"):
-                spec.setdefault("ipFamilies", ["IPv4"])
-                spec.setdefault("ipFamilyPolicy", "SingleStack")
-            else:
-                # Endpoints without a selector may be of any family.
-                spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
-                spec.setdefault("ipFamilyPolicy", "RequireDualStack")
-        if kind in _WITH_NODE_PORTS:
+        if is_external(spec):
             spec.setdefault("externalTrafficPolicy", "Cluster")
         if kind == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
             for one in entries(obj):
                 if one.get("ip"):
                     one.setdefault("ipMode", "VIP")
+        if spec.get("sessionAffinity") == "None":
+            spec.pop("sessionAffinityConfig", None)
         if spec.get("sessionAffinity") == "ClientIP":
             spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {}).setdefault("timeoutSeconds", 10800)
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Allocate addresses and ports that were not requested."""
         obj["status"] = {"loadBalancer": {}}
+        spec = obj["spec"]
+        if spec.get("clusterIP") and not spec.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]
+        self._check_allocation(context, operation, obj, None)
         self._allocate(context, obj)
 
     def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
@@ -86,24 +83,19 @@ class _Services(BuiltinStrategy):
         if operation.subresource:
             return
         spec, before = obj["spec"], old["spec"]
-        if spec.get("type") != "ExternalName" and before.get("type") != "ExternalName":
-            for field in ("clusterIP", "clusterIPs"):
-                if not spec.get(field) and before.get(field):
-                    spec[field] = before[field]
-        if spec.get("type") in _WITH_NODE_PORTS and before.get("type") in _WITH_NODE_PORTS:
-            taken = {_port_key(port): port.get("nodePort") for port in before.get("ports") or ()}
-            for port in spec.get("ports") or ():
-                if not port.get("nodePort") and taken.get(_port_key(port)):
-                    port["nodePort"] = taken[_port_key(port)]
-        elif spec.get("type") not in _WITH_NODE_PORTS:
-            for port in spec.get("ports") or ():
-                port.pop("nodePort", None)
-            spec.pop("externalTrafficPolicy", None)
-            spec.pop("allocateLoadBalancerNodePorts", None)
-        if before.get("type") == "LoadBalancer" != spec.get("type"):
+        _drop_needless(spec, before)
+        if spec.get("type") != "LoadBalancer":
             obj["status"] = {**(obj.get("status") or {}), "loadBalancer": {}}
-        if not operation.dry_run:
-            self._allocate(context, obj)
+        if "ExternalName" not in (spec.get("type"), before.get("type")):
+            _keep_addresses(spec, before)
+        if spec.get("type") in WITH_NODE_PORTS and before.get("type") in WITH_NODE_PORTS:
+            _keep_node_ports(spec, before)
+        if needs_health_check(spec) and needs_health_check(before):
+            spec.setdefault("healthCheckNodePort", before.get("healthCheckNodePort"))
+        if spec.get("type") != "ExternalName" and "ipFamilyPolicy" not in spec and before.get("ipFamilyPolicy"):
+            spec["ipFamilyPolicy"] = before["ipFamilyPolicy"]
+        self._check_allocation(context, operation, obj, old)
+        self._allocate(context, obj)
 
     def tracked(self, obj: Object, sent: Object) -> Object:
         """Omit allocated fields that were not requested."""
@@ -119,43 +111,34 @@ class _Services(BuiltinStrategy):
         return {**obj, "spec": spec}
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
-        spec, uid = obj["spec"], obj["metadata"]["uid"]
-        yield from _spec_causes(obj)
+        spec = obj["spec"]
+        if not operation.subresource:
+            yield from spec_causes(obj, {} if old is None else old["spec"])
         if spec.get("externalIPs"):
             operation.warnings.append(
                 "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
             )
         if spec.get("externalName") and spec.get("type") != "ExternalName":
             operation.warnings.append('spec.externalName is ignored when spec.type is not "ExternalName"')
-        address = spec.get("clusterIP", "")
-        before = "" if old is None or old["spec"].get("type") == "ExternalName" else old["spec"].get("clusterIP", "")
-        if spec.get("type") == "ExternalName":
-            if not spec.get("externalName"):
-                yield status.required("spec.externalName")
-        elif before and before != address:
-            yield status.invalid_value("spec.clusterIPs[0]", [address], "may not change once set")
-        elif address and address != "None":
-            try:
-                inside = ipaddress.ip_address(address) in ipaddress.ip_network(context.options.service_cidr)
-            except ValueError:
-                inside = False
-            why = "" if inside else "the provided IP is not in the valid range"
-            if inside and _pool(context, "clusterIP").get(address, uid) != uid:
-                why = "provided IP is already allocated"
-            if why:
-                yield status.invalid_value("spec.clusterIPs", [address], f"failed to allocate IP {address}: {why}")
+        if old is not None and not operation.subresource:
+            yield from kept_causes(spec, old["spec"])
+            classes = [one["spec"].get("loadBalancerClass") for one in (obj, old)]
+            if spec.get("type") == old["spec"].get("type") == "LoadBalancer" and classes[0] != classes[1]:
+                yield status.invalid_value("spec.loadBalancerClass", classes[0], "may not change once set")
         if spec.get("type") == "LoadBalancer":
             yield from address_causes(obj, old, operation.warnings, modes=True)
         elif (given := entries(obj)) and given != entries(old):
             text = "may only be used when `spec.type` is 'LoadBalancer'"
             yield status.forbidden_field("status.loadBalancer.ingress", text)
-        for index, port in enumerate(spec.get("ports") or ()):
-            node_port, field = port.get("nodePort"), f"spec.ports[{index}].nodePort"
-            if node_port and node_port not in NODE_PORTS:
-                text = "provided port is not in the valid range. The range of valid ports is 30000-32767"
-                yield status.invalid_value(field, node_port, text)
-            elif node_port and _pool(context, "nodePort").get(_node_key(port), uid) != uid:
-                yield status.invalid_value(field, node_port, "provided port is already allocated")
+
+    def _check_allocation(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> None:
+        """Raise 422 for what cannot be allocated; a real server reports that alone."""
+        spec, kind = obj["spec"], operation.kind
+        before = {} if old is None else old["spec"]
+        causes = family_causes(spec, before) or list(_address_problem(context, obj, before))
+        causes = causes or list(_node_port_problem(context, obj, before))
+        if causes:
+            raise status.invalid(kind.kind, kind.group, obj["metadata"].get("name", ""), causes)
 
     def stored(self, context: ServerContext, obj: Object, old: Object | None) -> None:
         if old is not None:
@@ -163,60 +146,114 @@ class _Services(BuiltinStrategy):
         hold(context, obj)
 
     def deleted(self, context: ServerContext, obj: Object) -> None:
+        """Free the allocations, and delete the Endpoints of that name."""
         release(context, obj)
+        table, metadata = context.store.table("endpoints"), obj["metadata"]
+        endpoints = table.get(metadata["namespace"], metadata["name"])
+        if endpoints is not None:
+            context.store.remove(table, endpoints)
 
     def _allocate(self, context: ServerContext, obj: Object) -> None:
         spec = obj["spec"]
         if spec.get("type") == "ExternalName":
-            for field in (*_ALLOCATED, "internalTrafficPolicy"):
-                spec.pop(field, None)
             return
+        headless = is_headless(spec) and not spec.get("selector")
+        # Endpoints without a selector may be of any family.
+        spec.setdefault("ipFamilyPolicy", "RequireDualStack" if headless else "SingleStack")
+        if not spec.get("ipFamilies"):
+            spec["ipFamilies"] = ["IPv4"]
+        if headless and spec["ipFamilyPolicy"] != "SingleStack" and len(spec["ipFamilies"]) == 1:
+            spec["ipFamilies"].append("IPv6" if spec["ipFamilies"] == ["IPv4"] else "IPv4")
         if not spec.get("clusterIP"):
-            listed = spec.get("clusterIPs")
-            spec["clusterIP"] = listed[0] if listed else _free_address(context)
-        spec["clusterIPs"] = [spec["clusterIP"], *(spec.get("clusterIPs") or [])[1:]]
-        if spec.get("type") in _WITH_NODE_PORTS and spec.get("allocateLoadBalancerNodePorts", True):
+            spec["clusterIP"] = _free_address(context)
+            spec["clusterIPs"] = [spec["clusterIP"]]
+        if spec.get("type") in WITH_NODE_PORTS and spec.get("allocateLoadBalancerNodePorts", True):
             chosen: set[str] = set()
             for port in spec.get("ports") or ():
                 if not port.get("nodePort"):
                     port["nodePort"] = _free_port(context, port, chosen)
                 chosen.add(_node_key(port))
+        if needs_health_check(spec) and not spec.get("healthCheckNodePort"):
+            spec["healthCheckNodePort"] = _free_port(context, {}, set())
 
 
-def _spec_causes(obj: Object) -> Iterator[Cause]:
+def _drop_needless(spec: dict[str, Any], before: Mapping[str, Any]) -> None:
+    """Remove what the new type no longer needs, unless the update also changed it."""
+    kind, was = spec.get("type"), before.get("type")
+    gone: list[str] = []
+    if kind == "ExternalName" != was:
+        gone += ["clusterIP", "clusterIPs"] * all(
+            spec.get(name) == before.get(name) for name in ("clusterIP", "clusterIPs")
+        )
+        gone += ["ipFamilies", "ipFamilyPolicy"]
+    if was in WITH_NODE_PORTS and kind not in WITH_NODE_PORTS:
+        held = {port.get("nodePort") for port in before.get("ports") or ()}
+        if all(port.get("nodePort") in (None, 0, *held) for port in spec.get("ports") or ()):
+            for port in spec.get("ports") or ():
+                port.pop("nodePort", None)
+    if needs_health_check(before) and not needs_health_check(spec):
+        gone.append("healthCheckNodePort")
+    if was == "LoadBalancer" != kind:
+        gone += ["allocateLoadBalancerNodePorts", "loadBalancerClass"]
+    if is_external(before) and not is_external(spec):
+        gone.append("externalTrafficPolicy")
+    for name in gone:
+        if spec.get(name) == before.get(name):
+            spec.pop(name, None)
+
+
+def _keep_addresses(spec: dict[str, Any], before: Mapping[str, Any]) -> None:
+    """Keep omitted addresses; of the two fields, clients may change one."""
+    if not spec.get("clusterIP") and before.get("clusterIP"):
+        spec["clusterIP"] = before["clusterIP"]
+    if not spec.get("clusterIPs") and before.get("clusterIPs"):
+        spec["clusterIPs"] = list(before["clusterIPs"])
+    if spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
+
+
+def _keep_node_ports(spec: dict[str, Any], before: Mapping[str, Any]) -> None:
+    """Keep omitted ports of nodes, by the names of the ports."""
+    ports, old = spec.get("ports") or (), before.get("ports") or ()
+    used = {port.get("nodePort") for port in ports} & {port.get("nodePort") for port in old}
+    held = {port.get("name", ""): port.get("nodePort") for port in old}
+    for port in ports:
+        number = held.get(port.get("name", ""))
+        if not port.get("nodePort") and number and number not in used:
+            port["nodePort"] = number
+
+
+def _address_problem(context: ServerContext, obj: Object, before: Mapping[str, Any]) -> Iterator[Cause]:
+    """Check a requested cluster address."""
     spec = obj["spec"]
-    kind, ports = spec.get("type"), spec.get("ports") or []
-    if kind not in _TYPES:
-        yield status.not_supported("spec.type", kind, _TYPES)
-    if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
-        yield status.required("spec.ports")
-    names: set[str] = set()
-    numbers: set[tuple[Any, Any]] = set()
-    for index, port in enumerate(ports):
-        where, name = f"spec.ports[{index}]", port.get("name", "")
-        if not name and len(ports) > 1:
-            yield status.required(f"{where}.name")
-        elif name and not is_label(name):
-            yield status.invalid_value(f"{where}.name", name, name_problem("label", name))
-        elif name in names:
-            yield status.duplicate(f"{where}.name", name)
-        names.add(name)
-        number = port.get("port") or 0
-        yield from port_causes(number, f"{where}.port")
-        if port.get("protocol") not in PROTOCOLS:
-            yield status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS)
-        yield from port_causes(port.get("targetPort"), f"{where}.targetPort")
-        if port.get("nodePort") and kind == "ClusterIP":
-            yield status.forbidden_field(f"{where}.nodePort", "may not be used when `type` is 'ClusterIP'")
-        if (number, port.get("protocol")) in numbers:
-            yield status.duplicate(where, {"port": number, "protocol": port.get("protocol")})
-        numbers.add((number, port.get("protocol")))
-    if spec.get("sessionAffinity") not in ("ClientIP", "None"):
-        yield status.not_supported("spec.sessionAffinity", spec.get("sessionAffinity"), ("ClientIP", "None"))
-    if kind in _WITH_NODE_PORTS and spec.get("clusterIP") == "None":
-        text = f"may not be set to 'None' for {kind} services"
-        yield status.invalid_value("spec.clusterIPs[0]", "None", text)
-    yield from label_causes(spec.get("selector") or {}, "spec.selector")
+    address = spec.get("clusterIP") or "None"
+    if spec.get("type") == "ExternalName" or address == "None" or address == before.get("clusterIP"):
+        return
+    if before.get("clusterIP") and before.get("type") != "ExternalName":
+        return
+    network = context.options.service_cidr
+    inside = ipaddress.ip_address(address) in ipaddress.ip_network(network)
+    why = "" if inside else "the provided IP is not in the valid range"
+    if inside and _pool(context, "clusterIP").get(address, obj["metadata"].get("uid")) != obj["metadata"].get("uid"):
+        why = "provided IP is already allocated"
+    if why:
+        yield status.invalid_value("spec.clusterIPs", spec["clusterIPs"], f"failed to allocate IP {address}: {why}")
+
+
+def _node_port_problem(context: ServerContext, obj: Object, before: Mapping[str, Any]) -> Iterator[Cause]:
+    """Check the first requested node port that cannot be allocated."""
+    if obj["spec"].get("type") not in WITH_NODE_PORTS:
+        return
+    uid = obj["metadata"].get("uid")
+    for index, port in enumerate(obj["spec"].get("ports") or ()):
+        number, why = port.get("nodePort"), ""
+        if number and number not in NODE_PORTS:
+            why = "provided port is not in the valid range. The range of valid ports is 30000-32767"
+        elif number and _pool(context, "nodePort").get(_node_key(port), uid) != uid:
+            why = "provided port is already allocated"
+        if why:
+            yield status.invalid_value(f"spec.ports[{index}].nodePort", number, why)
+            return
 
 
 def _external(obj: Object, kind: str) -> str:

@@ -154,7 +154,7 @@ def _token_causes(requests: Sequence[dict[str, Any]]) -> Iterator[Cause]:
 
 
 class _CsiNodes(BuiltinStrategy):
-    """The drivers of a node; what is known of one is immutable."""
+    """The drivers of a node; the fields of a known driver are immutable."""
 
     columns = "Drivers:i Age"
     checks = (

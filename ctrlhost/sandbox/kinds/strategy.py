@@ -28,6 +28,8 @@ class Strategy:
     """Whether `prepare_create` sets fields that no manager owns."""
     orphans = False
     """Whether a deletion that does not say what becomes of dependents keeps them."""
+    keeps_status = False
+    """Whether a creation stores the status that comes with it."""
     graceful = False
     """Whether deletion has a grace period, even if it is 0."""
     defaults: Sequence[Rule] = ()

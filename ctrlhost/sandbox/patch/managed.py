@@ -74,6 +74,11 @@ def shape_of(kind: Kind) -> Shape:
     return of_kind(kind.group, kind.version, kind.kind) or ANY
 
 
+def convertible(kind: Kind, managers: list[Manager]) -> list[Manager]:
+    """Drop the entries of Events of the other group, which a real server cannot convert."""
+    return [one for one in managers if kind.table != "events" or one.api_version == kind.api_version]
+
+
 def read(entries: Any) -> list[Manager]:
     """Decode the entries; 400 for invalid ones."""
     found = []
@@ -132,8 +137,8 @@ def track_update(operation: Operation, obj: Object, old: Object, sent: Any) -> N
         return
     stored = old["metadata"].get("managedFields")
     replaced = sent is not None and sent != stored
-    managers = read(sent if replaced else stored)
     kind = operation.kind
+    managers = convertible(kind, read(sent if replaced else stored))
     if stored is None and not replaced:
         # After a reset, tracking starts again with the next apply.
         obj["metadata"].pop("managedFields", None)

@@ -6,16 +6,27 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status, times
+from ctrlhost.sandbox.apimachinery.names import metadata_causes
 from ctrlhost.sandbox.apimachinery.status import Cause, bad_request
 from ctrlhost.sandbox.schema.normalize import conform
 from ctrlhost.sandbox.schema.shapes import builtin
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.registry.operation import Operation
+    from ctrlhost.sandbox.registry.registry import Kind
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_PREFIX = 58
+#: The built-in groups that accept finalizers without a prefix.
+_UNQUALIFIED = (
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "coordination.k8s.io",
+)
 # Names need to be different, not secret.
 _random = random.Random()
 SERVER_OWNED = (
@@ -112,7 +123,12 @@ def keep_identity(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
     return causes
 
 
-def owner_reference(owner: Object, *, block: bool = True) -> dict[str, Any]:
+def causes(kind: Kind, metadata: dict[str, Any], warnings: list[str]) -> Iterator[Cause]:
+    """Check the metadata of a kind, except for the name."""
+    return metadata_causes(metadata, warnings, qualified=kind.custom is None and kind.group not in _UNQUALIFIED)
+
+
+def owner_reference(owner: Object) -> dict[str, Any]:
     """Return the controller reference to `owner`."""
     return {
         "apiVersion": owner["apiVersion"],
@@ -120,5 +136,5 @@ def owner_reference(owner: Object, *, block: bool = True) -> dict[str, Any]:
         "name": owner["metadata"]["name"],
         "uid": owner["metadata"]["uid"],
         "controller": True,
-        "blockOwnerDeletion": block,
+        "blockOwnerDeletion": True,
     }

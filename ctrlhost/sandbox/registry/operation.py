@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery.names import check_manager
+from ctrlhost.sandbox.apimachinery.names import manager_causes
 from ctrlhost.sandbox.apimachinery.objects import ADMIN, User
 from ctrlhost.sandbox.apimachinery.repeated import Repeated
-from ctrlhost.sandbox.apimachinery.status import Cause, Failure, invalid, not_supported
+from ctrlhost.sandbox.apimachinery.status import Cause, Failure, forbidden_field, invalid, not_supported, required
 from ctrlhost.sandbox.http.messages import Query
 
 if TYPE_CHECKING:
@@ -45,25 +45,39 @@ class Operation:
         """Whether duplicate keys are reported: that takes longer, so only on request."""
         return "fieldValidation" in self.query and self.field_validation != "Ignore"
 
-    def read_write_options(self, options: str, user_agent: str) -> None:
-        """Read dryRun, fieldValidation and fieldManager from the query; 422 for invalid values."""
-        self.dry_run = dry_run(self.query.get("dryRun", []), options)
+    def read_write_options(self, options: str, user_agent: str, *, applies: bool = False) -> None:
+        """Read dryRun, fieldValidation and fieldManager from the query; 422 for invalid values.
+
+        `applies` says that the request is a server-side apply, which has a manager and may have `force`.
+        """
+        manager = self.query.first("fieldManager")
+        causes = list(manager_causes(manager))
+        if applies and not manager:
+            causes.append(required("fieldManager", "is required for apply patch"))
+        elif options == "PatchOptions" and not applies and self.query.first("force"):
+            causes.append(forbidden_field("force", "may not be specified for non-apply patch"))
+        # The options of a deletion come from its body, if it has one; `deletes` reads them.
+        if options != "DeleteOptions" and "dryRun" in self.query and (wrong := _dry_run_cause(self.query["dryRun"])):
+            causes.append(wrong)
+        self.dry_run = options != "DeleteOptions" and "dryRun" in self.query
         mode = self.query.first("fieldValidation")
         if mode not in ("", "Ignore", "Warn", "Strict"):
-            raise bad_option(options, not_supported("fieldValidation", mode, ("", "Ignore", "Strict", "Warn")))
+            causes.append(not_supported("fieldValidation", mode, ("", "Ignore", "Strict", "Warn")))
+        if causes:
+            raise bad_option(options, *causes)
         self.field_validation = mode or "Warn"
-        manager = self.query.first("fieldManager")
-        check_manager(manager, options)
         self.manager = manager or "".join(filter(str.isprintable, user_agent.partition("/")[0]))[:128]
 
 
 def dry_run(values: list[Any], options: str) -> bool:
     """Return whether the write must not be stored."""
-    if not values or values == [""]:
-        return False
-    if any(value != "All" for value in values):
-        raise bad_option(options, not_supported("dryRun", values, ("All",)))
-    return True
+    if values and (wrong := _dry_run_cause(values)):
+        raise bad_option(options, wrong)
+    return bool(values)
+
+
+def _dry_run_cause(values: list[Any]) -> Cause | None:
+    return not_supported("dryRun", values, ("All",)) if any(value != "All" for value in values) else None
 
 
 def bad_option(options: str, *causes: Cause) -> Failure:

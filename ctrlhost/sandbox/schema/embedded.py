@@ -54,8 +54,8 @@ def causes(value: Mapping[str, Any], path: str) -> Iterator[Cause]:
     if version and len(version.split("/")) > _MOST_PARTS:
         text = f"unexpected GroupVersion string: {version}"
         yield status.invalid_value(f"{path}.apiVersion", version, text)
-    if kind and (problem := name_problem("label-1035", kind.lower())):
+    if kind and (problem := name_problem("label_1035", kind.lower())):
         text = f"may have mixed case, but should otherwise match: {problem}"
         yield status.invalid_value(f"{path}.kind", kind, text)
-    for cause in metadata_causes(value.get("metadata") or {}, []):
+    for cause in metadata_causes(value.get("metadata") or {}, [], qualified=False):
         yield status.Cause(cause.reason, cause.message, f"{path}.{cause.field}")

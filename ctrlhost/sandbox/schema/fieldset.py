@@ -61,14 +61,14 @@ def children(shape: Shape, value: Any) -> list[tuple[str, Shape, Any]]:
     return [(element_of(shape, item), element, item) for item in value]
 
 
-def fields_of(shape: Shape, value: Any, path: Path = (), *, unique: bool = True) -> FieldSet:
-    """Return the members that a document sets; DuplicateItem for duplicate items of a list that must be `unique`."""
+def fields_of(shape: Shape, value: Any, *, strict: bool = True) -> FieldSet:
+    """Return the members that a document sets; if `strict`, DuplicateItem for duplicate items of a list."""
     found: FieldSet = set()
-    _collect(shape, value, path, found, unique=unique)
+    _collect(shape, value, (), found, strict=strict)
     return found
 
 
-def _collect(shape: Shape, value: Any, path: Path, found: FieldSet, *, unique: bool) -> None:
+def _collect(shape: Shape, value: Any, path: Path, found: FieldSet, *, strict: bool) -> None:
     if not value or not is_granular(shape, value):
         found.add(path)
         return
@@ -78,20 +78,20 @@ def _collect(shape: Shape, value: Any, path: Path, found: FieldSet, *, unique: b
             continue
         below = (*path, element)
         if keyed:
-            if element in seen and unique:
+            if element in seen and strict:
                 raise DuplicateItem(below)
             seen.add(element)
             found.add(below)
             if element.startswith("v:"):
                 continue
-        _collect(child, item, below, found, unique=unique)
+        _collect(child, item, below, found, strict=strict)
 
 
-def differences(shape: Shape, old: Any, new: Any, path: Path = ()) -> tuple[FieldSet, FieldSet]:
+def differences(shape: Shape, old: Any, new: Any) -> tuple[FieldSet, FieldSet]:
     """Return the members that were added or changed, and those that were removed."""
     changed: FieldSet = set()
     removed: FieldSet = set()
-    _compare(shape, old, new, path, changed, removed)
+    _compare(shape, old, new, (), changed, removed)
     return changed, removed
 
 

@@ -164,8 +164,6 @@ def _special(shape: Shape, value: Any, path: str, kind: str) -> Any:
             at = invalid.start() if invalid else len(value) // 4 * 4
             raise Undecodable(f"illegal base64 data at input byte {at}") from error
         return value
-    if not value:
-        return None
     micros = what == "microtime"
     try:
         return times.canonical(value, micros=micros)

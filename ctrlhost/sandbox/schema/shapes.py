@@ -134,8 +134,15 @@ def _field(type_name: str, flags: list[str]) -> Shape:
             shape.merge_key = flag[2:]
         elif flag.startswith("l=map:"):
             shape.list_type, shape.keys = "map", tuple(flag[6:].split(","))
+            members = {} if shape.element is None else shape.element.fields
+            zeros = {"string": "", "integer": 0}
+            shape.key_defaults = {
+                key: zeros[members[key].type]
+                for key in shape.keys
+                if key in members and members[key].written and members[key].type in zeros
+            }
             if "protocol" in shape.keys:
-                shape.key_defaults = {"protocol": "TCP"}
+                shape.key_defaults["protocol"] = "TCP"
         elif flag.startswith("l="):
             shape.list_type = flag[2:]
         elif flag.startswith("e="):
@@ -157,7 +164,7 @@ def _node(type_name: str) -> Shape:
     if type_name in SCALARS:
         return Shape(SCALARS[type_name], type_name)
     if type_name in OPAQUE:
-        return Shape("any", type_name, open=True)
+        return Shape("any", type_name, open=True, atomic=True)
     target = builtin(type_name)
     return Shape("object", type_name, fields=target.fields, atomic=target.atomic, inlined=target.inlined)
 

@@ -248,7 +248,11 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
     "cidr": _accepts(lambda value: ipaddress.ip_network(value, strict=False)),
     "uuid": _accepts(uuid.UUID),
     "email": _fits(r"[^@\s]+@[^@\s]+"),
-    "hostname": _fits(r"[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?)*\.?"),
+    # One label, or several of which the last has letters only.
+    "hostname": _fits(
+        r"[a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|"
+        r"([a-zA-Z0-9\p{S}\p{L}](([-a-zA-Z0-9\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)\.)+[a-zA-Z\p{L}]{2,63}"
+    ),
     "uri": _fits(r"[a-zA-Z][-+.a-zA-Z0-9]*:\S+|/\S*"),
     "duration": _fits(r"-?(\d+(\.\d*)?\s*(ns|us|µs|ms|s|m|h|d|w|[a-z]+)\s*)+|0"),
     "byte": _fits(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}([A-Za-z0-9+/]|=)=|[A-Za-z0-9+/]{4})"),

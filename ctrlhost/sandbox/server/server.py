@@ -207,7 +207,7 @@ class Sandbox:
         authorizer = self._authorizer
         if authorizer is None:
             raise RuntimeError("the sandbox has no RBAC, or was not started")
-        # A stopped sandbox has no thread, and no more changes.
+        # A stopped sandbox has no thread and no longer changes.
         return authorizer.used_by(user) if self._context is None else self._ask(lambda _: authorizer.used_by(user))
 
     def advance(self, seconds: float) -> None:

@@ -16,22 +16,22 @@ from ctrlhost.sandbox.patch import managed, typed
 from ctrlhost.sandbox.patch.apply import merge, remove
 from ctrlhost.sandbox.patch.managed import APPLY, UPDATE, Manager
 from ctrlhost.sandbox.registry import meta, views
-from ctrlhost.sandbox.registry.operation import Operation, bad_option
 from ctrlhost.sandbox.schema import fieldset, go_text
+from ctrlhost.sandbox.schema.normalize import Undecodable
 from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.schema.fieldset import FieldSet
+    from ctrlhost.sandbox.storage.store import Snapshot
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.WriteResult:
     """Apply a configuration to an object; 409 for conflicts with other managers."""
-    if not operation.query.first("fieldManager"):
-        raise bad_option("PatchOptions", status.required("fieldManager", "is required for apply patch"))
     repeated = Repeated() if operation.field_validation != "Ignore" else None
     applied = _decode(operation, body, repeated)
     kind = operation.kind
@@ -43,17 +43,27 @@ def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.W
         _report_repeated(operation, repeated.lines)
     # What is left to prune was not sent: a configuration has declared fields only.
     operation.field_validation = "Ignore"
+    try:
+        return _stored(context, operation, snapshot, applied, wanted)
+    except Undecodable as error:
+        metadata, name = applied["metadata"], f"{kind.group}/{kind.version}, Kind={kind.kind}"
+        where = f"({metadata.get('namespace', '')}/{metadata.get('name', '')}; {name}) to proper version"
+        text = f"unable to convert unstructured object to {name}: {error.why}"
+        raise Failure(500, "", f"failed to convert new object {where}: {text}") from None
+
+
+def _stored(
+    context: ServerContext, operation: Operation, snapshot: Snapshot | None, applied: Object, wanted: FieldSet
+) -> writes.WriteResult:
+    kind = operation.kind
     if snapshot is None:
         return _create(context, operation, applied, wanted)
     old = views.load(kind, snapshot)
     managers = managed.read(old["metadata"].get("managedFields"))
-    if not managers:
-        # A stored list may have duplicates: only configurations must not.
-        everything = fieldset.fields_of(managed.shape_of(kind), managed.trackable(kind, old), unique=False) - {()}
-        managers = (
-            [Manager("before-first-apply", UPDATE, kind.api_version, "", times.now(), everything)] if everything else []
-        )
-    merged, managers = _merge(operation, old, applied, wanted, managers)
+    everything = fieldset.fields_of(managed.shape_of(kind), managed.trackable(kind, old), strict=False) - {()}
+    if not managers and everything:
+        managers = [Manager("before-first-apply", UPDATE, kind.api_version, "", times.now(), everything)]
+    merged, managers = _merge(operation, old, applied, wanted, managed.convertible(kind, managers))
     meta.check_name(operation, merged["metadata"])
     meta.place(operation, merged)
     _refresh_last_applied(operation, merged, applied)

@@ -56,7 +56,7 @@ def read_options(operation: Operation, body: Any) -> DeleteOptions:
         found.policy = body.get("propagationPolicy") or ""
         orphan = body.get("orphanDependents")
         preconditions = body.get("preconditions") or {}
-        values = body.get("dryRun") or operation.query.get("dryRun", [])
+        values = body.get("dryRun") or []
         if type(preconditions) is not dict or type(values) is not list or type(found.grace) not in (int, type(None)):
             raise bad_request("malformed DeleteOptions")
         found.uid, found.version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""

@@ -11,7 +11,6 @@ from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.patch.json_patch import PatchError, json_patch, merge_patch
 from ctrlhost.sandbox.patch.strategic import strategic_merge
 from ctrlhost.sandbox.registry import meta, views
-from ctrlhost.sandbox.registry.operation import Operation, bad_option
 from ctrlhost.sandbox.schema import go_text
 from ctrlhost.sandbox.schema.normalize import Undecodable
 from ctrlhost.sandbox.schema.shapes import ANY, of_kind
@@ -21,6 +20,7 @@ from ctrlhost.sandbox.verbs.apply import apply
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.registry.registry import Kind
 
 JSON_PATCH = "application/json-patch+json"
@@ -42,9 +42,6 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
         raise plain if operation.kind.custom is None else negotiation.unsupported(", ".join(types))
     if media == APPLY_PATCH:
         return apply(context, operation, body)
-    if operation.query.flag("force"):
-        text = "may not be specified for non-apply patch"
-        raise bad_option("PatchOptions", status.forbidden_field("force", text))
     snapshot = reads.find(context, operation)
     document = _document(operation, media, body)
     old = views.load(operation.kind, snapshot)
@@ -55,13 +52,12 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
     if media == STRATEGIC_PATCH:
         # A strategic patch cannot change the type.
         obj.update({key: old[key] for key in ("apiVersion", "kind")})
-    writes.decode_type(operation, obj)
-    _check_names(operation, meta.metadata_of(obj))
-    if obj["metadata"].get("uid", snapshot.uid) != snapshot.uid:
-        cause = status.invalid_value("metadata.uid", obj["metadata"]["uid"], "field is immutable")
-        raise status.invalid(operation.kind.kind, operation.kind.group, operation.name, [cause])
+    for key in ("apiVersion", "kind"):
+        if not obj.get(key):
+            raise bad_request(f"Object '{key[0].upper() if key == 'kind' else key[0]}{key[1:]}' is missing")
     try:
-        return writes.replace(context, operation, snapshot, old, obj)
+        _decode(operation, obj)
+        return writes.replace(context, operation, snapshot, old, obj, check=_check_names)
     except Undecodable as error:
         strategic = media == STRATEGIC_PATCH
         text = go_text.shown(_unordered(document)) if strategic else views.encode(obj).decode()
@@ -100,8 +96,24 @@ def _unordered(document: Any) -> Any:
     return {key: _unordered(value) for key, value in document.items() if key not in dropped}
 
 
+def _decode(operation: Operation, obj: Object) -> None:
+    """Check the type of a patched object, and that it has metadata."""
+    if type(metadata := obj.get("metadata") or {}) is not dict:
+        what = go_text.json_kind(metadata)
+        why = f"json: cannot unmarshal {what} into Go struct field {operation.kind.kind}.metadata of type v1.ObjectMeta"
+        raise Undecodable(why)
+    try:
+        writes.decode_type(operation, obj)
+    except Failure as failure:
+        if failure.code != 400:
+            raise
+        raise Undecodable(failure.message) from failure
+
+
 def _check_names(operation: Operation, metadata: Object) -> None:
-    """Check that name and namespace are unchanged; restore a removed namespace."""
+    """Check that name and namespace are unchanged, and the version is there; restore a removed namespace."""
+    if operation.kind.needs_version and not metadata.get("resourceVersion"):
+        writes.require_version(operation)
     meta.check_name(operation, metadata)
     if operation.kind.namespaced and not metadata.get("namespace"):
         metadata["namespace"] = operation.namespace

@@ -107,7 +107,9 @@ def find(context: ServerContext, operation: Operation) -> Snapshot:
 
 def get(context: ServerContext, operation: Operation, received: float) -> Snapshot:
     """Read one object, at least as new as `resourceVersion`."""
-    wanted = revision_of(operation.query.first("resourceVersion"), "GetOptions")
+    # A real server reads Events from its storage, other kinds from its cache, which has other words.
+    options = "list" if operation.kind.table == "events" else "GetOptions"
+    wanted = revision_of(operation.query.first("resourceVersion"), options)
     wait_for(context, wanted, received)
     return find(context, operation)
 
@@ -120,6 +122,9 @@ def revision_of(text: str, options: str) -> int:
         message = f'strconv.ParseUint: parsing "{text}": invalid syntax'
         if options == "watch":
             raise bad_option("ListOptions", status.invalid_value("resourceVersion", text, message))
+        if options == "GetOptions":
+            # A real server answers without a reason.
+            raise Failure(500, "", f"resourceVersion: Invalid value: {status.shown(text)}: {message}")
         raise bad_request(f"invalid resource version {text!r}: {message}")
     return int(text)
 
@@ -133,10 +138,18 @@ def wait_for(context: ServerContext, revision: int, received: float) -> None:
 
 def make_filter(kind: Kind, operation: Operation) -> Filter:
     """Parse the selectors of a request."""
-    labels = selectors.parse_labels(operation.query.first("labelSelector"))
+    return _filter_of(kind, *_parsed(operation.query))
+
+
+def _parsed(query: Query) -> tuple[selectors.LabelTest | None, list[tuple[str, bool, str]]]:
+    labels = selectors.parse_labels(query.first("labelSelector"))
+    return labels, selectors.parse_fields(query.first("fieldSelector"))
+
+
+def _filter_of(kind: Kind, labels: selectors.LabelTest | None, fields: list[tuple[str, bool, str]]) -> Filter:
     terms: list[tuple[tuple[str, ...], bool, str]] = []
     names: list[tuple[str, bool]] = []
-    for label, equal, value in selectors.parse_fields(operation.query.first("fieldSelector")):
+    for label, equal, value in fields:
         if label == "metadata.name" or (label == "name" and kind.plural == "namespaces"):
             names.append((value, equal))
         elif label == "metadata.namespace" and (kind.namespaced or _knows_only_metadata(kind)):
@@ -168,11 +181,13 @@ def list_page(context: ServerContext, operation: Operation, received: float) -> 
     """Read a page of a collection."""
     query, table = operation.query, context.store.table(operation.kind.table)
     query.number("timeoutSeconds")
+    query.number("limit")
+    parsed = _parsed(query)
     if causes := list(_option_causes(query)):
         raise bad_option("ListOptions", *causes)
     if query.first("continue") and query.first("resourceVersion") not in ("", "0"):
         raise bad_request("specifying resource version is not allowed when using continue")
-    selected = make_filter(operation.kind, operation)
+    selected = _filter_of(operation.kind, *parsed)
     version, match, limit = query.first("resourceVersion"), query.first("resourceVersionMatch"), query.number("limit")
     revision, token, start = context.store.revision, query.first("continue"), ""
     namespace = operation.namespace if operation.kind.namespaced and operation.namespace else None

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ctrlhost.sandbox.admission import chain, objects, quotas
 from ctrlhost.sandbox.admission.request import CREATE, UPDATE
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import metadata_causes, name_causes
+from ctrlhost.sandbox.apimachinery.names import name_causes
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.patch import managed
 from ctrlhost.sandbox.registry import meta, views
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.patch.managed import Manager
@@ -29,7 +31,7 @@ _ADMITTED_APART = ("binding", "scale")
 """Sub-resources with objects of their own, which their callers admit."""
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class WriteResult:
     """The result of a write; `raw` is the stored JSON, if the client gets it unchanged."""
 
@@ -70,14 +72,17 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     obj = decode_type(operation, body)
     versioned = bool(meta.metadata_of(obj).get("resourceVersion"))
     meta.place(operation, obj)
-    if kind.has_status:
-        obj.pop("status", None)
+    strategy = strategy_of(kind)
+    ignored = kind.has_status and "status" in obj and not strategy.keeps_status
     obj = objects.conform_object(operation, obj)
+    if ignored:
+        # What is sent must fit its type, but is not stored.
+        del obj["status"]
+        obj = objects.conform_object(operation, obj)
     decoding = len(operation.warnings)
     metadata = obj["metadata"]
     _check_namespace(context, operation, metadata)
     table = context.store.table(kind.table)
-    strategy = strategy_of(kind)
     asked = copy.deepcopy(obj.get("spec") or {}) if strategy.allocates else None
     objects.default_object(operation, obj)
     if chain.mutates(context):
@@ -88,7 +93,7 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     meta.initialize(metadata, generation=kind.generation)
     strategy.prepare_create(context, operation, obj)
     name = metadata.get("name", "")
-    causes = [*name_causes(kind.name_rule, name), *metadata_causes(metadata, operation.warnings)]
+    causes = [*name_causes(kind.name_rule, name), *meta.causes(kind, metadata, operation.warnings)]
     causes += objects.causes(context, operation, obj, None)
     if causes:
         raise _invalid(operation, name, causes, decoding)
@@ -159,14 +164,23 @@ def update(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     meta.place(operation, obj)
     old = context.store.table(kind.table).get(operation.namespace, operation.name)
     if old is None:
-        if kind.creates_on_update and not operation.subresource:
+        if kind.creates_on_update and operation.subresource in ("", "status"):
             metadata.pop("resourceVersion", None)
-            return create(context, operation, obj)
+            if uid := metadata.get("uid"):
+                why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
+                raise status.conflict(kind.plural, kind.group, operation.name, why)
+            # It is a creation like any other, also below /status.
+            return create(context, dataclasses.replace(operation, subresource=""), obj)
         raise status.not_found(kind.plural, kind.group, operation.name)
     if not metadata.get("resourceVersion") and kind.needs_version:
-        cause = status.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-        raise status.invalid(kind.plural, kind.group, operation.name, [cause])
+        require_version(operation)
     return _replace(context, operation, old, views.load(kind, old), obj, sent_managers=managers)
+
+
+def require_version(operation: Operation) -> NoReturn:
+    """Raise 422 for an update without a version, of a kind that needs one."""
+    cause = status.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+    raise status.invalid(operation.kind.plural, operation.kind.group, operation.name, [cause])
 
 
 def _conform(operation: Operation, obj: Object) -> tuple[Object, Any]:
@@ -181,6 +195,8 @@ def check_preconditions(kind: Kind, snapshot: Snapshot, metadata: dict[str, Any]
     if uid and uid != snapshot.uid:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {snapshot.uid}"
         raise status.conflict(kind.plural, kind.group, snapshot.name, why)
+    if version and not (version.isascii() and version.isdigit()):
+        raise Failure(500, "", f"strconv.ParseUint: parsing {status.shown(version)}: invalid syntax")
     if version and version != str(snapshot.revision):
         raise status.conflict(kind.plural, kind.group, snapshot.name, MODIFIED)
 
@@ -193,10 +209,19 @@ def replace(
     obj: Object,
     *,
     managers: list[Manager] | None = None,
+    check: Callable[[Operation, Object], None] | None = None,
 ) -> WriteResult:
-    """Replace `old` by `obj`, as far as the sub-resource allows; `managers` are its new entries, if known."""
+    """Replace `old` by `obj`, as far as the sub-resource allows; `managers` are its new entries, if known.
+
+    `check` is called with the metadata of a patched object, of which another uid is no failed precondition.
+    """
     obj, sent = _conform(operation, obj)
-    return _replace(context, operation, snapshot, old, obj, sent_managers=sent, managers=managers)
+    uid = snapshot.uid
+    if check is not None:
+        check(operation, obj["metadata"])
+        uid = obj["metadata"].pop("uid", snapshot.uid)
+    causes = [] if uid == snapshot.uid else [status.invalid_value("metadata.uid", uid, "field is immutable")]
+    return _replace(context, operation, snapshot, old, obj, sent_managers=sent, managers=managers, causes=causes)
 
 
 def _replace(
@@ -208,6 +233,7 @@ def _replace(
     *,
     sent_managers: Any,
     managers: list[Manager] | None = None,
+    causes: Sequence[Cause] = (),
 ) -> WriteResult:
     kind = operation.kind
     decoding = len(operation.warnings)
@@ -218,7 +244,7 @@ def _replace(
         obj = chain.mutate(context, operation, obj, old)
     metadata, before = obj["metadata"], old["metadata"]
     metadata["name"] = operation.name
-    causes = meta.keep_identity(metadata, before)
+    causes = [*causes, *meta.keep_identity(metadata, before)]
     metadata["resourceVersion"] = before["resourceVersion"]
     strategy = strategy_of(kind)
     if operation.subresource in ("status", "approval"):
@@ -230,7 +256,7 @@ def _replace(
     objects.default_object(operation, obj)
     strategy.prepare_update(context, operation, obj, old)
     metadata = obj["metadata"]
-    causes += metadata_causes(metadata, operation.warnings)
+    causes += meta.causes(kind, metadata, operation.warnings)
     causes += objects.causes(context, operation, obj, old)
     if causes:
         raise _invalid(operation, operation.name, causes, decoding)

@@ -58,7 +58,7 @@ pub(crate) fn attach<R>(work: impl FnOnce(Python<'_>) -> R) -> R {
     })
 }
 
-/// Run `work` during a pass of the garbage collector, which does not allow to release the interpreter.
+/// Run `work` during a pass of the garbage collector, which must not release the interpreter.
 pub(crate) fn collecting<R>(work: impl FnOnce() -> R) -> R {
     let _marked = Marked::set(true);
     work()
@@ -96,7 +96,7 @@ fn blocking(wait: &mut dyn FnMut()) -> bool {
     true
 }
 
-/// Have threads release the interpreter while they wait for locks of the core.
+/// Make threads release the interpreter while they wait for locks of the core.
 pub(crate) fn register_waits() {
     set_blocking(blocking);
 }

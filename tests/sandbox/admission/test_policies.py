@@ -12,7 +12,7 @@ import pytest
 
 from ctrlhost.sandbox import Sandbox
 from tests.sandbox.conftest import Crd
-from tests.support.admission_rig import GROUP, rules
+from tests.support.admission_rig import GROUP, rules, says
 from tests.support.http_client import Api
 from tests.support.objects import config_map, deployment
 from tests.support.rbac_rig import add_role, api_of, bind, rule, user
@@ -48,10 +48,6 @@ def bound(api: Api, ns: str) -> Iterator[Bound]:
     yield make
     for path in made:
         api.delete(path).expect(200, 404)
-
-
-def says(*expressions: str, **more: Any) -> dict[str, Any]:
-    return {"validations": [{"expression": text} for text in expressions], **more}
 
 
 def applies(text: str, **more: Any) -> dict[str, Any]:

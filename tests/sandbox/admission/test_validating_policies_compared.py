@@ -6,16 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.admission_rig import GROUP, Servers, config_map, rules
+from tests.support.admission_rig import GROUP, Servers, config_map, rules, says
 from tests.support.objects import container
 
 PARAMS = {"apiVersion": "v1", "kind": "ConfigMap"}
 NO = {"expression": "false", "message": "no"}
-
-
-def says(*expressions: str, **more: Any) -> dict[str, Any]:
-    """Return a policy with these validations."""
-    return {"validations": [{"expression": text} for text in expressions], **more}
 
 
 def refuses(text: str, **more: Any) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def test_refused_writes_dry_runs_and_subresources_are_recorded_too(server: Sandb
     path = core(ns, "services")
     api.post(path, {"metadata": {"name": "s"}, "spec": {}}).fails(422)
     api.post(path, {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 1}]}}, dryRun="All").expect(201)
-    api.put(f"{path}/s/status", {"metadata": {"name": "s"}}).fails(404)
+    api.put(f"{path}/s/status", {"metadata": {"name": "s"}}).fails(422)
     body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b}\n"
     api.request("PATCH", f"{core(ns, 'configmaps')}/x", body, content_type=APPLY, fieldManager="m").expect(201)
     api.request("POST", path, config_map("s"), headers={"Authorization": "Bearer wrong"}).fails(401)
@@ -65,7 +65,7 @@ def test_refused_writes_dry_runs_and_subresources_are_recorded_too(server: Sandb
     assert [(record.verb, record.subresource, record.code, record.dry_run, record.user) for record in recorded] == [
         ("create", "", 422, False, "sandbox-admin"),
         ("create", "", 201, True, "sandbox-admin"),
-        ("update", "status", 404, False, "sandbox-admin"),
+        ("update", "status", 422, False, "sandbox-admin"),
         ("patch", "", 201, False, "sandbox-admin"),
         ("create", "", 401, False, ""),
     ]

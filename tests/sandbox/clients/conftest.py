@@ -9,23 +9,20 @@ from pathlib import Path
 import pytest
 
 import ctrlhost
-from ctrlhost.sandbox import Options, Sandbox
 from tests.sandbox.clients import kubelet
 from tests.sandbox.clients.comparison import Comparison, Difference, Server, listed
+from tests.sandbox.clients.shell import BUILT, Run, compare_shells
 from tests.support.control_plane import KubeApiserver, require_kube_apiserver
 from tests.support.waiting import eventually
+from tests.support.workload_clusters import cluster
 
 _serial = itertools.count(1)
-CONTROLLERS = ("gc", "namespace", "workloads", "service")
 
 
 @pytest.fixture(scope="session")
 def sandbox_server() -> Iterator[Server]:
     """Run a sandbox with all its controllers and instant pods."""
-    options = Options(
-        pod_start_delay=0.0, pod_ready_delay=0.0, pod_run_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0
-    )
-    with Sandbox(controllers=CONTROLLERS, options=options) as server:
+    with cluster() as server:
         client = ctrlhost.Client.load(kubeconfig=str(server.kubeconfig))
         yield Server("sandbox", server.url, Path(server.kubeconfig), client)
 
@@ -70,6 +67,12 @@ def compare(
         eventually(lambda server=server: server.client.find("v1", "ServiceAccount", "default", name), 60)
         eventually(lambda server=server: server.client.find("v1", "ConfigMap", "kube-root-ca.crt", name), 60)
     return Comparison(sandbox_server, real_server, differences, used_differences)
+
+
+@pytest.fixture
+def run(compare: Comparison, tmp_path: Path) -> Run:
+    """Return a function that compares the output of commands on both servers."""
+    return lambda name, steps: compare_shells(compare, BUILT, tmp_path, name, steps)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -66,6 +66,10 @@ class Shell:
         return text
 
 
+#: Compares the output of commands on both servers: a name, and the commands.
+Run = Callable[[str, Callable[[Shell], object]], None]
+
+
 def compare_shells(
     compare: Comparison, kubectl: list[str], home: Path, name: str, steps: Callable[[Shell], object]
 ) -> None:

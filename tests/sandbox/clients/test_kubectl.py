@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from ctrlhost.sandbox.registry.builtin import builtin_kinds
 from tests.sandbox.clients.comparison import Comparison
-from tests.sandbox.clients.shell import BUILT, KUBECTLS, Shell, compare_shells
+from tests.sandbox.clients.shell import BUILT, KUBECTLS, Run, Shell, compare_shells
 from tests.sandbox.clients.widgets import define, group, ingress, service, widget
 from tests.support.objects import config_map, deployment
-
-Run = Callable[[str, Callable[[Shell], object]], None]
 
 
 @pytest.fixture(params=KUBECTLS)

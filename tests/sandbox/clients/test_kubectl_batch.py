@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ctrlhost
-from tests.sandbox.clients.comparison import Comparison
-from tests.sandbox.clients.shell import BUILT, Shell, compare_shells
+from tests.sandbox.clients.shell import Run, Shell
 from tests.support.objects import cron_job, deployment, job
 from tests.support.waiting import eventually
 
-Run = Callable[[str, Callable[[Shell], object]], None]
 LONG = {"run-seconds": "100000000"}
-
-
-@pytest.fixture
-def run(compare: Comparison, tmp_path: Path) -> Run:
-    """Return a function that compares the output of commands on both servers."""
-    return lambda name, steps: compare_shells(compare, BUILT, tmp_path, name, steps)
 
 
 def finish(k: Shell, *objects: dict[str, Any], condition: str = "Complete") -> None:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.sandbox.clients.comparison import Comparison
-from tests.sandbox.clients.shell import BUILT, KUBECTLS, Shell, compare_shells
+from tests.sandbox.clients.shell import BUILT, KUBECTLS, Run, Shell, compare_shells
 from tests.sandbox.clients.widgets import define, service, widget
 from tests.support.objects import config_map, container, deployment
-
-Run = Callable[[str, Callable[[Shell], object]], None]
-
-
-@pytest.fixture
-def run(compare: Comparison, tmp_path: Path) -> Run:
-    return lambda name, steps: compare_shells(compare, BUILT, tmp_path, name, steps)
 
 
 @pytest.mark.behaviour("sandbox/EE-01")

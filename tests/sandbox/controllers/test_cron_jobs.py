@@ -11,10 +11,10 @@ import pytest
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.sandbox.apimachinery import times
 from tests.support.http_client import Api, names
-from tests.support.objects import batch, core, cron_job, job
+from tests.support.objects import batch, cron_job, job
 from tests.support.rbac_rig import api_of
 from tests.support.waiting import eventually
-from tests.support.workload_clusters import cluster
+from tests.support.workload_clusters import cluster, reasons, status
 
 FOREVER = {"run-seconds": "1000000000"}
 FIVE = 300
@@ -37,18 +37,8 @@ def create(api: Api, ns: str, **more: Any) -> str:
     return batch(ns, "cronjobs", body["metadata"]["name"])
 
 
-def status(api: Api, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = api.get(path).expect(200).get("status", {})
-    return found
-
-
 def jobs(api: Api, ns: str) -> list[str]:
     return names(api.get(batch(ns, "jobs")))
-
-
-def reasons(api: Api, ns: str) -> list[str]:
-    items = api.get(core(ns, "events")).expect(200)["items"]
-    return [one["reason"] for one in items if one["involvedObject"]["kind"] == "CronJob"]
 
 
 @pytest.mark.behaviour("findings/FS2")
@@ -68,7 +58,7 @@ def test_a_cron_job_makes_jobs_on_the_clock(api: Api, ns: str, server: Sandbox) 
     assert made["metadata"]["annotations"][SCHEDULED] == found["lastScheduleTime"]
     (owner,) = made["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["controller"]) == ("CronJob", "c", True)
-    eventually(lambda: {"SuccessfulCreate", "SawCompletedJob"} <= set(reasons(api, ns)))
+    eventually(lambda: {"SuccessfulCreate", "SawCompletedJob"} <= set(reasons(api, ns, "CronJob")))
     # Only the most recent of missed times gets a Job.
     server.advance(3 * FIVE)
     eventually(lambda: len(jobs(api, ns)) == 2)
@@ -97,7 +87,7 @@ def test_concurrency_policies(api: Api, ns: str, server: Sandbox, policy: str) -
     (first,) = jobs(api, ns)
     server.advance(FIVE)
     if policy == "Forbid":
-        eventually(lambda: "JobAlreadyActive" in reasons(api, ns))
+        eventually(lambda: "JobAlreadyActive" in reasons(api, ns, "CronJob"))
         assert jobs(api, ns) == [first]
         return
     expected = 2 if policy == "Allow" else 1

@@ -11,15 +11,9 @@ from ctrlhost.sandbox import Sandbox
 from tests.support.http_client import STRATEGIC, Api
 from tests.support.objects import apps, container, core, deployment
 from tests.support.waiting import eventually
-from tests.support.workload_clusters import cluster, pods
+from tests.support.workload_clusters import pods
 
 PATH = "/api/v1/nodes"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Sandbox]:
-    with cluster() as sandbox:
-        yield sandbox
 
 
 @pytest.fixture

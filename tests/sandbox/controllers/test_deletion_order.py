@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from ctrlhost.sandbox import Sandbox
 from tests.support.http_client import Api
 from tests.support.objects import config_map, core, pod
 from tests.support.waiting import eventually
-from tests.support.workload_clusters import cluster
 
 pytestmark = pytest.mark.behaviour("findings/FS29")
 FINALIZER = "t.example.org/hold"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Sandbox]:
-    with cluster() as sandbox:
-        yield sandbox
 
 
 def owned_by(found: dict[str, Any]) -> dict[str, Any]:

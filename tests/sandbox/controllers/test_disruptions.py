@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,13 +11,7 @@ from tests.support.http_client import Answer, Api
 from tests.support.objects import apps, core, deployment, job, pod
 from tests.support.rbac_rig import api_of
 from tests.support.waiting import eventually
-from tests.support.workload_clusters import EVERYTHING, cluster, pods, ready
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Sandbox]:
-    with cluster() as sandbox:
-        yield sandbox
+from tests.support.workload_clusters import EVERYTHING, pods, ready
 
 
 def budgets(ns: str, name: str = "") -> str:

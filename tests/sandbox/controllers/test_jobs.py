@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,17 +10,11 @@ from ctrlhost.sandbox import Sandbox
 from tests.support.http_client import Api
 from tests.support.objects import batch, core, job
 from tests.support.waiting import eventually
-from tests.support.workload_clusters import cluster, pods, ready
+from tests.support.workload_clusters import pods, ready, reasons, status
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 FOREVER = {"run-seconds": "100000000"}
 FAILING = {"exit-code": "1"}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Sandbox]:
-    with cluster() as sandbox:
-        yield sandbox
 
 
 def create(api: Api, ns: str, **more: Any) -> str:
@@ -30,22 +23,12 @@ def create(api: Api, ns: str, **more: Any) -> str:
     return batch(ns, "jobs", body["metadata"]["name"])
 
 
-def status(api: Api, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = api.get(path).expect(200).get("status", {})
-    return found
-
-
 def conditions(api: Api, path: str) -> dict[str, tuple[str, str]]:
     return {one["type"]: (one["status"], one["reason"]) for one in status(api, path).get("conditions", [])}
 
 
 def is_over(api: Api, path: str, kind: str = "Complete") -> bool:
     return conditions(api, path).get(kind, ("",))[0] == "True"
-
-
-def reasons(api: Api, ns: str, kind: str) -> list[str]:
-    items = api.get(core(ns, "events")).expect(200)["items"]
-    return [one["reason"] for one in items if one["involvedObject"]["kind"] == kind]
 
 
 @pytest.mark.behaviour("findings/FS2")

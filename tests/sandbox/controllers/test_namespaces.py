@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,7 @@ from tests.support.http_client import Api
 from tests.support.objects import core, pod
 from tests.support.rbac_rig import api_of
 from tests.support.waiting import eventually
-from tests.support.workload_clusters import cluster, ready
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Sandbox]:
-    with cluster() as sandbox:
-        yield sandbox
+from tests.support.workload_clusters import ready
 
 
 def initial(api: Api, namespace: str) -> tuple[dict[str, Any], dict[str, Any]] | None:

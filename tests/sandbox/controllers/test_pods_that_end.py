@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,13 +10,7 @@ from ctrlhost.sandbox import Sandbox
 from tests.support.http_client import Api
 from tests.support.objects import core, pod
 from tests.support.waiting import eventually
-from tests.support.workload_clusters import cluster, ready
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Sandbox]:
-    with cluster() as sandbox:
-        yield sandbox
+from tests.support.workload_clusters import ready
 
 
 def create(api: Api, ns: str, policy: str, **annotations: str) -> str:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from ctrlhost.sandbox import Sandbox
 from tests.support.http_client import Api
 from tests.support.objects import core, pod, template
 from tests.support.waiting import eventually
-from tests.support.workload_clusters import by_name, cluster, pods
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Sandbox]:
-    with cluster() as sandbox:
-        yield sandbox
+from tests.support.workload_clusters import by_name, pods
 
 
 @pytest.mark.behaviour("findings/FS28")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,12 +11,6 @@ from tests.support.http_client import STRATEGIC, Api, Events
 from tests.support.objects import apps, container, core, persistent_volume_claim, pod, service, stateful_set
 from tests.support.waiting import eventually
 from tests.support.workload_clusters import by_name, cluster, pods, ready
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Sandbox]:
-    with cluster() as sandbox:
-        yield sandbox
 
 
 def settled(api: Api, ns: str, replicas: int, name: str = "x") -> bool:

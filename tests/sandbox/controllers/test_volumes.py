@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,16 +11,11 @@ from tests.support.http_client import Api, names
 from tests.support.objects import apps, core, persistent_volume_claim, pod, stateful_set
 from tests.support.rbac_rig import api_of
 from tests.support.waiting import eventually
-from tests.support.workload_clusters import cluster, pods, ready
+from tests.support.workload_clusters import pods, ready, reasons
 
 VOLUMES = "/api/v1/persistentvolumes"
+CLAIM = "PersistentVolumeClaim"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Sandbox]:
-    with cluster() as sandbox:
-        yield sandbox
 
 
 def phase(api: Api, path: str) -> str:
@@ -50,11 +44,6 @@ def using(name: str, claims: list[str], **spec: Any) -> dict[str, Any]:
     return pod(name, nodeSelector={}, volumes=volumes, **spec)
 
 
-def reasons(api: Api, ns: str) -> set[str]:
-    items = api.get(core(ns, "events")).expect(200)["items"]
-    return {one["reason"] for one in items if one["involvedObject"]["kind"] == "PersistentVolumeClaim"}
-
-
 @pytest.mark.behaviour("findings/FS2")
 def test_a_claim_is_bound_to_a_simulated_volume(api: Api, ns: str) -> None:
     path = claim(api, ns, size="3Gi", accessModes=["ReadWriteMany"])
@@ -69,7 +58,7 @@ def test_a_claim_is_bound_to_a_simulated_volume(api: Api, ns: str) -> None:
     assert (spec["persistentVolumeReclaimPolicy"], spec["storageClassName"]) == ("Delete", "standard")
     assert (spec["claimRef"]["name"], spec["claimRef"]["uid"]) == ("c", found["metadata"]["uid"])
     eventually(lambda: phase(api, f"{VOLUMES}/{made['metadata']['name']}") == "Bound")
-    assert "ProvisioningSucceeded" in reasons(api, ns)
+    assert "ProvisioningSucceeded" in reasons(api, ns, CLAIM)
     # The volume is deleted with its claim.
     api.delete(path).expect(200)
     api.gone(path)
@@ -96,14 +85,14 @@ def test_a_claim_takes_the_smallest_volume_that_fits(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("findings/FS2")
 def test_a_claim_waits_for_a_volume_that_fits(api: Api, ns: str, server: Sandbox) -> None:
     path = claim(api, ns, storageClassName="")
-    eventually(lambda: "FailedBinding" in reasons(api, ns) and server.at_rest)
+    eventually(lambda: "FailedBinding" in reasons(api, ns, CLAIM) and server.at_rest)
     assert phase(api, path) == "Pending"
     reserved = {"claimRef": {"namespace": ns, "name": "c"}}
     api.post(VOLUMES, volume(f"{ns}-mine", **reserved)).expect(201)
     _, made = bound(api, path)
     assert made["metadata"]["name"] == f"{ns}-mine"
     missing = claim(api, ns, "d", storageClassName=f"{ns}-class")
-    eventually(lambda: "ProvisioningFailed" in reasons(api, ns) and server.at_rest)
+    eventually(lambda: "ProvisioningFailed" in reasons(api, ns, CLAIM) and server.at_rest)
     assert phase(api, missing) == "Pending"
     api.post(CLASSES, {"metadata": {"name": f"{ns}-class"}, "provisioner": "t.example.org/any"}).expect(201)
     bound(api, missing)
@@ -114,7 +103,7 @@ def test_a_claim_waits_for_its_first_consumer(api: Api, ns: str, server: Sandbox
     late = {"provisioner": "t.example.org/any", "volumeBindingMode": "WaitForFirstConsumer"}
     api.post(CLASSES, {"metadata": {"name": f"{ns}-late"}, **late}).expect(201)
     path = claim(api, ns, storageClassName=f"{ns}-late")
-    eventually(lambda: "WaitForFirstConsumer" in reasons(api, ns) and server.at_rest)
+    eventually(lambda: "WaitForFirstConsumer" in reasons(api, ns, CLAIM) and server.at_rest)
     assert phase(api, path) == "Pending"
     api.post(core(ns, "pods"), using("p", ["c"])).expect(201)
     bound(api, path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,13 +10,7 @@ from ctrlhost.sandbox import Sandbox
 from tests.support.http_client import Api, names
 from tests.support.objects import apps, container, core, deployment, pod, service
 from tests.support.waiting import eventually
-from tests.support.workload_clusters import cluster, pods, ready
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Sandbox]:
-    with cluster() as sandbox:
-        yield sandbox
+from tests.support.workload_clusters import pods, ready
 
 
 def running(**more: Any) -> dict[str, Any]:
@@ -54,6 +47,7 @@ def test_a_pod_starts_and_becomes_ready(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS29")
+@pytest.mark.behaviour("sandbox/WL-01")
 def test_a_pod_without_a_readiness_probe_is_ready_as_soon_as_it_runs(api: Api, ns: str) -> None:
     path = core(ns, "pods", "p")
     watch = api.watch(core(ns, "pods"))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.support.control_plane import KubeApiserver, SandboxControlPlane
 from tests.support.http_client import Api
-from tests.support.rbac_rig import api_of
 
 V1 = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers"
 V2 = V1.replace("v1", "v2", 1)
@@ -44,13 +41,6 @@ BEHAVIOR = {
     "scaleDown": {"stabilizationWindowSeconds": 5, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 9}]}
 }
 _serial = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def both(sandbox_control_plane: SandboxControlPlane, kube_apiserver: KubeApiserver) -> Iterator[tuple[Api, Api]]:
-    """Clients of the sandbox and of the real server."""
-    with api_of(sandbox_control_plane.kubeconfig) as ours, api_of(kube_apiserver.kubeconfig) as theirs:
-        yield ours, theirs
 
 
 def told(obj: dict[str, Any]) -> tuple[Any, Any]:

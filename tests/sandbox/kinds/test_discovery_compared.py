@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.support.control_plane import KubeApiserver, SandboxControlPlane
 from tests.support.http_client import Api
-from tests.support.rbac_rig import api_of
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-
-
-@pytest.fixture(scope="module")
-def both(sandbox_control_plane: SandboxControlPlane, kube_apiserver: KubeApiserver) -> Iterator[tuple[Api, Api]]:
-    """Clients of the sandbox and of the real server."""
-    with api_of(sandbox_control_plane.kubeconfig) as ours, api_of(kube_apiserver.kubeconfig) as theirs:
-        yield ours, theirs
 
 
 def builtin_groups(api: Api, root: str) -> list[dict[str, Any]]:

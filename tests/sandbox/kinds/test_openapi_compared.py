@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from ctrlhost.sandbox.registry.builtin import builtin_kinds
 from tests.support.control_plane import BINARY, KubeApiserver, SandboxControlPlane
 from tests.support.http_client import Api
-from tests.support.rbac_rig import api_of
 
 GROUP_VERSIONS = sorted({f"apis/{kind.api_version}" if kind.group else "api/v1" for kind in builtin_kinds()})
 #: What clients use; descriptions and defaults are not compared.
@@ -25,13 +23,6 @@ EXPLAINED = [
     "horizontalpodautoscalers --api-version=autoscaling/v1",
     "horizontalpodautoscalers --api-version=autoscaling/v2",
 ]
-
-
-@pytest.fixture(scope="module")
-def both(sandbox_control_plane: SandboxControlPlane, kube_apiserver: KubeApiserver) -> Iterator[tuple[Api, Api]]:
-    """Clients of the sandbox and of the real server."""
-    with api_of(sandbox_control_plane.kubeconfig) as ours, api_of(kube_apiserver.kubeconfig) as theirs:
-        yield ours, theirs
 
 
 def plain(schema: Any) -> Any:

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from ctrlhost.sandbox.registry.builtin import builtin_kinds
 from ctrlhost.sandbox.registry.registry import Kind
-from tests.support.control_plane import KubeApiserver, SandboxControlPlane
 from tests.support.http_client import Api
 from tests.support.minimal_objects import minimal_objects
-from tests.support.rbac_rig import api_of
 
 KINDS = [kind for kind in builtin_kinds() if "list" in kind.verbs]
 FIELDS = [
     *("metadata.name", "metadata.namespace", "spec.nonesuch", "status.successful", "spec.signerName"),
     *("status.replicas", "spec.driver", "spec.nodeName", "status.podIPs", "status.phase"),
 ]
-
-
-@pytest.fixture(scope="module")
-def both(sandbox_control_plane: SandboxControlPlane, kube_apiserver: KubeApiserver) -> Iterator[tuple[Api, Api]]:
-    """Clients of the sandbox and of the real server."""
-    with api_of(sandbox_control_plane.kubeconfig) as ours, api_of(kube_apiserver.kubeconfig) as theirs:
-        yield ours, theirs
 
 
 @pytest.mark.behaviour("findings/FS1")

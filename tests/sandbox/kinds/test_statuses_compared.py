@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,10 +10,8 @@ import pytest
 from ctrlhost.sandbox.registry.builtin import builtin_kinds
 from ctrlhost.sandbox.registry.registry import Kind
 from tests.support.compared import shown
-from tests.support.control_plane import KubeApiserver, SandboxControlPlane
 from tests.support.http_client import Api
 from tests.support.minimal_objects import minimal_objects, name_for
-from tests.support.rbac_rig import api_of
 
 THEN, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
@@ -61,13 +58,6 @@ STATUSES: dict[str, list[dict[str, Any]]] = {
 }
 CASES = [(kind, state) for kind in builtin_kinds() if kind.has_status for state in STATUSES.get(kind.kind, ())]
 _serial = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def both(sandbox_control_plane: SandboxControlPlane, kube_apiserver: KubeApiserver) -> Iterator[tuple[Api, Api]]:
-    """Clients of the sandbox and of the real server."""
-    with api_of(sandbox_control_plane.kubeconfig) as ours, api_of(kube_apiserver.kubeconfig) as theirs:
-        yield ours, theirs
 
 
 @pytest.mark.behaviour("findings/FS1")

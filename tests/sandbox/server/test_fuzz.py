@@ -62,6 +62,9 @@ FAULTS = (
     "etcdserver: request is too large",
     "does not contain declared merge key",
     "failed to create typed patch object",
+    ": field not declared in schema",
+    "failed to convert new object",
+    "strconv.ParseUint",
 )
 
 

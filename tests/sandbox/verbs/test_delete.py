@@ -229,7 +229,9 @@ def test_a_new_namespace(api: Api, ns: str) -> None:
     found = api.get(f"/api/v1/namespaces/{ns}").expect(200)
     assert found["metadata"]["labels"]["kubernetes.io/metadata.name"] == ns
     assert (found["spec"], found["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
-    eventually(lambda: api.get(core(ns, "serviceaccounts", "default")).status == 200)
+    for plural, name in (("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")):
+        path = core(ns, plural, name)
+        eventually(lambda path=path: api.get(path).status == 200)
 
 
 @pytest.mark.behaviour("sandbox/NS-02")

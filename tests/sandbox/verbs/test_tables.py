@@ -188,7 +188,7 @@ def test_hostile_protobuf_is_refused(api: Api, ns: str, body: bytes) -> None:
 
 @pytest.mark.behaviour("sandbox/RO-03")
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}])
-def test_requests_of_browsers_are_refused(api: Api, headers: dict[str, str]) -> None:
+def test_foreign_hosts_and_origins_are_refused(api: Api, headers: dict[str, str]) -> None:
     api.request("GET", "/version", headers=headers).fails(403, "Forbidden")
 
 

@@ -263,3 +263,10 @@ def test_a_crd_names_the_paths_of_its_replicas(api: Api, ns: str, make_crd: Call
     assert (found["spec"], found["status"]) == ({"replicas": 2}, {"replicas": 1, "selector": "a=b"})
     api.patch(path + "/scale", [{"op": "replace", "path": "/spec/replicas", "value": 5}], JSON_PATCH).expect(200)
     assert api.get(path).json()["spec"]["size"] == 5
+
+
+def test_an_update_of_the_status_that_creates_is_checked_like_a_creation(each_api: Api, namespace: str) -> None:
+    path = core(namespace, "services", "late")
+    each_api.put(f"{path}/status", {"metadata": {"name": "late"}}).fails(422, field="spec.ports")
+    each_api.put(f"{path}/status", {"metadata": {"name": "late"}, "spec": {"ports": [{"port": 1}]}}).expect(201)
+    assert each_api.get(path).expect(200)["spec"]["ports"][0]["port"] == 1

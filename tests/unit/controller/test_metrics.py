@@ -37,7 +37,7 @@ def test_the_counts_of_workers_are_summed() -> None:
     first.observe(0.004)
     second.observe(0.3)
     second.observe(100.0)
-    second.errors = 1
+    first.successes = second.successes = second.errors = 1
     labels = {"controller": "demo/pods"}
     name = "controller_runtime_reconcile_time_seconds"
     assert registry.get_sample_value(f"{name}_count", labels) == 3

@@ -42,13 +42,13 @@ def test_a_reader_that_waits_for_a_writer_of_the_store_has_released_the_interpre
             informer.indexer.get_by_key("ns/p1")
             len(informer.indexer)
 
-    before = _core._released()  # type: ignore[attr-defined]
+    before = _core._released()
     threads = [threading.Thread(target=work) for work in (write, read)]
     for thread in threads:
         thread.start()
     try:
         # This thread runs while the reader waits: it sees the count of such waits grow.
-        eventually(lambda: _core._released() > before + 2)  # type: ignore[attr-defined]
+        eventually(lambda: _core._released() > before + 2)
     finally:
         ending.set()
         for thread in threads:

@@ -15,7 +15,6 @@ from ctrlhost.cache import (
     Object,
     SharedInformer,
 )
-from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import WorkQueue
 from tests.support.shared_informers import delivered, named, pod, queued, relist, watch
 
@@ -108,96 +107,6 @@ def test_only_real_transitions_are_notified(informer: SharedInformer) -> None:
         ("delete", "b3"),
         ("delete", "c3"),
     ]
-
-
-@behaviour("informers/CT5")
-@behaviour("informers/SI8")
-def test_handlers_and_store_see_only_transformed_objects() -> None:
-    def transform(obj: Object) -> dict[str, Any]:
-        return obj.to_dict() | {"spec": {"transformed": True}}
-
-    informer = SharedInformer("pods", "v1", "Pod", transform=transform)
-    listener = informer.add_listener()
-
-    def held() -> list[str]:
-        found = informer.indexer.list()
-        assert all(obj["spec"] == {"transformed": True} for obj in found)
-        return sorted(named(obj) for obj in found)
-
-    # pod1 changes twice before the first notification.
-    informer.begin_list()
-    watch(informer, "ADDED", *(pod("pod1", version) for version in (1, 2, 3)), process=False)
-    informer.replace("3")
-    informer.process()
-    stored = [held()]
-    for kind, obj in (
-        ("ADDED", pod("pod2", 4)),
-        ("MODIFIED", pod("pod2", 5)),
-        ("DELETED", pod("pod2", 6)),
-        ("MODIFIED", pod("pod1", 7)),
-    ):
-        watch(informer, kind, obj)
-        stored.append(held())
-    relist(informer, version=8)
-    stored.append(held())
-    assert stored == [["pod13"], ["pod13", "pod24"], ["pod13", "pod25"], ["pod13"], ["pod17"], []]
-    batch = listener.next(0)
-    received = []
-    for kind, old, new, _ in batch:
-        states = [one.object if isinstance(one, DeletedFinalStateUnknown) else one for one in (old, new)]
-        assert all(obj is None or obj["spec"] == {"transformed": True} for obj in states)
-        received.append((kind, *(named(obj) for obj in states if obj is not None)))
-    assert received == [
-        ("add", "pod13"),
-        ("add", "pod24"),
-        ("update", "pod24", "pod25"),
-        ("delete", "pod26"),
-        ("update", "pod13", "pod17"),
-        ("delete", "pod17"),
-    ]
-
-
-@behaviour("informers/CT6")
-def test_nothing_is_transformed_twice() -> None:
-    clock = ManualClock()
-
-    def transform(obj: Object) -> dict[str, Any]:
-        if obj.get("transformed"):
-            raise AssertionError
-        return obj.to_dict() | {"transformed": True}
-
-    informer = SharedInformer("pods", "v1", "Pod", transform=transform, clock=clock, resync=1)
-    listener = informer.add_listener()
-    untransformed: list[Object] = []
-    stop = threading.Event()
-
-    def read() -> None:
-        while not stop.is_set():
-            untransformed.extend(obj for obj in informer.indexer.list() if not obj.get("transformed"))
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    for turn in range(1, 30):
-        relist(informer, *(pod(name, turn if name == "a" else 1) for name in "abc"), version=turn)
-        clock.advance(1)
-        assert informer.resync()
-        informer.process()
-    stop.set()
-    reader.join(10)
-    assert untransformed == []
-    assert informer.stats()["transform_errors"] == 0
-    assert all(new["transformed"] for kind, _, new, _ in listener.next(0) if kind != "delete" and new is not None)
-
-
-def test_a_failing_transform_keeps_the_object_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
-    def transform(obj: Object) -> Object:
-        raise LookupError(obj.name)
-
-    informer = SharedInformer("pods", "v1", "Pod", transform=transform)
-    relist(informer, pod("a"), pod("b"))
-    assert {obj.name for obj in informer.indexer.list()} == {"a", "b"}
-    assert informer.stats()["transform_errors"] == 2
-    assert len(caplog.records) == 1
 
 
 @behaviour("informers/CT7")

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from ctrlhost.informers.handle import Handle
 from ctrlhost.request import Request
 from ctrlhost.workqueue import WorkQueue
 from tests.support.informer_rig import Rig, keys
@@ -133,7 +134,8 @@ def test_two_callbacks_that_remove_each_other_do_not_wait_for_each_other(rig, fr
     assert not any(each.active for each in handles.values())
 
 
-def test_a_removal_from_another_thread_returns_when_the_running_map_has(rig, frames):
+def running_map(rig: Rig, frames: Frames) -> tuple[WorkQueue, Handle, threading.Event]:
+    """Return a queue, the handle of a map whose call for pod `a` has begun, and the event that lets the call return."""
     running, proceed = threading.Event(), threading.Event()
 
     def requests(obj):
@@ -145,6 +147,11 @@ def test_a_removal_from_another_thread_returns_when_the_running_map_has(rig, fra
     handle = rig.pods.enqueue_to(queue, requests)
     frames.send_event(event("ADDED", pod("a", 2)))
     assert running.wait(20)
+    return queue, handle, proceed
+
+
+def test_a_removal_from_another_thread_returns_when_the_running_map_has(rig, frames):
+    queue, handle, proceed = running_map(rig, frames)
     remover = threading.Thread(target=handle.remove)
     remover.start()
     eventually(lambda: rig.pods.parts[0].engine.handler_count == 0)
@@ -188,17 +195,7 @@ def test_a_removal_with_wait_returns_when_the_running_callback_has(rig, frames):
 
 
 def test_a_removal_that_was_interrupted_can_be_tried_again(rig, frames):
-    running, proceed = threading.Event(), threading.Event()
-
-    def requests(obj):
-        running.set()
-        assert proceed.wait(20)
-        return [Request(obj.name)]
-
-    queue = WorkQueue()
-    handle = rig.pods.enqueue_to(queue, requests)
-    frames.send_event(event("ADDED", pod("a", 2)))
-    assert running.wait(20)
+    queue, handle, proceed = running_map(rig, frames)
 
     def interrupt():
         eventually(lambda: rig.pods.parts[0].engine.handler_count == 0)

@@ -37,7 +37,7 @@ pub enum Taken<'a> {
 pub struct DeltaFifo {
     state: Mutex<State>,
     /// Where threads wait for a key, for the end of a batch or of a comparison. Notify all of them: one alone may have to
-    /// wait on, while another could continue.
+    /// wait again, while another could continue.
     changed: Condvar,
     emit_replaced: bool,
 }

@@ -48,7 +48,7 @@ impl Store {
         Ok(())
     }
 
-    /// Return the objects from a place on; None if there are no places any more.
+    /// Return the objects from a place on; None after the last place.
     fn piece(&self, from: usize) -> Option<Vec<(Place, Option<Arc<Object>>)>> {
         let state = self.state.read();
         let objects = state.items.range(from, from + PIECE);

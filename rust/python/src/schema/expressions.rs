@@ -7,6 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::cel::guarded;
+use crate::interpreter;
 
 /// The expressions of a policy that are evaluated together, with their variables.
 #[pyclass(frozen, module = "ctrlhost._core")]
@@ -46,7 +47,7 @@ impl CelExpressions {
             .into_iter()
             .map(|(text, name)| Ok((text, returns(&name)?)))
             .collect::<PyResult<Vec<_>>>()?;
-        py.detach(|| {
+        interpreter::detach(py, || {
             guarded(|| Expressions::new(expressions, variables, params, authorizer, schema))
         })?
         .map(Self)
@@ -70,6 +71,10 @@ impl CelExpressions {
     /// questions to the authorizer, with account, path, verb, group, resource with sub-resource, namespace and name.
     #[pyo3(signature = (object, old, request, namespace="null", params="null", *, budget, authorize=None))]
     #[allow(clippy::too_many_arguments, reason = "they are the inputs of a policy")]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a reference cannot cross the release of the interpreter"
+    )]
     fn evaluate(
         &self,
         py: Python<'_>,
@@ -88,7 +93,7 @@ impl CelExpressions {
             namespace,
             params,
         };
-        let (found, failed) = py.detach(|| {
+        let (found, failed) = interpreter::detach(py, || {
             let failed = RefCell::new(None);
             let ask = |question: &Question| match &authorize {
                 Some(authorize) => answer(authorize, question).unwrap_or_else(|error| {
@@ -130,7 +135,7 @@ fn answer(authorize: &Py<PyAny>, question: &Question) -> PyResult<Decision> {
         &of.namespace,
         &of.name,
     );
-    Python::attach(|py| {
+    interpreter::attach(|py| {
         let (allowed, reason) = authorize.call1(py, asked)?.extract(py)?;
         Ok(Decision { allowed, reason })
     })

@@ -67,7 +67,7 @@ impl IndexFunc for PyIndex {
         })
     }
 
-    // The interpreter is taken once: each time may have to wait until a thread that computes lets it go.
+    // The interpreter is taken once: each time may have to wait until a computing thread releases it.
     fn values_of_all(&self, objects: &[&Arc<object::Object>]) -> Vec<Result<Values, IndexFailed>> {
         interpreter::attach(|_| objects.iter().map(|object| self.values(object)).collect())
     }
