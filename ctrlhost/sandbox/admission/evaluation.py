@@ -89,6 +89,7 @@ class Evaluation:
         self, expressions: Typed, budget: int, namespace: str, *, authorizer: bool, answers: bool
     ) -> tuple[list[Outcome], int]:
         params = self._spec.get("paramKind") is not None
+        budget = min(budget, self._request.steps)
         found = compiled(expressions, self._variables, params=params, authorizer=authorizer).evaluate(
             _encoded(self._shown(self._request.obj)),
             _encoded(self._shown(self._request.old)),
@@ -99,8 +100,10 @@ class Evaluation:
             authorize=self._authorize if answers else None,
         )
         if found is None:
+            self._request.steps -= budget
             raise OutOfBudget
         outcomes, left = found
+        self._request.steps -= budget - left
         return [
             Outcome(None, why) if text is None else Outcome(msgspec.json.decode(text)) for text, why in outcomes
         ], left

@@ -159,6 +159,9 @@ def _finished(operation: Operation, before: Object, changed: Any) -> Object:
         raise Failed("JSON Patch: the result is not an object")
     if same(changed, before):
         return before
+    for field in ("apiVersion", "kind"):
+        if changed.get(field) != before[field]:
+            raise status.internal(f"a policy must not change {field}")
     strict = Operation(operation.verb, operation.kind, operation.namespace, operation.name, field_validation="Strict")
     try:
         obj = objects.conform_object(strict, changed)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.status import Cause, Failure
     from ctrlhost.sandbox.registry.operation import Operation
 
+MOST_STEPS = 100_000_000
+"""The steps of all expressions for one request: each policy may have many bindings and parameters."""
 CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
 
 
@@ -26,6 +28,8 @@ class Request:
     """`CREATE`, `UPDATE` or `DELETE`."""
     obj: Object | None
     old: Object | None
+    steps: int = MOST_STEPS
+    """The steps that expressions may still take."""
 
     @property
     def name(self) -> str:

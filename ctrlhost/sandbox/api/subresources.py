@@ -11,6 +11,8 @@ from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.registry import meta, views
+from ctrlhost.sandbox.schema.normalize import conform
+from ctrlhost.sandbox.schema.shapes import builtin
 from ctrlhost.sandbox.verbs import reads, writes
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ def _eviction(context: ServerContext, request: Request, operation: Operation) ->
 
 def _binding(context: ServerContext, request: Request, operation: Operation) -> Response:
     body = responses.decode(request, "Binding")
+    if isinstance(body, dict):
+        body = conform(builtin("core.Binding"), body, "Binding", [])
     target = (body.get("target") or {}).get("name") if isinstance(body, dict) else None
     if not target:
         raise status.invalid("Binding", "", operation.name, [status.required("target.name")])
@@ -93,7 +97,7 @@ def _binding(context: ServerContext, request: Request, operation: Operation) -> 
 def bind_posted(context: ServerContext, request: Request, operation: Operation) -> Response:
     """Handle a Binding that is posted to the collection of bindings: its name is the pod's."""
     body = responses.decode(request, "Binding")
-    operation.kind = context.registry.builtin("", "Pod")
+    operation.kind, operation.subresource = context.registry.builtin("", "Pod"), "binding"
     operation.name = str(meta.metadata_of(body).get("name", "")) if isinstance(body, dict) else ""
     return _binding(context, request, operation)
 

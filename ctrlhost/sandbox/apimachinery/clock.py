@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import time as machine
 from typing import TYPE_CHECKING
@@ -9,6 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
+
+
+_LAST = dt.datetime(9001, 1, 1, tzinfo=dt.UTC).timestamp()
+"""Timestamps have years of four digits, and some are in the future."""
 
 
 class _Thread(threading.local):
@@ -43,7 +48,12 @@ class Timers:
         self._set(_Timer(now() + seconds, work))
 
     def advance(self, seconds: float) -> None:
-        """Advance the clock of this thread's server; what is due then is called in the loop's next turns."""
+        """Advance the clock of this thread's server; what is due then is called in the loop's next turns.
+
+        ValueError beyond the year 9000.
+        """
+        if time() + seconds >= _LAST:
+            raise ValueError("the clock cannot advance beyond the year 9000")
         _thread.ahead += seconds
         for timer, handle in list(self._pending.items()):
             handle.cancel()

@@ -16,8 +16,10 @@ _NAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_EVERY = re.compile(r"@every ((?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|ms|s|m|h))+)", re.ASCII)
-_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ns|us|µs|ms|s|m|h)", re.ASCII)
+_EVERY = "@every "
+_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h)", re.ASCII)
+_DURATION = re.compile(rf"([+-]?)(0|(?:{_PART.pattern})+)", re.ASCII)
+_MAX_DURATION = 2**63 / 1e9
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -46,9 +48,8 @@ def parse(text: str) -> Schedule:
             raise ValueError(f"provided bad location {zone}")
     text = text.strip()
     if text.startswith("@"):
-        if match := _EVERY.fullmatch(text):
-            seconds = sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(match[1]))
-            return Schedule(every=max(1.0, float(int(seconds))))
+        if text.startswith(_EVERY):
+            return Schedule(every=max(1.0, float(int(_duration(text)))))
         if text not in _NAMES:
             raise ValueError(f"unrecognized descriptor: {text}")
         text = _NAMES[text]
@@ -65,6 +66,16 @@ def parse(text: str) -> Schedule:
         _is_star(day),
         _is_star(weekday),
     )
+
+
+def _duration(text: str) -> float:
+    """Return the seconds behind `@every`, a duration as Go writes it."""
+    duration = text.removeprefix(_EVERY)
+    match = _DURATION.fullmatch(duration)
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(duration))
+    if match is None or seconds >= _MAX_DURATION:
+        raise ValueError(f'failed to parse duration {text}: time: invalid duration "{duration}"')
+    return -seconds if match[1] == "-" else seconds
 
 
 def _is_star(field: str) -> bool:

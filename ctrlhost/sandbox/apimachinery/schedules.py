@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 _YEARS = 5
 """How far ahead the next time is searched for."""
+_FIRST, _LAST = 0.0, dt.datetime(9999, 1, 1, tzinfo=dt.UTC).timestamp()
+"""The calendar ends with the year 9999."""
 
 
 def load_zone(name: str) -> dt.tzinfo:
@@ -26,12 +28,15 @@ def load_zone(name: str) -> dt.tzinfo:
 def after(schedule: Schedule, moment: float, zone: dt.tzinfo) -> float | None:
     """Return the first time after `moment`, both in seconds since the epoch; None if there is none for five years.
 
+    There are none before 1970 and after 9998.
     A local time that a change of the clocks skips is left out, and one that it repeats comes twice.
     """
     if schedule.every:
         return int(moment) + schedule.every
-    at = moment // 60 * 60 + 60
-    last = dt.datetime.fromtimestamp(at, zone).year + _YEARS
+    if moment >= _LAST or not schedule.minutes or not schedule.hours:
+        return None
+    at = max(moment, _FIRST) // 60 * 60 + 60
+    last = min(dt.datetime.fromtimestamp(at, zone).year + _YEARS, dt.MAXYEAR - 1)
     while (local := dt.datetime.fromtimestamp(at, zone)).year <= last:
         if not _is_day(schedule, local):
             at = dt.datetime.combine(local.date() + dt.timedelta(1), dt.time(), zone).timestamp()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.controllers import failures
 from ctrlhost.sandbox.controllers.tallies import new_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from ctrlhost.sandbox.apimachinery.objects import Object
 
@@ -16,28 +18,27 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 _ENV = "JOB_COMPLETION_INDEX"
+_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
+_RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?", re.ASCII)
 
 
 def index_of(pod: Object) -> int | None:
     """Return a pod's completion index; None without a valid one."""
     text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
-    return int(text) if text.isdecimal() else None
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def count(pod: Object, annotation: str) -> int:
     """Return a count of failures; a malformed one is treated as 0."""
     text = (pod["metadata"].get("annotations") or {}).get(annotation, "")
-    return int(text) if text.isdecimal() else 0
+    return int(text) if _NUMBER.fullmatch(text) else 0
 
 
-def parse(text: str, limit: int) -> set[int]:
+def parse(text: str, limit: int) -> Iterator[range]:
     """Return the indexes below `limit` of a text such as `1,3-5`; malformed parts are ignored."""
-    found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        if first.isdecimal() and (not last or last.isdecimal()):
-            found.update(range(int(first), min(int(last or first) + 1, limit)))
-    return found
+    for part in text.split(","):
+        if match := _RANGE.fullmatch(part):
+            yield range(int(match[1]), min(int(match[2] or match[1]) + 1, limit))
 
 
 def shorten(indexes: Iterable[int]) -> str:
@@ -58,12 +59,12 @@ class Indexes:
         """Read the status, and the pods that are not yet counted."""
         self._job, self._spec = job, job["spec"]
         self._limit: int = self._spec.get("completions") or 0
-        self._before = parse(job["status"].get("completedIndexes", ""), self._limit)
+        self._before = set(chain.from_iterable(parse(job["status"].get("completedIndexes", ""), self._limit)))
         self._active = active
         ended = [(index, pod) for pod in tracked if (index := index_of(pod)) is not None and index < self._limit]
         self.succeeded = self._before | {index for index, pod in ended if pod["status"].get("phase") == "Succeeded"}
         self._per_index: int | None = self._spec.get("backoffLimitPerIndex")
-        self._failed = parse(job["status"].get("failedIndexes", ""), self._limit)
+        self._failed = set(chain.from_iterable(parse(job["status"].get("failedIndexes", ""), self._limit)))
         self._delayed: dict[int, Object] = {}
         if self._per_index is not None:
             self._read_failures([(index, pod) for index, pod in ended if failures.has_failed(pod, job)])
@@ -87,16 +88,17 @@ class Indexes:
         if self._failed and len(self._failed) + len(self.succeeded) >= self._limit:
             return new_condition("FailureTarget", "FailedIndexes", "Job has failed indexes")
         for number, rule in enumerate((self._spec.get("successPolicy") or {}).get("rules") or ()):
-            wanted = parse(rule["succeededIndexes"], self._limit) if "succeededIndexes" in rule else None
-            found = self.succeeded if wanted is None else self.succeeded & wanted
-            if found and (found == wanted or len(found) >= rule.get("succeededCount", self._limit + 1)):
+            # There may be billions of indexes.
+            wanted = list(parse(rule.get("succeededIndexes", f"0-{self._limit}"), self._limit))
+            found = sum(any(index in one for one in wanted) for index in self.succeeded)
+            if found and found >= rule.get("succeededCount", sum(map(len, wanted))):
                 return new_condition("SuccessCriteriaMet", "SuccessPolicy", f"Matched rules at index {number}")
         return None
 
-    def pending(self, ending: list[Object]) -> list[int]:
-        """Return the indexes without a success, a failure, and an active or ending pod."""
+    def pending(self, ending: list[Object], most: int) -> list[int]:
+        """Return the first indexes without a success, a failure, and an active or ending pod."""
         taken = self.succeeded | self._failed | set(map(index_of, [*self._active, *ending]))
-        return [index for index in range(self._limit) if index not in taken]
+        return list(islice((index for index in range(self._limit) if index not in taken), most))
 
     def holds(self, pod: Object) -> bool:
         """Return whether a failed pod stays uncounted until its successor takes over the count."""

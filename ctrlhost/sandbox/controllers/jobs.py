@@ -236,7 +236,7 @@ class _Pass:
         wait = self._backoff.remaining()
         if self._indexes is not None:
             ending = [pod for pod in self._pods if claims.is_going(pod) and not claims.has_ended(pod)]
-            pending = self._indexes.pending(ending if failures.replaces_only_ended(self._job) else [])[:missing]
+            pending = self._indexes.pending(ending if failures.replaces_only_ended(self._job) else [], missing)
             chosen = list(pending)
             if "backoffLimitPerIndex" in self._spec:
                 delays = {index: self._indexes.wait_of(index) for index in pending}

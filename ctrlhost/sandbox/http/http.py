@@ -132,8 +132,8 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Called when the client reads again."""
         self._stalled = None
-        if self._rest:
-            self._write_rest()
+        # A transport that is closed within this call would lose its connection twice.
+        self.loop.call_soon(self._resume)
 
     # httptools
 
@@ -312,6 +312,10 @@ class Connection(asyncio.Protocol):
             # An empty view would keep the body in memory.
             self._rest = memoryview(b"")
             self._done()
+
+    def _resume(self) -> None:
+        if self._rest:
+            self._write_rest()
 
     def _done(self) -> None:
         self._busy = False

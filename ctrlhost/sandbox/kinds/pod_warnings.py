@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.schema.normalize import amount
+from ctrlhost.sandbox.schema.normalize import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ def _container_warnings(container: Mapping[str, Any], path: str) -> Iterator[str
     for name in ("memory", "ephemeral-storage"):
         for field in ("limits", "requests"):
             value = (resources.get(field) or {}).get(name)
-            if value is not None and amount(value) % 1:
+            if value is not None and not is_whole(value):
                 where = f"{path}.resources.{field}[{name}]"
                 yield f'{where}: fractional byte value "{value}" is invalid, must be an integer'
     names: set[str] = set()

@@ -8,7 +8,7 @@ from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import qualified_problems
 from ctrlhost.sandbox.kinds.cells import created
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
-from ctrlhost.sandbox.schema.normalize import amount
+from ctrlhost.sandbox.schema.normalize import amount, is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -143,7 +143,7 @@ def _hard_causes(hard: Mapping[str, str], where: str) -> Iterator[Cause]:
             yield status.invalid_value(field, name, "must be a standard resource for quota")
         if amount(value) < 0:
             yield status.invalid_value(field, value, "must be greater than or equal to 0")
-        if name in _COUNTED and amount(value) % 1:
+        if name in _COUNTED and not is_whole(value):
             yield status.invalid_value(field, value, _NOT_INTEGER)
 
 

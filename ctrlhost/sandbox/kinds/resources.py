@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.schema.normalize import amount
+from ctrlhost.sandbox.schema.normalize import amount, is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,10 +43,9 @@ def _value_causes(name: str, value: str, where: str) -> Iterator[Cause]:
     if "/" not in name and name not in _COMMON and not name.startswith(_HUGE):
         yield status.invalid_value(where, name, "must be a standard resource type or fully qualified")
         yield status.invalid_value(where, name, "must be a standard resource for containers")
-    number = amount(value)
-    if number < 0:
+    if amount(value) < 0:
         yield status.invalid_value(where, value, "must be greater than or equal to 0")
-    if (_is_extended(name) or name.startswith(_HUGE)) and number % 1:
+    if (_is_extended(name) or name.startswith(_HUGE)) and not is_whole(value):
         yield status.invalid_value(where, value, "must be an integer")
 
 

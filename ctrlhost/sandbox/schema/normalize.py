@@ -21,7 +21,7 @@ _QUANTITY = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([KMG
 _QUANTITY_TEXT = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 _POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _SUFFIXES = {power: suffix for suffix, power in _POWERS.items()}
-_ZEROS = {"string": "", "integer": 0, "boolean": False, "bytes": ""}
+_ZEROS = {"string": "", "integer": 0, "boolean": False, "bytes": "", "quantity": "0", "int-or-string": 0}
 _INT64 = 2**63
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]", re.ASCII)
 _INDEX = re.compile(r"\[\d+\]", re.ASCII)
@@ -202,6 +202,12 @@ def amount(text: str) -> Decimal:
     if suffix.endswith("i"):
         return number * Decimal(1024 ** ("KMGTPE".index(suffix[0]) + 1))
     return number.scaleb(_POWERS[suffix])
+
+
+def is_whole(text: str) -> bool:
+    """Return whether a quantity is an integer, however large."""
+    number = amount(text)
+    return number == number.to_integral_value()
 
 
 def _mismatch(value: Any, path: str, shape: Shape, kind: str) -> Undecodable:

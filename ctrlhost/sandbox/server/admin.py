@@ -55,7 +55,7 @@ class Admin:
             self._faults.clear()
             reset(self._context)
         elif asked == ("POST", "v1", "advance"):
-            self._context.timers.advance(_decoded(request.body, Advance, "advance").seconds)
+            self._advance(_decoded(request.body, Advance, "advance").seconds)
         elif asked == ("POST", "v1", "fault"):
             self._add_fault(request.body)
         elif asked == ("GET", "v1", "stats"):
@@ -73,6 +73,12 @@ class Admin:
                     self._faults.remove(fault)
                 retry = fault.retryAfterSeconds if fault.code in (429, 503) else None
                 raise Failure(fault.code, REASONS.get(fault.code, ""), "injected by a test", retry_after=retry)
+
+    def _advance(self, seconds: float) -> None:
+        try:
+            self._context.timers.advance(seconds)
+        except ValueError as error:
+            raise bad_request(f"invalid advance: {error}") from error
 
     def _add_fault(self, body: bytes) -> None:
         fault = _decoded(body, Fault, "fault")

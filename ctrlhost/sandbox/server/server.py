@@ -214,7 +214,7 @@ class Sandbox:
         """Advance the sandbox's clock: controllers act on it, and objects get its times. It also runs by itself.
 
         Only delays of controllers and the expiry of tokens follow it, not timeouts of connections. Raises ValueError
-        for a negative number or more than 1e9, RuntimeError if the sandbox is not running.
+        for a negative number, more than 1e9, and beyond the year 9000, RuntimeError if the sandbox is not running.
         """
         if not 0 <= seconds <= MAX_ADVANCE:
             raise ValueError(f"seconds must be 0 to {MAX_ADVANCE:.0f}, got {seconds}")

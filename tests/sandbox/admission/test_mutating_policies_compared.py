@@ -122,6 +122,19 @@ def test_a_patch_that_does_not_fit_is_refused(servers: Servers) -> None:
     assert said[0][2]
 
 
+@pytest.mark.parametrize(("field", "value"), [("kind", "Secret"), ("kind", "Nothing"), ("apiVersion", "v2")])
+def test_a_policy_cannot_make_another_kind(servers: Servers, field: str, value: str) -> None:
+    patch = f"[JSONPatch{{op: 'replace', path: '/{field}', value: '{value}'}}]"
+    name, path = servers.policy(patches(patch), sort="mutating"), servers.path("configmaps")
+    try:
+        eventually(lambda: servers.theirs.post(path, config_map(), dryRun="All").status != 201)
+        for api in (servers.ours, servers.theirs):
+            api.post(path, config_map()).fails(500)
+    finally:
+        remove(servers, name)
+    assert all(one["metadata"]["name"] == "kube-root-ca.crt" for one in servers.ours.get(path).json()["items"])
+
+
 def test_a_policy_adds_a_container_by_its_name(servers: Servers) -> None:
     spec = applies(
         "Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{containers: "

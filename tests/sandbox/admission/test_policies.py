@@ -262,6 +262,21 @@ def test_variables_that_refer_to_each_other_end(api: Api, ns: str, bound: Bound)
     assert "nests too deep" in found["message"]
 
 
+def test_all_parameters_of_a_request_share_a_budget(api: Api, ns: str, bound: Bound) -> None:
+    path = f"/api/v1/namespaces/{ns}/configmaps"
+    for index in range(14):
+        api.post(path, config_map(f"p{index}", labels={"limit": "yes" if index < 4 else "no"})).expect(201)
+    # Each expression takes some 900,000 steps of the 100,000,000 of a request.
+    loops = "lists.range(1000).all(a, lists.range(300).all(b, true))"
+    spec = says(*[loops] * 10, paramKind={"apiVersion": "v1", "kind": "ConfigMap"})
+    matches = {"matchExpressions": [{"key": "limit", "operator": "Exists"}]}
+    name = bound(spec, paramRef={"selector": matches, "parameterNotFoundAction": "Deny"})
+    assert "cost budget" in api.post(path, config_map()).fails(422, "Invalid")["message"]
+    few = {"spec": {"paramRef": {"selector": {"matchLabels": {"limit": "yes"}, "matchExpressions": None}}}}
+    api.patch(f"{GROUP}/validatingadmissionpolicybindings/{name}", few).expect(200)
+    api.post(path, config_map()).expect(201)
+
+
 def test_expensive_expressions_end(api: Api, ns: str, bound: Bound) -> None:
     loops = "lists.range(1000).all(a, " * 3 + "true" + ")" * 3
     bound(says(*[loops] * 12))

@@ -202,3 +202,17 @@ def test_objects_without_limits_are_equal(servers: Servers) -> None:
             for server in (servers.ours, servers.theirs)
         )
         assert without_server_fields(ours) == without_server_fields(theirs)
+
+
+@pytest.mark.behaviour("findings/FS30")
+@pytest.mark.parametrize("amount", ["1e30", "1e99", None, "NaN", "-1e30"])
+def test_extreme_amounts_get_the_same_answers(servers: Servers, amount: str | None) -> None:
+    resources = {"requests": {"memory": amount}, "limits": {"memory": amount}}
+    quota = {"metadata": {"name": "extreme"}, "spec": {"hard": {"pods": amount, "requests.cpu": amount}}}
+    for resource, body in (("pods", pod(resources=resources)), ("resourcequotas", quota)):
+        ours, theirs = (
+            server.post(servers.path(resource), body, dryRun="All") for server in (servers.ours, servers.theirs)
+        )
+        assert ours.status == theirs.status
+        if ours.status == 201:
+            assert ours.json()["spec"] == theirs.json()["spec"]

@@ -9,6 +9,22 @@ import pytest
 from ctrlhost.sandbox.apimachinery import cron, schedules
 
 
+class CountingZone(dt.tzinfo):
+    """UTC that counts the conversions."""
+
+    conversions = 0
+
+    def utcoffset(self, _: dt.datetime | None) -> dt.timedelta:
+        return dt.timedelta()
+
+    def dst(self, _: dt.datetime | None) -> dt.timedelta:
+        return dt.timedelta()
+
+    def fromutc(self, moment: dt.datetime) -> dt.datetime:
+        self.conversions += 1
+        return super().fromutc(moment)
+
+
 def times(text: str, since: str, count: int, zone: str = "") -> list[str]:
     """Return the next times as local text."""
     place, schedule = schedules.load_zone(zone), cron.parse(text)
@@ -57,3 +73,45 @@ def test_schedules_follow_the_clocks_of_their_zone() -> None:
     assert autumn == ["2026-10-25 02:30 +0200", "2026-10-25 02:30 +0100", "2026-10-26 02:30 +0100"]
     with pytest.raises(ValueError, match="unknown time zone Nowhere"):
         schedules.load_zone("Nowhere")
+
+
+@pytest.mark.behaviour("findings/FS2")
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("@every 1ns", 1),
+        ("@every -1h", 1),
+        ("@every .5h", 1800),
+        ("@every 1h2.5m3s", 3753),
+        ("@every 2562047h", 2562047 * 3600),
+    ],
+)
+def test_a_duration_is_read_as_in_go(text: str, seconds: int) -> None:
+    assert cron.parse(text).every == seconds
+
+
+@pytest.mark.behaviour("findings/FS2")
+@pytest.mark.parametrize("duration", ["1", "h", ".h", "1h 1m", "1d", "2562048h", f"{'9' * 400}h"])
+def test_a_duration_that_go_cannot_hold_is_refused(duration: str) -> None:
+    with pytest.raises(ValueError, match=f'time: invalid duration "{duration}"$'):
+        cron.parse(f"@every {duration}")
+
+
+@pytest.mark.behaviour("findings/FS2")
+@pytest.mark.parametrize("text", [", * * * *", "* , * * *", "* * , * ,", "* * * , *"])
+def test_a_schedule_with_an_empty_field_has_no_time(text: str) -> None:
+    # The server searches in its own loop: it may look at the days of the years ahead, not at their minutes.
+    zone = CountingZone()
+    assert schedules.after(cron.parse(text), 0.0, zone) is None
+    assert zone.conversions < 3000
+
+
+@pytest.mark.behaviour("findings/FS2")
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago"])
+def test_the_calendar_has_an_end(zone: str) -> None:
+    place, schedule = schedules.load_zone(zone), cron.parse("0 0 * * *")
+    for year in (1, 9999):
+        moment = dt.datetime(year, 1, 1, tzinfo=dt.UTC).timestamp()
+        following = schedules.after(schedule, moment, place)
+        assert (following is None) is (year == 9999)
+    assert schedules.after(cron.parse("0 0 31 2 *"), dt.datetime(9997, 1, 1, tzinfo=dt.UTC).timestamp(), place) is None

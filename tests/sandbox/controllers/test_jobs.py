@@ -177,6 +177,28 @@ def test_a_success_policy_ends_a_job_early(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+def test_a_job_may_have_two_billion_indexes(api: Api, ns: str) -> None:
+    most = 2**31 - 1
+    rules = [{"succeededIndexes": f"0-{most - 1}"}, {"succeededIndexes": f"1-{most - 1}", "succeededCount": 1}]
+    more = {"completions": most, "parallelism": 2, "completionMode": "Indexed", "successPolicy": {"rules": rules}}
+    path = create(api, ns, **more)
+    eventually(lambda: is_over(api, path))
+    found = next(one for one in status(api, path)["conditions"] if one["type"] == "SuccessCriteriaMet")
+    assert found["message"] == "Matched rules at index 1"
+
+
+@pytest.mark.behaviour("findings/FS2")
+def test_a_pod_with_a_meaningless_index_does_not_stop_its_job(api: Api, ns: str) -> None:
+    path = create(api, ns, completions=2, parallelism=1, completionMode="Indexed", annotations=FOREVER)
+    eventually(lambda: len(pods(api, ns)) == 1)
+    pod = pods(api, ns)[0]["metadata"]["name"]
+    index = {"batch.kubernetes.io/job-completion-index": "9" * 5000}
+    api.patch(core(ns, "pods", pod), {"metadata": {"annotations": index}}).expect(200)
+    eventually(lambda: [one["metadata"]["name"] for one in pods(api, ns)] not in ([pod], []))
+    assert status(api, path)["active"] == 1
+
+
+@pytest.mark.behaviour("findings/FS2")
 def test_a_pod_failure_policy_decides(api: Api, ns: str, server: Sandbox) -> None:
     def policy(action: str) -> dict[str, Any]:
         return {"rules": [{"action": action, "onExitCodes": {"operator": "In", "values": [42]}}]}

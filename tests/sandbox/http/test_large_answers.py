@@ -74,3 +74,16 @@ def test_pipelined_requests_are_answered_in_order(plain: Sandbox) -> None:
         with line.makefile("rb") as file:
             assert len(json.loads(read_answer(file))["items"]) == COUNT
             assert [json.loads(read_answer(file))["metadata"]["name"] for _ in names] == names
+
+
+def test_a_connection_that_ends_with_its_answer_ends_once(plain: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
+    closing = request(plain, PATH).replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    for _ in range(5):
+        with connect(plain) as line:
+            line.sendall(closing)
+            with line.makefile("rb") as file:
+                assert len(json.loads(read_answer(file))["items"]) == COUNT
+                assert not file.read()
+    with Api(plain.url) as api:
+        api.get("/version").expect(200)
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ctrlhost.sandbox.schema.normalize import is_whole
 from ctrlhost.sandbox.schema.quantities import Quantity, add, largest, parsed, shown
 
 
@@ -56,3 +57,11 @@ def test_lists_of_resources_are_added_and_compared_by_name() -> None:
     assert shown(add(left, right)) == {"cpu": "1500m", "memory": "1Gi", "pods": "2"}
     assert shown(largest(left, right)) == {"cpu": "1", "memory": "1Gi", "pods": "2"}
     assert parsed(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [("1000m", True), ("1m", False), ("1e99", True), ("9" * 60, True), ("0.1n", False)],
+)
+def test_integers_are_recognized_at_any_size(text: str, *, whole: bool) -> None:
+    assert is_whole(text) is whole

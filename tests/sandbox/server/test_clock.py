@@ -44,3 +44,19 @@ def test_the_clock_never_goes_back(server: Sandbox, api: Api) -> None:
             server.advance(seconds)
     for body in ({"seconds": -1}, {"seconds": 1e10}, {"seconds": "1"}, {}, {"seconds": 1, "more": 2}):
         api.post("/sandbox/v1/advance", body).fails(400)
+
+
+@pytest.mark.behaviour("findings/FS2")
+def test_the_clock_ends_before_years_have_five_digits() -> None:
+    with Sandbox(options=Options(admin=True)) as sandbox, api_of(sandbox.kubeconfig) as api:
+
+        def advance_far() -> None:
+            for _ in range(300):
+                sandbox.advance(1e9)
+
+        with pytest.raises(ValueError, match="cannot advance beyond the year 9000"):
+            advance_far()
+        found = api.post("/sandbox/v1/advance", {"seconds": 1e9}).fails(400, "BadRequest")
+        assert found["message"] == "invalid advance: the clock cannot advance beyond the year 9000"
+        made = api.post(core("default", "configmaps"), config_map("late")).expect(201)
+        assert 8900 < int(made["metadata"]["creationTimestamp"].partition("-")[0]) <= 9000

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sandbox.conftest import Crd
 from tests.support.compared import Pair
-from tests.support.http_client import APPLY
+from tests.support.http_client import APPLY, MERGE
 from tests.support.objects import config_map, core
 
 MANAGED = {"content_type": APPLY, "fieldManager": "m"}
@@ -120,3 +120,22 @@ def test_a_built_in_configuration_that_does_not_fit_is_refused(pair: Pair, store
     for text in (b"- a", b"3", b"x", b"", b"{}"):
         assert applied(pair, path, text)[0] == 400
     assert applied(pair, core(pair.namespace, "configmaps", "c"), {**config_map("c"), "data": {"a": 1}})[0] == 500
+
+
+@pytest.mark.behaviour("findings/FS5")
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_an_object_with_duplicates_in_a_list_can_be_applied_to(pair: Pair, *, forgotten: bool) -> None:
+    path = core(pair.namespace, "serviceaccounts")
+    twice = [{"name": "a"}, {"name": "a"}]
+    pair.done("POST", path, {"metadata": {"name": "twice"}, "secrets": twice})
+    path = f"{path}/twice"
+    if forgotten:
+        pair.done("PATCH", path, {"metadata": {"managedFields": [{}]}}, content_type=MERGE)
+    wanted = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "twice", "labels": {"x": "y"}}}
+    for found in pair.done("PATCH", path, wanted, **MANAGED):
+        assert (found["metadata"]["labels"], found["secrets"]) == ({"x": "y"}, twice)
+        others = {entry["manager"] for entry in found["metadata"]["managedFields"]} - {"m"}
+        assert ("before-first-apply" in others) is forgotten
+    # A configuration must not have duplicates.
+    assert applied(pair, path, {**wanted, "secrets": twice})[0] == 500
+    pair.done("DELETE", path)

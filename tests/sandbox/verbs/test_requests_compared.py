@@ -178,3 +178,32 @@ def test_other_faults_of_endpoints(pair: Pair) -> None:
         assert pair.asked("POST", path, {"metadata": {"name": "e"}, "subsets": [subset]}, dryRun="All")[0] == 422
     warned = [api.get(path).warnings for api in (pair.ours, pair.theirs)]
     assert warned[0] == warned[1] != []
+
+
+BINDINGS: dict[str, tuple[int, Any]] = {
+    "text": (400, "n"),
+    "list": (400, []),
+    "number": (400, {"name": 3}),
+    "node": (201, {"name": "n"}),
+}
+
+
+@pytest.mark.behaviour("findings/FS21")
+@pytest.mark.parametrize("case", BINDINGS)
+@pytest.mark.parametrize("collection", [True, False])
+def test_a_binding_in_a_namespace_with_limits(pair: Pair, case: str, *, collection: bool) -> None:
+    code, target = BINDINGS[case]
+    limits = {"limits": [{"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "1"}}]}
+    pair.done("POST", core(pair.namespace, "limitranges"), {"metadata": {"name": "limits"}, "spec": limits})
+    spec = {"serviceAccountName": "default", "containers": [{"name": "c", "image": "i"}]}
+    pair.done("POST", core(pair.namespace, "pods"), {"metadata": {"name": "bound"}, "spec": spec})
+    path = core(pair.namespace, "bindings") if collection else f"{core(pair.namespace, 'pods', 'bound')}/binding"
+    body = {"metadata": {"name": "bound"}, "target": target}
+    try:
+        assert [api.post(path, body).status for api in (pair.ours, pair.theirs)] == [code, code]
+        for api in (pair.ours, pair.theirs):
+            bound = api.get(core(pair.namespace, "pods", "bound")).expect(200)["spec"].get("nodeName")
+            assert bound == ("n" if code == 201 else None)
+    finally:
+        pair.done("DELETE", core(pair.namespace, "pods", "bound"), gracePeriodSeconds=0)
+        pair.done("DELETE", core(pair.namespace, "limitranges", "limits"))
