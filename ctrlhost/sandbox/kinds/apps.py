@@ -8,10 +8,11 @@ from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import label_causes, name_problem
 from ctrlhost.sandbox.apimachinery.objects import at
 from ctrlhost.sandbox.apimachinery.selectors import match_selector, selector_text
-from ctrlhost.sandbox.kinds import pod_spec, pod_warnings
 from ctrlhost.sandbox.kinds.cells import WORKLOAD, created, images, labels
 from ctrlhost.sandbox.kinds.fields import immutable, not_negative, selector_causes, share, share_causes
 from ctrlhost.sandbox.kinds.persistent_volumes import claim_causes
+from ctrlhost.sandbox.kinds.pod import spec as pod_spec
+from ctrlhost.sandbox.kinds.pod import warnings as pod_warnings
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:

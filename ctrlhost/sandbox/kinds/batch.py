@@ -11,9 +11,12 @@ from ctrlhost.sandbox.apimachinery.durations import age, duration
 from ctrlhost.sandbox.apimachinery.names import is_label
 from ctrlhost.sandbox.apimachinery.objects import at, is_true
 from ctrlhost.sandbox.apimachinery.selectors import match_selector, selector_text
-from ctrlhost.sandbox.kinds import job_spec, job_status, pod_spec, pod_warnings
 from ctrlhost.sandbox.kinds.cells import NONE, WORKLOAD, created, images
 from ctrlhost.sandbox.kinds.fields import immutable, not_negative, selector_causes
+from ctrlhost.sandbox.kinds.job import spec as job_spec
+from ctrlhost.sandbox.kinds.job import status as job_status
+from ctrlhost.sandbox.kinds.pod import spec as pod_spec
+from ctrlhost.sandbox.kinds.pod import warnings as pod_warnings
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ctrlhost.sandbox.apimachinery.durations import age
 from ctrlhost.sandbox.apimachinery.objects import condition
 from ctrlhost.sandbox.kinds.cells import NONE, created
 from ctrlhost.sandbox.kinds.fields import KEY_TEXT, immutable, is_key, network_problem, qualified_causes
-from ctrlhost.sandbox.kinds.pod_scheduling import taint_causes
+from ctrlhost.sandbox.kinds.pod.scheduling import taint_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 from ctrlhost.sandbox.schema import go_text
 from ctrlhost.sandbox.schema.normalize import amount

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.durations import age
 from ctrlhost.sandbox.apimachinery.objects import is_true
-from ctrlhost.sandbox.kinds import pod_spec, pod_warnings
 from ctrlhost.sandbox.kinds.cells import NONE, created
 from ctrlhost.sandbox.kinds.node import apply_class
+from ctrlhost.sandbox.kinds.pod import spec as pod_spec
+from ctrlhost.sandbox.kinds.pod import warnings as pod_warnings
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:

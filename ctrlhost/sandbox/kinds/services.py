@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.kinds.cells import NONE, created, labels
 from ctrlhost.sandbox.kinds.networking import address_causes, addresses, entries
-from ctrlhost.sandbox.kinds.service_addresses import family_causes, is_headless, kept_causes
-from ctrlhost.sandbox.kinds.service_spec import WITH_NODE_PORTS, is_external, needs_health_check, spec_causes
+from ctrlhost.sandbox.kinds.service.addresses import family_causes, is_headless, kept_causes
+from ctrlhost.sandbox.kinds.service.spec import WITH_NODE_PORTS, is_external, needs_health_check, spec_causes
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:

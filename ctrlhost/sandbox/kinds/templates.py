@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import label_causes
 from ctrlhost.sandbox.apimachinery.objects import at
-from ctrlhost.sandbox.kinds import pod_spec, pod_warnings
 from ctrlhost.sandbox.kinds.cells import WORKLOAD, created, images, labels
 from ctrlhost.sandbox.kinds.fields import not_negative
+from ctrlhost.sandbox.kinds.pod import spec as pod_spec
+from ctrlhost.sandbox.kinds.pod import warnings as pod_warnings
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:

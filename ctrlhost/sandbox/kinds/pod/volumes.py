@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import is_label, name_problem
-from ctrlhost.sandbox.kinds.containers import VOLUME_FIELDS, field_causes, resource_field_causes
 from ctrlhost.sandbox.kinds.fields import descending_causes
 from ctrlhost.sandbox.kinds.persistent_volumes import claim_causes
+from ctrlhost.sandbox.kinds.pod.containers import VOLUME_FIELDS, field_causes, resource_field_causes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

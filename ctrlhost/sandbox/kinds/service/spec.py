@@ -15,7 +15,7 @@ from ctrlhost.sandbox.kinds.fields import (
     qualified_causes,
     special_problem,
 )
-from ctrlhost.sandbox.kinds.service_addresses import is_headless
+from ctrlhost.sandbox.kinds.service.addresses import is_headless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,7 +9,7 @@ from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import is_label, is_subdomain, name_problem, qualified_problems
 from ctrlhost.sandbox.apimachinery.status import Cause
 from ctrlhost.sandbox.kinds.fields import KEY_TEXT, PROTOCOLS, descending_causes, is_key, not_negative, port_causes
-from ctrlhost.sandbox.kinds.pod_security import container_security_causes
+from ctrlhost.sandbox.kinds.pod.security import container_security_causes
 from ctrlhost.sandbox.kinds.resources import resource_causes
 from ctrlhost.sandbox.schema.normalize import amount
 

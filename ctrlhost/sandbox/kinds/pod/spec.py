@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import name_problem
-from ctrlhost.sandbox.kinds.containers import container_causes, host_port_causes
 from ctrlhost.sandbox.kinds.fields import legacy_ip_causes
-from ctrlhost.sandbox.kinds.pod_scheduling import scheduling_causes
-from ctrlhost.sandbox.kinds.pod_security import pod_security_causes
+from ctrlhost.sandbox.kinds.pod.containers import container_causes, host_port_causes
+from ctrlhost.sandbox.kinds.pod.scheduling import scheduling_causes
+from ctrlhost.sandbox.kinds.pod.security import pod_security_causes
+from ctrlhost.sandbox.kinds.pod.volumes import volume_causes
 from ctrlhost.sandbox.kinds.strategy import below
-from ctrlhost.sandbox.kinds.volumes import volume_causes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import is_subdomain, label_causes, qualified_problems
 from ctrlhost.sandbox.apimachinery.status import Cause
-from ctrlhost.sandbox.kinds import pod_spec
 from ctrlhost.sandbox.kinds.fields import not_negative
+from ctrlhost.sandbox.kinds.pod import spec as pod_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

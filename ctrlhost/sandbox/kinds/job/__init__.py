@@ -1,0 +1,1 @@
+"""The parts of Jobs that their checks look at."""

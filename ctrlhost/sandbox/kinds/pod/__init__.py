@@ -1,0 +1,1 @@
+"""The parts of pods that their checks look at."""

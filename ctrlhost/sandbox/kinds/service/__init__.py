@@ -1,0 +1,1 @@
+"""The parts of Services that their checks look at."""
