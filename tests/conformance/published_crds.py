@@ -52,7 +52,7 @@ class Verdicts:
 
 
 @pytest.mark.behaviour("findings/FS7")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("module", MODULES, ids=[module.name for module in MODULES])
 def test_published_crds_and_their_examples_get_the_real_verdicts(module: Published, servers: Servers) -> None:
     verdicts = Verdicts(servers)

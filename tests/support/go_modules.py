@@ -85,7 +85,7 @@ def downloaded(module: str, wanted: str) -> Path:
     with tempfile.TemporaryDirectory() as empty:
         command = [go, "mod", "download", "-json", module]
         answer = subprocess.run(
-            command, cwd=empty, capture_output=True, text=True, timeout=110, check=False, env=os.environ | settings
+            command, cwd=empty, capture_output=True, text=True, timeout=600, check=False, env=os.environ | settings
         )
     if answer.returncode:
         pytest.skip(f"cannot download {module}: {answer.stdout[-300:]}{answer.stderr[-300:]}")
