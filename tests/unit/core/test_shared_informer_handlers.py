@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -164,8 +165,11 @@ def test_handlers_are_added_and_removed_while_events_arrive() -> None:
     workers = [threading.Thread(target=churn) for _ in range(100)]
     for worker in workers:
         worker.start()
-    for version in range(2, 10_002):
-        watch(informer, "MODIFIED", pod(f"p{version % 20}", version))
+    # A hundred events per feed: each call waits until the hundred threads let it have the interpreter.
+    for first in range(2, 10_002, 100):
+        pods = (pod(f"p{version % 20}", version) for version in range(first, first + 100))
+        informer.feed_watch(b"".join(json.dumps({"type": "MODIFIED", "object": one}).encode() + b"\n" for one in pods))
+        informer.process()
     informer.stop()
     for worker in workers:
         worker.join(30)
