@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from tests.support.compared import Compare
+from tests.support.http_client import Api
 from tests.support.objects import container, deployment, service
+from tests.support.waiting import eventually
 
 NAMESPACE = "/api/v1/namespaces/default"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -179,3 +181,16 @@ def test_an_unused_external_name_warns(compare_answers: Compare) -> None:
     text = 'spec.externalName is ignored when spec.type is not "ExternalName"'
     assert (code, warnings) == (201, [header(text)])
     assert compare_answers(SERVICES, service(externalName="a.b", type="ExternalName"))[2] == []
+
+
+def test_a_service_account_keeps_only_the_names_of_its_secrets(both: tuple[Api, Api]) -> None:
+    secrets = [{"name": "s", "namespace": "n", "kind": "Secret"}, {"namespace": "n"}]
+    account = {"metadata": {"name": "keeps-names"}, "secrets": secrets}
+    accounts = f"{NAMESPACE}/serviceaccounts"
+    for api in both:
+        eventually(lambda api=api: api.get(NAMESPACE).status == 200)
+        found = api.post(accounts, account).expect(201)
+        assert found["secrets"] == [{"name": "s"}, {}]
+        assert api.put(f"{accounts}/keeps-names", found | {"secrets": secrets[:1]}).expect(200)["secrets"] == [
+            {"name": "s"}
+        ]
