@@ -118,7 +118,7 @@ class ExecPlugin:
             return self._wait(timeout) != before
 
     def _start(self, *, required: bool) -> None:
-        """Let the program run, if it does not yet; raise the last failure while it is remembered and `required`."""
+        """Start the program unless it runs; raise the last failure while it is remembered and `required`."""
         if self._running:
             return
         if self._failure is not None and time.monotonic() < self._failed_until:

@@ -117,7 +117,7 @@ class Indexes:
         return found if self._per_index is None else {**found, "failedIndexes": shorten(self._failed)}
 
     def mark(self, pod: Object, index: int) -> None:
-        """Give a new pod its index: name, host name, annotations, label and environment."""
+        """Set the index of a new pod: name, host name, annotations, label and environment."""
         metadata, job, suffix = pod["metadata"], self._job["metadata"]["name"], f"-{index}-"
         metadata["generateName"] = f"{job[: 58 - len(suffix)]}{suffix}"
         annotations = metadata["annotations"] = {**metadata["annotations"], INDEX: str(index)}

@@ -30,7 +30,7 @@ class _RuntimeClasses(BuiltinStrategy):
 
 
 def apply_class(context: ServerContext, operation: Operation, pod: Object) -> None:
-    """Give a new pod the overhead and the placement of its runtime class; 403 if they do not fit, or it is missing."""
+    """Set overhead and placement of a new pod from its runtime class; 403 if they do not fit, or it is missing."""
     spec = pod["spec"]
     name = spec.get("runtimeClassName")
     found = context.store.table("node.k8s.io/runtimeclasses").get("", name) if name else None

@@ -55,7 +55,7 @@ impl LimiterCalls {
         Some((call, another))
     }
 
-    /// Let an add share the delay of a call that began after the key was last forgotten; return whether there is one.
+    /// Share, for an add, the delay of a call that began after the key was last forgotten; return whether there is one.
     pub(super) fn follow(&mut self, slot: Slot, priority: Option<i32>, group: &str) -> bool {
         let Some(call) = self.of(slot).find(|call| !call.forgotten) else {
             return false;

@@ -268,7 +268,7 @@ impl Columns {
         Self(columns.map(Vec::into_iter).collect())
     }
 
-    /// Give each index its values of the next object.
+    /// Change each index to its values of the next object.
     fn next(&mut self, indexes: &mut [Index], object: Place) {
         for (index, column) in indexes.iter_mut().zip(&mut self.0) {
             let values = column.next().and_then(Result::ok);
