@@ -67,7 +67,7 @@ $(PEERS): $(GO_SOURCES) $(wildcard tests/go/peers/*.go)
 $(CLIENTS): $(GO_SOURCES) $(wildcard tests/go/clients/*.go)
 	PYTHON=$(PYTHON) tests/go/build clients
 
-# Without Maven the test of the Java client is skipped with a message; in CI that is a failure.
+# Without Maven and a JDK the test of the Java client is skipped with a message.
 $(JAVA_CLIENTS): tests/java/pom.xml $(wildcard tests/java/src/main/java/*.java)
 	cd tests/java && mvn --quiet --batch-mode compiler:compile dependency:copy-dependencies
 	@touch $@
@@ -99,7 +99,7 @@ loom: ## Explore the interleavings of queue and handlers, up to a bound
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
 # Without bitcoind its tests are skipped with a message; in CI a missing bitcoind is a failure.
-test-python: venv $(CONTROLPLANE) $(CLIENTS) $(HELM) $(RUST_CLIENTS) $(if $(shell command -v mvn),$(JAVA_CLIENTS))
+test-python: venv $(CONTROLPLANE) $(CLIENTS) $(HELM) $(RUST_CLIENTS) $(if $(and $(shell command -v mvn),$(shell command -v javac)),$(JAVA_CLIENTS))
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-#: Reasons that hold in CI as well: the beginnings of their texts.
-ALLOWED = ("this machine has no IPv6",)
+#: Reasons that hold in CI as well, since only another machine could run the test: the beginnings of their texts.
+ALLOWED = (
+    "this machine has no IPv6",
+    "this machine has no Maven and JDK",
+    "this machine lets no process mount a file system for itself",
+)
 
 
 def fail_if_avoidable(report: pytest.TestReport) -> None:

@@ -17,10 +17,12 @@ LIMIT = 100.0
 
 @pytest.fixture
 def java() -> str:
-    """Return the `java` command; skip if there is none or the program is not built."""
+    """Return the `java` command; skip without Maven and a JDK, or if the program is not built."""
     command = shutil.which("java")
-    if command is None or not (BUILT / "classes" / "Clients.class").exists():
-        pytest.skip("the Java client is not built; `make java-clients` builds it, with Maven and a JDK")
+    if command is None or not all(map(shutil.which, ("mvn", "javac"))):
+        pytest.skip("this machine has no Maven and JDK, which build the Java client")
+    if not (BUILT / "classes" / "Clients.class").exists():
+        pytest.skip("the Java client is not built; `make java-clients` builds it")
     return command
 
 

@@ -29,7 +29,7 @@ MOUNTED = 'mount -t tmpfs -o size=4m none "$1" && exec "$2" -m tests.sandbox.sto
 def test_a_full_disk(tmp_path: Path) -> None:
     unshare = [shutil.which("unshare") or "", "--user", "--map-root-user", "--mount", "sh", "-c"]
     if not unshare[0] or subprocess.run([*unshare, f"mount -t tmpfs none {tmp_path}"], check=False).returncode:
-        pytest.skip("a process cannot mount a small file system for itself here")
+        pytest.skip("this machine lets no process mount a file system for itself")
     command = [*unshare, MOUNTED, "sh", str(tmp_path), sys.executable]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr[-4000:]

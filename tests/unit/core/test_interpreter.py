@@ -18,7 +18,7 @@ behaviour = pytest.mark.behaviour
 
 @pytest.fixture
 def patient() -> Iterator[None]:
-    """Let a thread keep the interpreter for as long as it likes, unless it releases it by itself."""
+    """Set a switch interval so long that a thread keeps the interpreter until it releases it by itself."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(20.0)
     yield
