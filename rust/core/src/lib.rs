@@ -14,7 +14,9 @@ pub mod decode; // list pages and watch frames to raw objects
 pub mod object; // raw objects to cached objects
 
 pub mod delta_fifo; // changes by key until they are processed
-pub mod store; // the last known state of every object, with indexes
+pub mod event_log; // changes in the order of the server, for readers in other processes
+pub mod selector;
+pub mod store; // the last known state of every object, with indexes // label and field selectors as clients send them
 
 pub mod handlers; // changes to requests
 pub mod informer; // all of the above for one resource

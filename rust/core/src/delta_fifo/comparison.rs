@@ -128,6 +128,26 @@ impl DeltaFifo {
         }
     }
 
+    /// Return the newest state of every object: the known ones with what is queued and what is being processed.
+    pub(crate) fn newest(&self, known: &Store) -> HashMap<Key, Arc<Object>, RandomState> {
+        let state = self.state.lock();
+        // Under the lock no batch ends, so whatever the store does not have yet is in flight.
+        let mut newest: HashMap<_, _, _> = known.entries().into_iter().collect();
+        let queued = state.items.iter();
+        let queued = queued.filter_map(|(key, deltas)| Some((key, deltas.last()?)));
+        for (key, delta) in state.in_flight.iter().chain(queued) {
+            match delta.object.object() {
+                Some(object) if delta.kind != DeltaType::Deleted => {
+                    newest.insert(key.clone(), object.clone());
+                }
+                _ => {
+                    newest.remove(key);
+                }
+            }
+        }
+        newest
+    }
+
     /// Hand nothing out until the returned guard is dropped; return what is in flight now, too.
     fn begin_comparing(&self) -> (Comparing<'_>, HashMap<Key, Delta, RandomState>) {
         let mut state = self.state.lock();

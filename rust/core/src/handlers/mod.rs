@@ -101,7 +101,7 @@ impl Change {
 
 /// Return a pod with this metadata.
 #[cfg(test)]
-fn pod(metadata: &str) -> Arc<Object> {
+pub(crate) fn pod(metadata: &str) -> Arc<Object> {
     let text = format!(r#"{{"metadata":{{{metadata}}}}}"#);
     let pod = crate::object::Builder::new("v1", "Pod").parse(text.as_bytes());
     Arc::new(pod.expect("a pod"))

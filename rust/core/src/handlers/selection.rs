@@ -37,7 +37,7 @@ impl Selection {
 }
 
 impl LabelRequirement {
-    fn is_met_by(&self, object: &Object) -> bool {
+    pub(crate) fn is_met_by(&self, object: &Object) -> bool {
         let found = match (object.label(&self.key), &self.values) {
             (None, _) => false,
             (Some(_), None) => true,

@@ -1,16 +1,14 @@
 //! The input of an informer: list pages and watch frames become staged objects and deltas.
 
-use std::hint::black_box;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
-
+use super::staged::Staged;
 use super::{Config, Counters, Transform};
 use crate::decode::{
     DecodeError, Frame, FrameDecoder, FrameKind, ListMeta, PageDecoder, RawObject,
 };
 use crate::delta_fifo::{DeltaFifo, DeltaObject};
+use crate::event_log::EventLog;
 use crate::json::read::Value;
 use crate::object::{Builder, Key, Object, ObjectError};
 use crate::store::Store;
@@ -35,9 +33,6 @@ pub struct WatchProgress {
     pub error: Option<String>,
 }
 
-/// The heap grows by so much at a time; a larger block would not come from the heap.
-const HEAP_STEP: usize = 96 << 10;
-
 /// What the intake has reported, for other threads than its user's.
 #[derive(Default)]
 pub(super) struct Input {
@@ -58,6 +53,8 @@ pub(super) struct Intake {
     resource_version: String,
     /// The version of the last bookmark among staged events, and of what came after the end of the initial ones.
     staged_version: String,
+    /// A list has become the content.
+    listed: bool,
     /// The initial events are complete; anything staged after that came in one piece with their end.
     initial_over: bool,
     last_skip: String,
@@ -80,9 +77,15 @@ impl Intake {
             staged: None,
             resource_version: String::new(),
             staged_version: String::new(),
+            listed: false,
             initial_over: false,
             last_skip: String::new(),
         }
+    }
+
+    /// Return the version of the content; None before the first list.
+    pub(super) fn listed_version(&self) -> Option<&str> {
+        self.listed.then_some(&*self.resource_version)
     }
 
     pub(super) fn begin_list(&mut self) {
@@ -108,6 +111,7 @@ impl Intake {
 
     pub(super) fn take_staged(&mut self, resource_version: &str) -> Vec<(Key, Arc<Object>)> {
         resource_version.clone_into(&mut self.resource_version);
+        self.listed = true;
         self.staged.take().unwrap_or_default().into_objects()
     }
 
@@ -146,17 +150,21 @@ impl Intake {
         chunk: &[u8],
         store: &Store,
         fifo: &DeltaFifo,
+        events: Option<&EventLog>,
     ) -> Result<WatchProgress, DecodeError> {
         self.counters.bytes_in.add(chunk.len());
-        self.watch(store, fifo, |frames, on_frame| frames.feed(chunk, on_frame))
+        self.watch(store, fifo, events, |frames, on_frame| {
+            frames.feed(chunk, on_frame)
+        })
     }
 
     pub(super) fn end_watch(
         &mut self,
         store: &Store,
         fifo: &DeltaFifo,
+        events: Option<&EventLog>,
     ) -> Result<WatchProgress, DecodeError> {
-        let result = self.watch(store, fifo, FrameDecoder::finish);
+        let result = self.watch(store, fifo, events, FrameDecoder::finish);
         self.frames.restart();
         result
     }
@@ -165,6 +173,7 @@ impl Intake {
         &mut self,
         store: &Store,
         fifo: &DeltaFifo,
+        events: Option<&EventLog>,
         run: impl FnOnce(
             &mut FrameDecoder,
             &mut dyn FnMut(Frame<'_>) -> bool,
@@ -183,6 +192,7 @@ impl Intake {
             ..
         } = self;
         // Staged objects are not the content yet, so they change only their own version.
+        let events = events.filter(|_| staged.is_none());
         let resource_version = if staged.is_some() {
             staged_version
         } else {
@@ -208,6 +218,9 @@ impl Intake {
                     counters.bookmarks.add(1);
                     progress.bookmarks += 1;
                     let ends = bookmark(frame.value, resource_version, counters);
+                    if let Some(events) = events {
+                        events.bookmark(resource_version);
+                    }
                     progress.initial_events_end |= ends == Some(true);
                     *initial_over |= ends == Some(true);
                     progress.plain_bookmarks += u64::from(ends.is_none());
@@ -241,6 +254,10 @@ impl Intake {
                     staged.insert(object);
                 }
                 return true;
+            }
+            if let Some(events) = events {
+                let new = Some(&object).filter(|_| frame.kind != FrameKind::Deleted);
+                events.push(&key, new, &object.resource_version());
             }
             match frame.kind {
                 FrameKind::Added => fifo.add(key, object.clone()),
@@ -331,59 +348,4 @@ fn is_older(version: &str, than: &str) -> bool {
             && text.bytes().all(|b| b.is_ascii_digit())
     };
     formed(version) && formed(than) && (version.len(), version) < (than.len(), than)
-}
-
-/// Objects in the order in which their keys first came; the last object of a key counts.
-#[derive(Debug, Default)]
-struct Staged {
-    /// None for an object that was staged and deleted again.
-    objects: Vec<Option<Arc<Object>>>,
-    places: HashMap<Key, usize, RandomState>,
-    /// Bytes of objects since the heap last grew.
-    grown: usize,
-}
-
-impl Staged {
-    fn insert(&mut self, object: Arc<Object>) {
-        self.grown += object.memory();
-        if self.grown >= HEAP_STEP {
-            grow_heap();
-            self.grown = 0;
-        }
-        let place = *self
-            .places
-            .entry_ref(object.key())
-            .or_insert(self.objects.len());
-        match self.objects.get_mut(place) {
-            Some(slot) => *slot = Some(object),
-            None => self.objects.push(Some(object)),
-        }
-    }
-
-    fn remove(&mut self, key: &str) {
-        if let Some(slot) = self
-            .places
-            .remove(key)
-            .and_then(|place| self.objects.get_mut(place))
-        {
-            *slot = None;
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    fn into_objects(self) -> Vec<(Key, Arc<Object>)> {
-        let keyed = |object: Arc<Object>| (object.key().clone(), object);
-        self.objects.into_iter().flatten().map(keyed).collect()
-    }
-}
-
-/// Grow the heap for the objects to come.
-///
-/// Outside a process's first thread glibc grows it only by what is missing, which is a system call per object of a
-/// list. A block that was allocated and freed stays, up to somewhat more than this.
-fn grow_heap() {
-    drop(black_box(Vec::<u8>::with_capacity(HEAP_STEP)));
 }

@@ -10,15 +10,16 @@
 
 mod attached;
 mod follow;
+mod handlers;
 mod intake;
 mod registry;
+mod staged;
 mod stats;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Weak};
 
-use attached::{Attached, Handlers};
+use attached::Handlers;
 pub use follow::{FollowError, Followed};
 pub use intake::WatchProgress;
 use intake::{Input, Intake};
@@ -29,6 +30,7 @@ pub use stats::Stats;
 
 use crate::decode::{DecodeError, ListMeta, MAX_OBJECT_BYTES};
 use crate::delta_fifo::{DeltaFifo, DeltaObject, DeltaType, Popped};
+use crate::event_log::{EventLog, Window};
 use crate::handlers::Change;
 use crate::object::{Object, Projection};
 use crate::store::{Store, Write};
@@ -90,6 +92,8 @@ pub struct SharedInformer {
     /// What the intake has reported.
     input: Mutex<Input>,
     registry: Mutex<Registry>,
+    /// Written by the intake while somebody keeps it.
+    events: Mutex<Weak<EventLog>>,
     /// The version up to which everything was processed.
     reached: Mutex<String>,
     counters: Arc<Counters>,
@@ -106,6 +110,7 @@ impl SharedInformer {
             intake: Turn::new(Box::new(Intake::new(&config, counters.clone()))),
             input: Mutex::new(Rank::Input, Input::default()),
             registry: Mutex::new(Rank::Registry, Registry::new(config.resync)),
+            events: Mutex::new(Rank::Events, Weak::new()),
             fifo: DeltaFifo::new(true),
             config,
             store,
@@ -128,23 +133,45 @@ impl SharedInformer {
     }
 
     /// Use the intake, and wait for its turn if another thread uses it. No lock is held: transforms may be called.
-    fn feed<R>(&self, work: impl FnOnce(&mut Intake) -> R) -> R {
+    fn feed<R>(&self, work: impl FnOnce(&mut Intake, Option<&EventLog>) -> R) -> R {
         let mut intake = self.intake.take();
-        let result = work(&mut intake);
+        let events = self.events.lock().upgrade();
+        let result = work(&mut intake, events.as_deref());
         intake.report(&mut self.input.lock());
+        if let Some(events) = events {
+            events.wake();
+        }
         result
+    }
+
+    /// Return the log of the changes from now on, which is written while somebody keeps it. The first one who asks
+    /// determines the window.
+    pub fn event_log(&self, window: Window) -> Arc<EventLog> {
+        // Nothing is fed meanwhile, so the log begins exactly where the intake is.
+        let intake = self.intake.take();
+        if let Some(events) = self.events.lock().upgrade() {
+            return events;
+        }
+        let version = intake.listed_version();
+        let content = version.map(|version| (self.fifo.newest(&self.store), version));
+        let events = Arc::new(EventLog::new(window, content));
+        *self.events.lock() = Arc::downgrade(&events);
+        if self.is_stopped() {
+            events.close();
+        }
+        events
     }
 
     /// Begin to stage a list; drop what was staged before.
     pub fn begin_list(&self) {
         self.started.store(true, Ordering::Release);
         self.registry.lock().start();
-        self.feed(Intake::begin_list);
+        self.feed(|intake, _| intake.begin_list());
     }
 
     /// Drop what is staged; the store stays as it is.
     pub fn abort_list(&self) {
-        self.feed(Intake::abort_list);
+        self.feed(|intake, _| intake.abort_list());
     }
 
     /// Take more of a list page.
@@ -152,7 +179,7 @@ impl SharedInformer {
     /// # Errors
     /// The page is malformed; see [`DecodeError`].
     pub fn feed_list(&self, chunk: &[u8]) -> Result<(), DecodeError> {
-        self.feed(|intake| intake.feed_list(chunk, &self.store))
+        self.feed(|intake, _| intake.feed_list(chunk, &self.store))
     }
 
     /// Note the end of a page.
@@ -160,14 +187,17 @@ impl SharedInformer {
     /// # Errors
     /// The page is incomplete, or is not a list.
     pub fn end_page(&self) -> Result<ListMeta, DecodeError> {
-        self.feed(Intake::end_page)
+        self.feed(|intake, _| intake.end_page())
     }
 
     /// Make the staged objects the whole content: the next `process` notifies handlers of the difference.
     pub fn replace(&self, resource_version: &str) {
         self.counters.relists.add(1);
-        self.feed(|intake| {
+        self.feed(|intake, events| {
             let staged = intake.take_staged(resource_version);
+            if let Some(events) = events {
+                events.replace(&staged, resource_version);
+            }
             self.fifo.replace(staged, Some(&*self.store), true);
         });
     }
@@ -177,7 +207,7 @@ impl SharedInformer {
     /// # Errors
     /// A frame is malformed. The frames before it were taken.
     pub fn feed_watch(&self, chunk: &[u8]) -> Result<WatchProgress, DecodeError> {
-        self.feed(|intake| intake.feed_watch(chunk, &self.store, &self.fifo))
+        self.feed(|intake, events| intake.feed_watch(chunk, &self.store, &self.fifo, events))
     }
 
     /// Note the end of the watch stream.
@@ -185,7 +215,7 @@ impl SharedInformer {
     /// # Errors
     /// The stream was cut in the middle of a frame.
     pub fn end_watch(&self) -> Result<WatchProgress, DecodeError> {
-        self.feed(|intake| intake.end_watch(&self.store, &self.fifo))
+        self.feed(|intake, events| intake.end_watch(&self.store, &self.fifo, events))
     }
 
     /// Update the store and notify the handlers; return the number of keys.
@@ -285,83 +315,14 @@ impl SharedInformer {
         (changes, handlers)
     }
 
-    /// Queue a resync if the period of a handler has passed; return whether one was queued. `now` is in seconds.
-    pub fn resync(&self, now: f64) -> bool {
-        let due = self.registry.lock().resync_due(now);
-        if due {
-            self.fifo.resync(&*self.store);
-        }
-        due
-    }
-
-    /// Return how often the caller should call `resync`, in seconds; 0 for never.
-    pub fn resync_check_period(&self) -> f64 {
-        self.registry.lock().check_period()
-    }
-
-    /// Add a handler, which gets everything cached as initial adds. Return None if the informer was stopped.
-    ///
-    /// The calling thread notifies it of those. May be called from a callback of any handler.
-    pub fn add_handler(&self, handler: Handler, resync: Resync, now: f64) -> Option<HandlerId> {
-        let attached = Arc::new(Attached::new(handler));
-        let mut registry = self.registry.lock();
-        if registry.is_closed() {
-            return None;
-        }
-        let known = self.store.list();
-        let synced = self.fifo.has_synced() || registry.is_synced();
-        let id = registry.add(attached.clone(), resync, now);
-        drop(registry);
-        let initial = |object| Change::Add {
-            object,
-            initial: true,
-        };
-        let replay: Vec<Change> = known.into_iter().map(initial).collect();
-        attached.replay(&replay, synced);
-        Some(id)
-    }
-
-    /// Remove a handler; an unknown one is no error. No notification of it begins after this has returned, and one that
-    /// another thread has begun ends at its next change; see [`SharedInformer::wait_removed`]. May be called from a
-    /// callback of any handler.
-    pub fn remove_handler(&self, id: HandlerId) {
-        if let Some(removed) = self.take_out(id) {
-            removed.remove();
-        }
-    }
-
-    fn take_out(&self, id: HandlerId) -> Option<Arc<Attached>> {
-        let mut registry = self.registry.lock();
-        let idle = registry.forget_idle();
-        let removed = registry.remove(id);
-        drop(registry);
-        drop(idle);
-        removed
-    }
-
-    /// Wait until no other thread notifies a handler that was removed; false if one does at the deadline (None: wait for
-    /// ever). A callback must not wait: two of them could wait for each other.
-    pub fn wait_removed(&self, id: HandlerId, deadline: Option<Instant>) -> bool {
-        let removed = self.take_out(id);
-        removed.is_none_or(|removed| removed.wait_idle(deadline))
-    }
-
-    /// Return whether listeners wait for news.
-    #[cfg(unix)]
-    fn has_listeners(&self) -> bool {
-        let handlers = self.registry.lock().handlers();
-        handlers.iter().any(|handler| handler.is_listener())
-    }
-
-    /// Return the number of handlers.
-    pub fn handler_count(&self) -> usize {
-        self.registry.lock().len()
-    }
-
     /// Stop for good: all handlers are removed, listeners are closed, and no further handlers can be added.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.fifo.close();
+        let events = self.events.lock().upgrade();
+        if let Some(events) = events {
+            events.close();
+        }
         let closed = self.registry.lock().close();
         for handler in closed {
             handler.remove();

@@ -5,6 +5,7 @@ mod build;
 mod identity;
 mod owner;
 mod project;
+mod write;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ pub use body::Place;
 pub use build::{Builder, ObjectError};
 pub use owner::{Owner, OwnerReference};
 pub use project::Projection;
+pub use write::Form;
 
 use crate::json::read::{Kind, Value};
 

@@ -9,6 +9,7 @@
 /// | `Input` | what an informer's feed has reported | |
 /// | `Fifo` | the deltas | |
 /// | `Store` | objects and indexes | |
+/// | `Events` | the event log of an informer, and which log it has | |
 /// | `Attached` | whether a handler is removed, and who notifies it | |
 /// | `Listener` | the notifications for a handler in Python | |
 /// | `Queue` | a work queue | `Limiter`, `Clock` |
@@ -25,6 +26,7 @@ pub(crate) enum Rank {
     Input,
     Fifo,
     Store,
+    Events,
     Attached,
     Listener,
     Queue,

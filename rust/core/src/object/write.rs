@@ -1,0 +1,90 @@
+//! Writing a cached object for another process, without reading it again.
+
+use super::{Object, Place};
+use crate::json::read::Value;
+use crate::json::text::quote_into;
+
+/// The form in which an object is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As it is cached.
+    Whole,
+    /// As `PartialObjectMetadata`.
+    Metadata,
+}
+
+impl Object {
+    /// Append the object as JSON; with `version` in place of its own resource version.
+    pub fn write(&self, form: Form, version: Option<&str>, out: &mut Vec<u8>) {
+        match form {
+            Form::Whole => self.write_part(self.value(), version, out),
+            Form::Metadata => {
+                let head =
+                    r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
+                out.extend_from_slice(head.as_bytes());
+                self.write_part(self.at(self.metadata), version, out);
+                out.push(b'}');
+            }
+        }
+    }
+
+    fn write_part(&self, part: Value<'_>, version: Option<&str>, out: &mut Vec<u8>) {
+        let own = self.resource_version;
+        let (Some(version), true) = (version, own.end > own.start) else {
+            out.extend_from_slice(part.0.as_bytes());
+            return;
+        };
+        let all = self.place_of(part);
+        let before = Place {
+            end: own.start,
+            ..all
+        };
+        let after = Place {
+            start: own.end,
+            ..all
+        };
+        out.extend_from_slice(self.at(before).0.as_bytes());
+        quote_into(out, version);
+        out.extend_from_slice(self.at(after).0.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Builder;
+
+    fn written(form: Form, version: Option<&str>) -> String {
+        let text = r#"{"metadata":{"managedFields":[{}],"name":"a","resourceVersion":"7","labels":{"b":"c"}},"spec":{}}"#;
+        let object = Builder::new("v1", "Pod").parse(text.as_bytes());
+        let mut out = Vec::new();
+        object.expect("an object").write(form, version, &mut out);
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    // behaviour: supervision/FD10
+    #[test]
+    fn an_object_is_written_whole_or_as_metadata() {
+        assert_eq!(
+            written(Form::Whole, None),
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","resourceVersion":"7","labels":{"b":"c"}},"spec":{}}"#
+        );
+        assert_eq!(
+            written(Form::Metadata, None),
+            r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","resourceVersion":"7","labels":{"b":"c"}}}"#
+        );
+    }
+
+    // behaviour: supervision/FD8
+    #[test]
+    fn another_version_takes_the_place_of_its_own() {
+        assert_eq!(
+            written(Form::Whole, Some("12")),
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","resourceVersion":"12","labels":{"b":"c"}},"spec":{}}"#
+        );
+        assert_eq!(
+            written(Form::Metadata, Some("12")),
+            r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","resourceVersion":"12","labels":{"b":"c"}}}"#
+        );
+    }
+}
