@@ -3,6 +3,7 @@
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar, final, overload
 
 from typing_extensions import disjoint_base
@@ -346,6 +347,56 @@ def in_callback() -> bool: ...
 
 # How often a thread has released the interpreter to wait for a lock of the core; for tests.
 def _released() -> int: ...
+
+# A native thread that serves lists and watches of informers to other processes, without the interpreter. `patience` and
+# `bookmark` are in seconds. Not on Windows. OSError: there are no resources for the thread.
+@final
+class Feed:
+    def __new__(
+        cls,
+        *,
+        window_events: int,
+        window_bytes: int,
+        waiting_events: int,
+        waiting_bytes: int,
+        patience: float,
+        bookmark: float,
+    ) -> Self: ...
+    # Listen on a new socket, for processes of that user id. OSError: it cannot be made.
+    def open(self, path: str | PathLike[str], user: int) -> FeedReader: ...
+    # Stop the thread, which ends all connections. May be repeated.
+    def stop(self) -> None: ...
+
+# The socket of one process, with the kinds that it declared.
+@final
+class FeedReader:
+    # `followed`: the namespaces are those of which informers are added.
+    def declare(
+        self,
+        api_version: str,
+        kind: str,
+        *,
+        metadata: bool = False,
+        namespaces: builtins.list[str] | None = None,
+        followed: bool = False,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+    ) -> FeedKind: ...
+    # The number of watches that were closed because their client did not read.
+    @property
+    def slow_closed(self) -> int: ...
+    # End all connections and remove the socket. May be repeated.
+    def close(self) -> None: ...
+
+# A declared kind with the informers that hold its objects.
+@final
+class FeedKind:
+    # Until this is known, requests of the kind's version are answered with 503.
+    def set_resource(self, plural: str, namespaced: bool) -> None: ...
+    # Serve the objects of a namespace from that engine; "" is all namespaces. ValueError: it keeps only a part of each.
+    def add(self, namespace: str, engine: SharedInformer) -> None: ...
+    # Serve that namespace no longer from that engine.
+    def remove(self, namespace: str, engine: SharedInformer) -> None: ...
 
 # Notes the process in which it is made.
 @final

@@ -169,6 +169,14 @@ class Informer:
         attached = self._parts.attach(add)
         return self._handle(f"queue {getattr(queue, 'name', '')}", attached, lambda: self.has_synced, metrics)
 
+    def follow_parts(self, add: Callable[[NamespaceInformer], Callable[[bool], None]]) -> Callable[[], None]:
+        """Call `add` with each part, present and future; return the function that ends that.
+
+        `add` returns a function that the end calls for parts that are still in use, with False.
+        """
+        attached = self._parts.attach(add)
+        return lambda: self._parts.detach(attached, False)
+
     def _handle(
         self, name: str, attached: Attached, synced: Callable[[], bool], metrics: list[FunctionMetrics]
     ) -> Handle:

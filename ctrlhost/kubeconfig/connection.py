@@ -64,6 +64,8 @@ class Connection:
     namespace: str = "default"
     #: Headers of all requests, in which a name may occur several times: whom to impersonate.
     headers: tuple[tuple[str, str], ...] = ()
+    #: The path of the Unix socket to connect to instead of the address; "" for none.
+    unix_socket: str = ""
 
     @property
     def url(self) -> str:
@@ -151,6 +153,14 @@ def from_url(url: str, token: str | None, ca: str | None, verify: bool) -> Conne
         host=url.rstrip("/"), ssl_ca_cert=None if inline else ca, ca_cert_data=ca if inline else None, verify_ssl=verify
     )
     return Connection(configuration, source, StaticHeader(f"Bearer {token}" if token else None))
+
+
+def from_unix_socket(path: str) -> Connection:
+    """Return the connection to a server on a Unix socket, without credentials."""
+    configuration = new_configuration(host="http://localhost")
+    # The environment's proxy is for addresses.
+    configuration.proxy = None
+    return Connection(configuration, f"the socket {path}", unix_socket=path)
 
 
 def from_configuration(configuration: Any) -> Connection:

@@ -14,6 +14,7 @@ from urllib3.exceptions import ConnectTimeoutError
 from urllib3.util import parse_url
 
 from ctrlhost.transport.http1 import Exchange, request_bytes
+from ctrlhost.transport.unix_socket import UnixConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,7 +32,9 @@ class ConnectionPool:
         """
         url = parse_url(base)
         self._host, self._port, self._path = (url.host or "").strip("[]"), url.port, url.path or ""
-        self._class = HTTPSConnection if url.scheme == "https" else HTTPConnection
+        self._class: type[HTTPConnection] = HTTPSConnection if url.scheme == "https" else HTTPConnection
+        if "unix_socket" in options:
+            self._class = UnixConnection
         fixed = [("Host", url.netloc), ("Accept-Encoding", "identity"), *headers]
         self._fixed = "".join(f"{name}: {value}\r\n" for name, value in fixed)
         self._options = dict(options)

@@ -27,6 +27,7 @@ from ctrlhost.transport.http1 import LARGEST_BODY
 from ctrlhost.transport.interface import Query, Response, Stream, StreamTimeouts
 from ctrlhost.transport.metrics import ClientMetrics
 from ctrlhost.transport.responses import error_from_response
+from ctrlhost.transport.unix_socket import UnixConnectionPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -231,6 +232,8 @@ class Urllib3Transport:
     def _options(self) -> dict[str, Any]:
         """Return urllib3's options for a connection."""
         configuration = self._connection.configuration
+        if self._connection.unix_socket:
+            return {"unix_socket": self._connection.unix_socket}
         options: dict[str, Any] = {"socket_options": _socket_options()}
         context = self._connection.tls_context()
         if context is not None:
@@ -244,6 +247,11 @@ class Urllib3Transport:
 
     def _make_manager(self, options: Mapping[str, Any]) -> urllib3.PoolManager:
         configuration = self._connection.configuration
+        if self._connection.unix_socket:
+            manager = urllib3.PoolManager(maxsize=self._pool_size)
+            made = functools.partial(UnixConnectionPool, **options)
+            manager.pool_classes_by_scheme = {"http": made}  # type: ignore[dict-item] # it only calls the class
+            return manager
         pools = {"num_pools": 4, "maxsize": self._pool_size, "block": False, **options}
         proxy = configuration.proxy
         if not self._proxied:

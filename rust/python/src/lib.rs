@@ -28,6 +28,9 @@ mod store;
 mod handlers;
 mod informer;
 
+#[cfg(unix)]
+mod feed;
+
 mod key;
 mod ratelimit;
 
@@ -82,6 +85,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<informer::progress::WatchProgress>()?;
     module.add_class::<informer::SharedInformer>()?;
     module.add_class::<stream::Body>()?;
+    #[cfg(unix)]
+    {
+        module.add_class::<feed::Feed>()?;
+        module.add_class::<feed::FeedReader>()?;
+        module.add_class::<feed::FeedKind>()?;
+    }
     module.add_class::<handlers::listener::Listener>()?;
     module.add_class::<schema::Pattern>()?;
     module.add_class::<schema::CelValidator>()?;

@@ -23,7 +23,7 @@ use crate::sync::{Mutex, Rank};
 pub struct Window {
     /// The number of events.
     pub events: usize,
-    /// The bytes of their objects, former states included.
+    /// The bytes of the former states that only they keep.
     pub bytes: usize,
 }
 
@@ -43,9 +43,9 @@ pub struct Event {
 }
 
 impl Event {
+    /// Return what the event keeps: its new state is in the store, or is the old one of a later event.
     fn memory(&self) -> usize {
-        let objects = [&self.old, &self.new].into_iter().flatten();
-        size_of::<Self>() + objects.map(|object| object.memory()).sum::<usize>()
+        size_of::<Self>() + self.old.as_ref().map_or(0, |old| old.memory())
     }
 }
 
@@ -116,9 +116,13 @@ impl EventLog {
         self.wake();
     }
 
-    /// End all readers; the informer has stopped.
+    /// End all readers after what they have not read; the informer has stopped.
     pub(crate) fn close(&self) {
-        self.state.lock().closed = true;
+        let mut state = self.state.lock();
+        state.closed = true;
+        let former = std::mem::take(&mut state.objects);
+        drop(state);
+        drop(former);
         self.wake();
     }
 

@@ -116,9 +116,6 @@ impl EventReader {
         if known.is_none_or(|known| !known.will_wake(context.waker())) {
             reading.waker = Some(context.waker().clone());
         }
-        if *closed {
-            return Poll::Ready(Next::Closed);
-        }
         let skip = reading.at.checked_sub(*first).map(usize::try_from);
         let (Some(Ok(skip)), true) = (skip, reading.generation == *generation) else {
             return Poll::Ready(Next::Expired);
@@ -134,7 +131,11 @@ impl EventReader {
         }
         reading.sent = unread.peek().map_or(*sent, |event| event.sent);
         let Some(last) = next.last() else {
-            return Poll::Pending;
+            return if *closed {
+                Poll::Ready(Next::Closed)
+            } else {
+                Poll::Pending
+            };
         };
         self.version = last.version.clone();
         Poll::Ready(Next::Events(next))

@@ -135,7 +135,7 @@ impl SharedInformer {
     /// Use the intake, and wait for its turn if another thread uses it. No lock is held: transforms may be called.
     fn feed<R>(&self, work: impl FnOnce(&mut Intake, Option<&EventLog>) -> R) -> R {
         let mut intake = self.intake.take();
-        let events = self.events.lock().upgrade();
+        let events = self.kept_event_log();
         let result = work(&mut intake, events.as_deref());
         intake.report(&mut self.input.lock());
         if let Some(events) = events {
@@ -149,7 +149,7 @@ impl SharedInformer {
     pub fn event_log(&self, window: Window) -> Arc<EventLog> {
         // Nothing is fed meanwhile, so the log begins exactly where the intake is.
         let intake = self.intake.take();
-        if let Some(events) = self.events.lock().upgrade() {
+        if let Some(events) = self.kept_event_log() {
             return events;
         }
         let version = intake.listed_version();
@@ -160,6 +160,11 @@ impl SharedInformer {
             events.close();
         }
         events
+    }
+
+    /// Return the log that somebody keeps, if there is one.
+    pub fn kept_event_log(&self) -> Option<Arc<EventLog>> {
+        self.events.lock().upgrade()
     }
 
     /// Begin to stage a list; drop what was staged before.
@@ -319,7 +324,7 @@ impl SharedInformer {
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.fifo.close();
-        let events = self.events.lock().upgrade();
+        let events = self.kept_event_log();
         if let Some(events) = events {
             events.close();
         }

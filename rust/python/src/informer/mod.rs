@@ -44,7 +44,7 @@ pub(crate) struct SharedInformer {
 impl SharedInformer {
     /// Feed or process, detached from the interpreter. A transform, predicate or map that does this with its own engine
     /// is refused, since it would wait for itself.
-    fn work<R: Send>(
+    pub(crate) fn work<R: Send>(
         &self,
         py: Python<'_>,
         what: &str,
@@ -58,6 +58,10 @@ impl SharedInformer {
             let _entered = Entered::enter(engine);
             job(engine)
         }))
+    }
+
+    pub(crate) fn engine(&self) -> PyResult<&informer::SharedInformer> {
+        Ok(self.engine.get()?)
     }
 
     fn now(&self, py: Python<'_>) -> PyResult<f64> {
