@@ -3,7 +3,7 @@
 //	clients typed KUBECONFIG NAMESPACE            typed clients that ask for protobuf: create, read, patch, status, scale, delete
 //	clients dynamic KUBECONFIG NAMESPACE          the dynamic and the metadata client
 //	clients apply KUBECONFIG NAMESPACE            server-side apply with typed apply configurations, conflicts and ownership
-//	clients informer KUBECONFIG NAMESPACE COUNT   an informer over COUNT creates, updates and deletes; it may read with another kubeconfig
+//	clients informer KUBECONFIG NAMESPACE COUNT   an informer over COUNT creates, updates and deletes; it may read with another kubeconfig, or from unix:PATH
 //	clients election KUBECONFIG NAMESPACE         two candidates for one Lease, the first releases it
 //	clients manager KUBECONFIG NAMESPACE          a controller-runtime manager: cache, status writes, election; start, stop, start
 //
@@ -53,7 +53,7 @@ func main() {
 		"informer": informer, "election": election, "manager": manager,
 	}
 	if len(os.Args) < 4 || programs[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: clients typed|dynamic|apply|informer|election|manager KUBECONFIG NAMESPACE [COUNT [KUBECONFIG]]")
+		fmt.Fprintln(os.Stderr, "usage: clients typed|dynamic|apply|informer|election|manager KUBECONFIG NAMESPACE [COUNT [KUBECONFIG | unix:PATH]]")
 		os.Exit(2)
 	}
 	ctrl.SetLogger(klog.Background())
