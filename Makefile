@@ -90,7 +90,7 @@ demo: venv ## Run all plugins on the sandbox with example objects; KEEP=1 leaves
 test: test-rust test-python ## Every test, the real kube-apiserver included
 
 test-rust:
-	cargo test --quiet --locked --package ctrlhost-core --package ctrlhost-schema
+	cargo test --quiet --locked --package ctrlhost-core --package ctrlhost-schema --package ctrlhost-transport
 
 loom: ## Explore the interleavings of queue and handlers, up to a bound
 	cargo test --quiet --locked --package ctrlhost-core --features loom --test queue_loom --test informer_loom

@@ -11,7 +11,7 @@ import os
 import stat
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctrlhost import _core
@@ -268,7 +268,7 @@ class Reader:
         """
         scope = self._server._scope(api_version, kind, namespaces, label_selector, field_selector)  # noqa: SLF001 - one unit
         metadata = normal_reads(reads) == "metadata"
-        scope = _reading(scope, metadata=metadata)
+        scope = replace(scope, reads="metadata" if metadata else None)
         chosen = scope.namespaces
         with self._lock:
             if self._closed:
@@ -326,12 +326,6 @@ def _adder(feed_kind: _core.FeedKind) -> Callable[[NamespaceInformer], Callable[
         return lambda _: feed_kind.remove(part.namespace, engine)
 
     return add
-
-
-def _reading(scope: Scope, *, metadata: bool) -> Scope:
-    from dataclasses import replace
-
-    return replace(scope, reads="metadata" if metadata else None)
 
 
 def _make_private(directory: Path) -> None:

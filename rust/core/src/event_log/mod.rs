@@ -8,6 +8,7 @@ mod reader;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use foldhash::fast::RandomState;
@@ -53,6 +54,10 @@ impl Event {
 pub struct EventLog {
     window: Window,
     state: Mutex<State>,
+    /// Changed since the readers were woken.
+    changed: AtomicBool,
+    /// Woken by the first change, to wake the readers.
+    relay: Mutex<Option<Waker>>,
 }
 
 /// All objects, and a reader of what changes afterwards.
@@ -73,6 +78,8 @@ impl EventLog {
         Self {
             window,
             state: Mutex::new(Rank::Events, state),
+            changed: AtomicBool::new(false),
+            relay: Mutex::new(Rank::Events, None),
         }
     }
 
@@ -126,8 +133,33 @@ impl EventLog {
         self.wake();
     }
 
-    /// Wake the readers, after one or more changes.
+    /// Say that there are one or more changes: the relay has to wake the readers, once for all that it has not seen.
+    /// Without a relay this does.
     pub(crate) fn wake(&self) {
+        if self.changed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let relay = self.relay.lock().clone();
+        match relay {
+            Some(relay) => relay.wake(),
+            None => self.wake_readers(),
+        }
+    }
+
+    /// Let a thread wake the readers that is not the one of the changes: it calls [`EventLog::wake_readers`] whenever
+    /// this waker is woken.
+    pub fn set_relay(&self, relay: &Waker) {
+        let mut known = self.relay.lock();
+        if known.as_ref().is_none_or(|known| !known.will_wake(relay)) {
+            *known = Some(relay.clone());
+        }
+    }
+
+    /// Wake the readers if there were changes.
+    pub fn wake_readers(&self) {
+        if !self.changed.swap(false, Ordering::AcqRel) {
+            return;
+        }
         let wakers: SmallVec<[Waker; 8]> = {
             let state = self.state.lock();
             let readers = state.readers.values();

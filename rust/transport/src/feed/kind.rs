@@ -8,6 +8,7 @@ use ctrlhost_core::object::Form;
 use ctrlhost_core::selector::Selector;
 use parking_lot::Mutex;
 
+use super::relay::Relay;
 use super::request::Target;
 
 /// The namespaces of a declared kind.
@@ -45,6 +46,7 @@ pub struct Kind {
     resource: Mutex<Option<(String, bool)>>,
     /// By namespace; empty for all of them.
     logs: Mutex<HashMap<String, Arc<EventLog>>>,
+    relay: Arc<Relay>,
 }
 
 /// Whether a kind serves a request.
@@ -59,11 +61,12 @@ pub(super) enum Serves {
 
 impl Kind {
     /// Create a kind without informers.
-    pub fn new(declared: Declared) -> Self {
+    pub(super) fn new(declared: Declared, relay: Arc<Relay>) -> Self {
         Self {
             declared,
             resource: Mutex::default(),
             logs: Mutex::default(),
+            relay,
         }
     }
 
@@ -79,6 +82,7 @@ impl Kind {
 
     /// Serve the objects of a namespace from this log; an empty namespace means all of them.
     pub fn add_log(&self, namespace: String, log: Arc<EventLog>) {
+        self.relay.add(&log);
         let former = self.logs.lock().insert(namespace, log);
         drop(former);
     }

@@ -8,6 +8,7 @@ mod connection;
 mod kind;
 mod list;
 mod reader;
+mod relay;
 mod request;
 mod watch;
 
@@ -20,6 +21,7 @@ use ctrlhost_core::event_log::Window;
 pub use kind::{Declared, Kind, Namespaces};
 use parking_lot::Mutex;
 pub use reader::Reader;
+use relay::Relay;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -57,6 +59,7 @@ impl Default for Limits {
 pub struct Feed {
     limits: Limits,
     runtime: Handle,
+    relay: Arc<Relay>,
     running: Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
 }
 
@@ -70,6 +73,8 @@ impl Feed {
             .enable_all()
             .build()?;
         let handle = runtime.handle().clone();
+        let relay = Arc::<Relay>::default();
+        runtime.spawn(relay.clone().run());
         let (stop, stopped) = oneshot::channel();
         let thread = Builder::new().name("feed".to_owned()).spawn(move || {
             // An error says that the sender was dropped, which stops the thread, too.
@@ -78,6 +83,7 @@ impl Feed {
         Ok(Self {
             limits,
             runtime: handle,
+            relay,
             running: Mutex::new(Some((stop, thread))),
         })
     }
@@ -96,7 +102,7 @@ impl Feed {
         if running.is_none() {
             return Err(std::io::Error::other("the feed has stopped"));
         }
-        Reader::open(&self.runtime, self.limits, path, user)
+        Reader::open(&self.runtime, self.limits, &self.relay, path, user)
     }
 
     /// Stop the thread, which ends all connections. May be repeated.

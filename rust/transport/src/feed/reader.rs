@@ -21,6 +21,7 @@ use super::answers::{Body, Failure, respond};
 use super::connection::{self, Slot};
 use super::kind::{Declared, Kind, Serves};
 use super::list::List;
+use super::relay::Relay;
 use super::request::{Target, Wanted, Watching};
 use super::watch::{Style, Watch};
 
@@ -33,6 +34,7 @@ pub struct Reader {
     kinds: Mutex<Vec<Arc<Kind>>>,
     slow_closed: AtomicU64,
     listening: Mutex<Option<AbortHandle>>,
+    relay: Arc<Relay>,
     pub(super) limits: Limits,
 }
 
@@ -40,6 +42,7 @@ impl Reader {
     pub(super) fn open(
         runtime: &Handle,
         limits: Limits,
+        relay: &Arc<Relay>,
         path: &Path,
         user: u32,
     ) -> std::io::Result<Arc<Self>> {
@@ -53,6 +56,7 @@ impl Reader {
             kinds: Mutex::default(),
             slow_closed: AtomicU64::new(0),
             listening: Mutex::default(),
+            relay: relay.clone(),
             limits,
         });
         std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
@@ -68,7 +72,7 @@ impl Reader {
 
     /// Serve a further kind.
     pub fn declare(&self, declared: Declared) -> Arc<Kind> {
-        let kind = Arc::new(Kind::new(declared));
+        let kind = Arc::new(Kind::new(declared, self.relay.clone()));
         self.kinds.lock().push(kind.clone());
         kind
     }

@@ -99,7 +99,7 @@ impl Watch {
         let Some(reader) = &mut self.reader else {
             return Poll::Ready(None);
         };
-        while let Some(object) = self.initial.next() {
+        for object in self.initial.by_ref() {
             if self.style.selects(&object) {
                 self.style.event("ADDED", &object, None, &mut piece);
             }
