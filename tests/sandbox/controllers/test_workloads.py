@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ctrlhost.sandbox import Sandbox
-from tests.support.http_client import Api, names
+from tests.support.http_client import STRATEGIC, Api, names
 from tests.support.objects import apps, container, core, deployment, pod, service
 from tests.support.waiting import eventually
 from tests.support.workload_clusters import pods, ready
@@ -85,14 +85,16 @@ def test_a_running_pod_is_deleted_in_two_steps(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/WL-15")
-def test_a_readiness_gate_keeps_a_pod_unready(api: Api, ns: str) -> None:
+def test_a_readiness_gate_keeps_a_pod_unready(api: Api, ns: str, server: Sandbox) -> None:
     api.post(core(ns, "pods"), running(readinessGates=[{"conditionType": "t.example.org/g"}])).expect(201)
     path = core(ns, "pods", "p")
     eventually(lambda: api.get(path).json()["status"]["phase"] == "Running")
-    assert not ready(api.get(path).json())
+    eventually(lambda: server.at_rest)
+    conditions = {one["type"]: one["status"] for one in api.get(path).json()["status"]["conditions"]}
+    assert (conditions["Ready"], conditions["ContainersReady"]) == ("False", "True")
     condition = {"type": "t.example.org/g", "status": "True"}
     patch = {"status": {"conditions": [condition]}}
-    api.patch(path + "/status", patch, "application/strategic-merge-patch+json").expect(200)
+    api.patch(path + "/status", patch, STRATEGIC).expect(200)
     eventually(lambda: ready(api.get(path).json()))
 
 
@@ -117,18 +119,28 @@ def test_a_deployment_rolls_forward_and_back(api: Api, ns: str) -> None:
     api.post(apps(ns, "deployments"), deployment(replicas=2)).expect(201)
     eventually(lambda: available(api, path, 2))
     (first,) = api.get(apps(ns, "replicasets")).json()["items"]
-    assert "pod-template-hash" in first["metadata"]["labels"]
-    assert len(pods(api, ns)) == 2
+    code = first["metadata"]["labels"]["pod-template-hash"]
+    assert first["spec"]["selector"]["matchLabels"]["pod-template-hash"] == code
+    assert [one["metadata"]["labels"]["pod-template-hash"] for one in pods(api, ns)] == [code] * 2
 
     def image(value: str) -> dict[str, Any]:
         return {"spec": {"template": {"spec": {"containers": [container("a", value)]}}}}
 
     for revision, value in (("2", "nginx:2"), ("3", "nginx:1")):
-        api.patch(path, image(value), "application/strategic-merge-patch+json").expect(200)
+        api.patch(path, image(value), STRATEGIC).expect(200)
         eventually(lambda: available(api, path, 2) and len(pods(api, ns)) == 2)
         assert api.get(path).json()["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == revision
         assert {item["spec"]["containers"][0]["image"] for item in pods(api, ns)} == {value}
-    assert len(api.get(apps(ns, "replicasets")).json()["items"]) == 2
+        full, empty = sorted(api.get(apps(ns, "replicasets")).json()["items"], key=lambda one: -one["spec"]["replicas"])
+        assert full["spec"]["template"]["spec"]["containers"][0]["image"] == value
+        assert (full["metadata"]["uid"] == first["metadata"]["uid"]) == (value == "nginx:1")
+        assert (full["spec"]["replicas"], full["status"]["readyReplicas"]) == (2, 2)
+        eventually(
+            lambda one=empty: (
+                api.get(apps(ns, "replicasets", one["metadata"]["name"])).json()["status"]["replicas"] == 0
+            )
+        )
+        assert empty["spec"]["replicas"] == 0
     api.patch(path + "/scale", {"spec": {"replicas": 0}}).expect(200)
     eventually(lambda: available(api, path, 0) and not pods(api, ns))
 
@@ -138,8 +150,21 @@ def test_a_paused_deployment_creates_no_replica_set(api: Api, ns: str, server: S
     api.post(apps(ns, "deployments"), deployment(replicas=1, paused=True)).expect(201)
     eventually(lambda: server.at_rest)
     assert api.get(apps(ns, "replicasets")).json()["items"] == []
-    api.patch(apps(ns, "deployments", "d"), {"spec": {"paused": False}}).expect(200)
-    eventually(lambda: available(api, apps(ns, "deployments", "d"), 1))
+    path = apps(ns, "deployments", "d")
+    api.patch(path, {"spec": {"paused": False}}).expect(200)
+    eventually(lambda: available(api, path, 1))
+    (old,) = api.get(apps(ns, "replicasets")).json()["items"]
+    # Paused again, it does not roll out a new template either.
+    changed = {"paused": True, "template": {"spec": {"containers": [container("a", "nginx:2")]}}}
+    api.patch(path, {"spec": changed}, STRATEGIC).expect(200)
+    eventually(lambda: api.get(path).json()["status"]["observedGeneration"] == 3 and server.at_rest)
+    (same,) = api.get(apps(ns, "replicasets")).json()["items"]
+    assert (same["metadata"]["uid"], same["spec"]) == (old["metadata"]["uid"], old["spec"])
+    assert [one["spec"]["containers"][0]["image"] for one in pods(api, ns)] == ["nginx:1"]
+    api.patch(path, {"spec": {"paused": False}}).expect(200)
+    eventually(lambda: available(api, path, 1) and len(pods(api, ns)) == 1)
+    assert len(api.get(apps(ns, "replicasets")).json()["items"]) == 2
+    assert [one["spec"]["containers"][0]["image"] for one in pods(api, ns)] == ["nginx:2"]
 
 
 @pytest.mark.behaviour("sandbox/WL-13")
@@ -153,7 +178,9 @@ def test_propagation_policies_of_a_deployment(api: Api, ns: str) -> None:
             eventually(lambda: not pods(api, ns) and not api.get(apps(ns, "replicasets")).json()["items"])
     (left,) = api.get(apps(ns, "replicasets")).json()["items"]
     assert "ownerReferences" not in left["metadata"]
-    assert len(pods(api, ns)) == 1
+    (pod_,) = pods(api, ns)
+    assert [one["uid"] for one in pod_["metadata"]["ownerReferences"]] == [left["metadata"]["uid"]]
+    assert "deletionTimestamp" not in pod_["metadata"]
 
 
 @pytest.mark.behaviour("sandbox/WL-16")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox import Sandbox
 from tests.sandbox.conftest import Crd
 from tests.support.http_client import TABLE, Api
@@ -259,6 +261,13 @@ def test_without_tls_there_is_no_token() -> None:
         assert sandbox.url.startswith("http://127.0.0.1:")
         assert sandbox.token == ""
         plain.get("/api/v1/namespaces").expect(200)
+        # No other address of the machine is bound, not even another one of loopback.
+        with socket.socket() as other:
+            other.settimeout(5)
+            assert other.connect_ex(("127.0.0.2", int(sandbox.url.rpartition(":")[2]))) != 0
+    for expose in (False, True):
+        with pytest.raises(ConfigError, match="loopback addresses only"):
+            Sandbox(insecure_http=True, address="0.0.0.0", expose=expose)
 
 
 @pytest.mark.behaviour("sandbox/AU-01")
