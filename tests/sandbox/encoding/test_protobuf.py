@@ -207,9 +207,14 @@ def test_a_review_in_protobuf(api: Api) -> None:
     attributes = field(1, "default") + field(2, "create") + field(5, "pods")
     body = envelope("authorization.k8s.io/v1", "SelfSubjectAccessReview", field(2, field(1, attributes)))
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    found = api.post(path, body, content_type=PROTOBUF, headers=ACCEPT).expect(201)
-    assert found["spec"]["resourceAttributes"] == {"namespace": "default", "verb": "create", "resource": "pods"}
-    assert found["status"]["allowed"] is True
+    for headers in (None, {"Accept": "application/json"}, ACCEPT):
+        answer = api.post(path, body, content_type=PROTOBUF, headers=headers)
+        found = answer.expect(201)
+        assert answer.headers["content-type"] == "application/json"
+        assert found["spec"]["resourceAttributes"] == {"namespace": "default", "verb": "create", "resource": "pods"}
+        assert found["status"]["allowed"] is True
+    # docs/sandbox.md: answers are not in protobuf.
+    api.post(path, body, content_type=PROTOBUF, headers={"Accept": PROTOBUF}).fails(406, "NotAcceptable")
 
 
 @pytest.mark.behaviour("sandbox/PB-06")
