@@ -327,5 +327,14 @@ def test_another_controller_may_accept_the_names() -> None:
         }
         api.put(crd.url + "/status", body).expect(200)
         eventually(crd.established)
+        assert crd.conditions() == {
+            "NamesAccepted": ("True", "NoConflicts"),
+            "Established": ("True", "InitialNamesAccepted"),
+        }
+        found = api.get(crd.url).json()["status"]
+        assert found["acceptedNames"] == body["spec"]["names"]
+        # The sandbox leaves the controller's condition alone.
+        (own,) = (one for one in found["conditions"] if one["type"] == "NamesAccepted")
+        assert (own["message"], own["lastTransitionTime"]) == ("m", "2026-01-01T00:00:00Z")
         api.get(crd.path("default")).expect(200)
         api.get(core("default", "configmaps")).expect(200)

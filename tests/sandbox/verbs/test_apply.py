@@ -68,7 +68,7 @@ def test_a_field_no_longer_applied_is_removed_unless_another_manager_applies_it(
 
 
 def appliers_of_replicas(obj: dict[str, Any]) -> set[str]:
-    return {key[0] for key, fields in managers(obj).items() if "f:replicas" in fields["f:spec"]}
+    return {key[0] for key, fields in managers(obj).items() if "f:replicas" in fields.get("f:spec", ())}
 
 
 @pytest.mark.behaviour("sandbox/SA-06")
