@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import is_label_1035, is_subdomain
-from ctrlhost.sandbox.crds import schema_rules
+from ctrlhost.sandbox.crds import schema_rules, selectable_fields
 from ctrlhost.sandbox.schema import rules
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ def _version_causes(versions: list[Version]) -> Iterator[Cause]:
     for key, check in (("additionalPrinterColumns", _column_causes), ("subresources", _scale_causes)):
         for version, field in _placed(versions, key):
             yield from check(version, field)
+    yield from _selectable_field_causes(versions)
     if len(set(names)) < len(names):
         yield status.invalid_value("spec.versions", names, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
@@ -163,6 +164,23 @@ def stored_version_causes(crd: Object) -> Iterator[Cause]:
         if name not in names:
             text = f"missing from spec.versions; {name} was previously a storage version"
             yield status.invalid_value(f"{field}[{index}]", name, text)
+
+
+def _selectable_field_causes(versions: Sequence[Version]) -> Iterator[Cause]:
+    """Check selectable fields, which must be in the same API as the schema: shared if it is shared."""
+    shared = any(field == "spec" for _, field in _placed(versions, "schema"))
+    for version, place in _placed(versions, "selectableFields"):
+        field, fields = f"{place}.selectableFields", version.get("selectableFields") or ()
+        schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        if not fields:
+            continue
+        if place == "spec" and not shared:
+            yield status.invalid_value(field, "", "may only be set when validations.schema is included")
+        elif place != "spec" and shared:
+            text = "may only be set when `version.schema.openAPIV3Schema` is not included"
+            yield status.invalid_value(field, "", text)
+        else:
+            yield from selectable_fields.causes(fields, schema, field)
 
 
 def _column_causes(version: dict[str, Any], field: str) -> Iterator[Cause]:
