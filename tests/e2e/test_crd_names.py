@@ -107,13 +107,15 @@ def test_kind_and_list_kind_differ_in_spec_and_status(definitions: Definitions) 
 def test_plural_and_kind_are_required_in_spec_and_may_be_empty_in_status(definitions: Definitions) -> None:
     missing_plural = definitions.crd(name=f"as.{definitions.group}", plural="")
     assert "spec.names.plural" in definitions.refused(lambda: definitions.client.create(missing_plural))
-    assert "spec.names.kind" in definitions.refused(lambda: definitions.create(kind="", listKind=None, singular=None))
+    without_kind = definitions.refused(lambda: definitions.create(kind="", listKind=None, singular=None))
+    assert {"spec.names.kind", "spec.names.singular", "spec.names.listKind"} <= set(without_kind)
     made = definitions.create(singular=None, listKind=None)["spec"]["names"]
     assert (made["singular"], made["listKind"]) == ("a", "AList")
     definitions.wait_for("as", "NamesAccepted", "True")
     empty = {"plural": "", "singular": None, "kind": "", "listKind": None}
     answer = definitions.patch("as", {"status": {"acceptedNames": empty}}, "status")
-    assert answer["status"]["acceptedNames"]["plural"] == ""
+    accepted = answer["status"]["acceptedNames"]
+    assert [accepted.get(field) or "" for field in ("plural", "singular", "kind", "listKind")] == [""] * 4
 
 
 @behaviour("naming/V4")
@@ -139,11 +141,12 @@ def test_plural_group_kind_and_scope_of_an_established_crd_cannot_change(definit
 
 
 @behaviour("naming/V7")
-def test_the_kind_of_a_crd_that_waits_for_its_names_may_change(definitions: Definitions) -> None:
+def test_kind_and_scope_of_a_crd_that_waits_for_its_names_may_change(definitions: Definitions) -> None:
     definitions.create()
     definitions.wait_for("as", "NamesAccepted", "True")
     definitions.create(plural="bs", singular="b", kind="A", listKind="BList")
     definitions.wait_for("bs", "NamesAccepted", "False")
+    assert definitions.patch("bs", {"spec": {"scope": "Cluster"}})["spec"]["scope"] == "Cluster"
     definitions.patch("bs", {"spec": {"names": {"kind": "B"}}})
     definitions.wait_for("bs", "NamesAccepted", "True")
 

@@ -124,6 +124,7 @@ def test_observe_neither_writes_nor_reports_on_a_healthy_cluster(
 
 
 @behaviour("naming/F2")
+@behaviour("naming/F10")
 def test_observe_counts_a_conflict_and_names_the_owner(
     start: Callable[..., Cluster], sandbox: Sandbox, manual_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -138,7 +139,8 @@ def test_observe_counts_a_conflict_and_names_the_owner(
     assert cluster.metric("differences", kind="conflict") == 1
     assert cluster.metric("conflicts", reason="ShortNamesConflict") == 1
     assert 'bs.g.io: conflict: shortName "x" held by as.g.io' in caplog.text
-    assert cluster.syncs("written") == 0
+    assert cluster.syncs("written") == cluster.syncs("error") == 0
+    assert not [right for right in cluster.host.account.granted if right[1] == f"{CRDS}/status"]
 
     cluster.edit("bs", shortNames=["y"])
     cluster.wait_for_server("bs")
