@@ -133,6 +133,7 @@ def test_requests_are_json_rpc_two_with_typed_parameters(
     assert daemon.logins_refused == 0
 
 
+@behaviour("bitcoin/B26")
 def test_an_address_of_version_six_is_called_in_brackets(client: RpcClient, daemons: FakeDaemons) -> None:
     try:
         daemon = daemons.start("::1", 0)

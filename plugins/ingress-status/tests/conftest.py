@@ -132,14 +132,6 @@ class Cluster:
             for replica in self.replicas:
                 replica.host.run_until_idle()
 
-    def cut_watch(self, replica: Replica, resource: str) -> None:
-        """End the watches, and leave this one cut: its next try, once the clock advances, gets 410."""
-        faults, asleep = replica.host.faults, self.clock.waiters()
-        faults.next("watch", ctrlhost.TransportError("cut"), resource=resource)
-        self.server.drop_watches()
-        replica.host.wait_for(lambda: faults.left() == 0 and self.clock.waiters() > asleep)
-        faults.next("watch", ctrlhost.Expired("too old"), resource=resource)
-
     def _newest(self) -> int:
         kinds = (("networking.k8s.io/v1", "Ingress"), ("events.k8s.io/v1", "Event"))
         return max(self.server.revision(*kind) for kind in kinds)

@@ -9,6 +9,7 @@ import pytest
 
 import ctrlhost
 from ctrlhost.cache import Object
+from tests.support.cut_watches import cut_watches
 
 A, B, C = [{"ip": "203.0.113.1"}], [{"ip": "203.0.113.2"}], [{"hostname": "lb-3.example.net"}]
 INGRESS = ("networking.k8s.io/v1", "Ingress")
@@ -344,7 +345,7 @@ def test_changes_missed_by_a_broken_watch_are_written_once(cluster: Any, leader:
         cluster.ingress(name)
     cluster.idle()
     leader.forget()
-    cluster.cut_watch(leader, "ingresses")
+    cut_watches(leader.host, "ingresses")
     cluster.ingress("missed")
     cluster.client.delete(*INGRESS, "gone", "default")
     cluster.edit_status("kept", C)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 from plugins.naming.tests.cluster import API, CONTROLLER, KIND, Cluster
+from tests.support.cut_watches import cut_watches
 
 behaviour = pytest.mark.behaviour
 CRDS = "customresourcedefinitions"
@@ -167,6 +168,23 @@ def test_a_tombstone_releases_names_and_one_of_another_kind_is_ignored(
     requeued = cluster.metric("requeues_total", cause="delete")
     cluster.naming._on_delete(DeletedFinalStateUnknown("as.g.io", Object(cluster.get("as"))))
     assert cluster.naming.index.get("as.g.io") is None
+    assert cluster.metric("requeues_total", cause="delete") == requeued + 1
+
+
+@behaviour("naming/Y11")
+def test_a_deletion_that_the_watch_missed_releases_the_names(cluster: Cluster, manual_clock: Any) -> None:
+    cluster.settled("as/a/A/AList[x]", "bs/b/B/BList[x]")
+    requeued = cluster.metric("requeues_total", cause="delete")
+    cut_watches(cluster.host, CRDS)
+    cluster.delete("as")
+
+    def released() -> bool:
+        # The reflector backs off before it lists again.
+        manual_clock.advance(1)
+        return cluster.accepted("bs") == "bs/b/B/BList[x]"
+
+    cluster.host.wait_for(released)
+    assert cluster.host.faults.left() == 0
     assert cluster.metric("requeues_total", cause="delete") == requeued + 1
 
 
