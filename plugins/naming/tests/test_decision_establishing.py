@@ -16,6 +16,7 @@ from ctrlhost_naming.crd import Crd
 from ctrlhost_naming.decision import established_condition, should_establish, status_patch
 
 from ctrlhost.testing import ManualClock
+from plugins.naming.tests.cluster import Cluster
 
 behaviour = pytest.mark.behaviour
 
@@ -62,6 +63,26 @@ def test_unreadable_webhook_certificates_prevent_establishing(fake: Any, bundle:
 def test_readable_webhook_certificates_allow_establishing(fake: Any) -> None:
     obj = accepted(fake, webhook(base64.b64encode(certificate()).decode()))
     assert established_condition(Crd.of(obj), obj) == INITIAL_NAMES_ACCEPTED
+
+
+@behaviour("naming/I3")
+@behaviour("naming/I4")
+@behaviour("naming/I5")
+@pytest.mark.parametrize(
+    ("bundle", "established"),
+    [
+        (base64.b64encode(b"not a certificate").decode(), "False/InvalidCABundle"),
+        (base64.b64encode(certificate()).decode(), "True/InitialNamesAccepted"),
+        (None, "True/InitialNamesAccepted"),
+    ],
+)
+def test_the_plugin_establishes_by_the_webhook_s_certificates(
+    cluster: Cluster, bundle: str | None, established: str
+) -> None:
+    cluster.create("as/a", conversion=webhook(bundle))
+    cluster.host.run_until_idle()
+    assert cluster.names_accepted("as") == "True/NoConflicts"
+    assert cluster.condition("as", "Established") == established
 
 
 @behaviour("naming/I5")

@@ -32,9 +32,11 @@ CRDS = "customresourcedefinitions"
 
 
 @behaviour("naming/X25")
-@pytest.mark.parametrize("mode", ["repair", "enforce"])
-def test_an_outdated_condition_is_repaired(start: Callable[..., Cluster], external: Sandbox, mode: str) -> None:
-    cluster = stale(start(external, mode=mode))
+@pytest.mark.parametrize(("mode", "server"), [("repair", "sandbox"), ("enforce", "external")])
+def test_an_outdated_condition_is_repaired(
+    start: Callable[..., Cluster], request: pytest.FixtureRequest, mode: str, server: str
+) -> None:
+    cluster = stale(start(request.getfixturevalue(server), mode=mode))
     cluster.wait_for_server("bs")
     if mode == "repair":
         assert cluster.syncs("written") == 1

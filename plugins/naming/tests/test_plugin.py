@@ -48,6 +48,30 @@ def test_a_fresh_crd_is_accepted_established_and_served(cluster: Cluster) -> Non
     assert cluster.client.get("stable.example.com/v1", "CronTab", "a", "default")["metadata"]["name"] == "a"
 
 
+@behaviour("naming/F8")
+@behaviour("naming/X23")
+def test_a_crd_renamed_before_it_is_established_waits_for_its_names(
+    start: Callable[..., Cluster], external: Sandbox, manual_clock: Any
+) -> None:
+    cluster = start(external, mode="enforce", establish_delay="5s")
+    cluster.settled("as/a", "bs/b")
+    cluster.edit("bs", singular="a")
+    cluster.host.run_until_idle()
+    manual_clock.advance(6)
+    cluster.host.run_until_idle()
+    assert cluster.condition("as", "Established") == "True/InitialNamesAccepted"
+    assert cluster.accepted("bs") == "bs/b/B/BList"
+    assert cluster.names_accepted("bs") == "False/SingularConflict"
+    assert cluster.condition("bs", "Established") == "False/Installing"
+
+    cluster.edit("bs", singular="bb")
+    cluster.host.run_until_idle()
+    assert cluster.condition("bs", "Established") == "False/Installing"
+    manual_clock.advance(6)
+    cluster.host.run_until_idle()
+    assert cluster.condition("bs", "Established") == "True/InitialNamesAccepted"
+
+
 @behaviour("naming/X2")
 @behaviour("naming/X3")
 def test_names_pass_to_their_waiter_when_their_owner_is_deleted(cluster: Cluster) -> None:
@@ -211,6 +235,7 @@ def test_a_host_stopped_before_its_caches_synced_did_nothing(start: Callable[...
 def test_unfinished_crds_are_finished_after_a_restart(start: Callable[..., Cluster], external: Sandbox) -> None:
     first = start(external, mode="enforce", establish="off")
     first.settled("as/a/A/AList[x]")
+    assert first.condition("as", "Established") == "False/Installing"
     first.host.stop()
     again = start(external, run=False, mode="enforce")
     again.create("bs/b/B/BList[x]", "cs/c")
