@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import itertools
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ctrlhost import Client, Conflict, Invalid, TooManyRequests
-from tests.support.waiting import eventually
+from tests.support.ca_bundles import BUNDLES
+from tests.support.waiting import eventually, eventually_equal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.support.control_plane import ControlPlane
+    from tests.support.control_plane import ControlPlane, KubeApiserver
 
 behaviour = pytest.mark.behaviour
 
@@ -171,6 +173,33 @@ def test_names_of_resources_are_lower_case_labels(definitions: Definitions, name
 def test_short_names_may_repeat_and_labels_may_have_63_characters(definitions: Definitions) -> None:
     made = definitions.create(plural="a" * 63, shortNames=["x", "x"])
     assert made["spec"]["names"]["shortNames"] == ["x", "x"]
+
+
+@behaviour("naming/I3", "naming/I4", "naming/I5")
+def test_the_bundles_of_the_plugin_s_tests_are_judged_alike_by_kube_apiserver(kube_apiserver: KubeApiserver) -> None:
+    definitions = Definitions(kube_apiserver.client)
+    wanted: dict[str, str] = {}
+    for number, (bundle, accepts) in enumerate([(b"", True), *BUNDLES.values()]):
+        crd = definitions.crd(plural=f"p{number}s", singular=f"p{number}", kind=f"P{number}", listKind=f"P{number}List")
+        client = {"service": {"name": "w", "namespace": "n"}}
+        if bundle:
+            client["caBundle"] = base64.b64encode(bundle).decode()
+        hook = {"conversionReviewVersions": ["v1"], "clientConfig": client}
+        crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": hook}
+        definitions.client.create(crd)
+        wanted[crd["metadata"]["name"]] = "InitialNamesAccepted" if accepts else "InvalidCABundle"
+
+    def reasons() -> dict[str, str]:
+        return {
+            crd["metadata"]["name"]: one["reason"]
+            for crd in definitions.client.list(API, KIND)
+            for one in crd["status"].get("conditions") or ()
+            if crd["spec"]["group"] == definitions.group and one["type"] == "Established"
+        }
+
+    eventually_equal(reasons, wanted)
+    for name in wanted:
+        definitions.client.delete(API, KIND, name)
 
 
 @behaviour("naming/I2")
