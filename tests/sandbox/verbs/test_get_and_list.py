@@ -341,10 +341,13 @@ def test_missing_subresources_are_not_found(api: Api, ns: str) -> None:
         assert answer["message"] == "the server could not find the requested resource"
 
 
-def test_the_log_of_an_unscheduled_pod_is_empty(api: Api, ns: str) -> None:
-    api.post(core(ns, "pods"), pod("a")).expect(201)
-    answer = api.get(core(ns, "pods", "a/log"))
-    assert (answer.status, answer.body) == (200, b"")
+def test_the_log_of_an_unscheduled_pod_is_empty(each_api: Api, namespace: str) -> None:
+    each_api.post(core(namespace, "pods"), pod("a")).expect(201)
+    answer = each_api.get(core(namespace, "pods", "a/log"))
+    assert (answer.status, answer.body) == (204, b"")
+    assert not {"content-length", "transfer-encoding", "content-type"} & {name.lower() for name in answer.headers}
+    # The connection stays usable.
+    each_api.get(core(namespace, "pods", "a")).expect(200)
 
 
 @pytest.mark.parametrize(
