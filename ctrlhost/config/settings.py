@@ -150,8 +150,30 @@ class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
             raise ValueError(f"`base_delay` ({self.base_delay}) must not be longer than `max_delay` ({self.max_delay})")
 
 
+class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[supervision.PLUGIN.deadlines]`: how long the host waits for a plugin's code; 0: without end."""
+
+    hook: Duration = Duration("30s")
+    """The import and the hooks but `ctrlhost_stopping`."""
+
+    stopping: Duration = Duration("5s")
+    """The hook `ctrlhost_stopping`; the shutdown then continues without it."""
+
+    callback: Duration = Duration("5s")
+    """Maps, predicates, event handlers, index functions, transforms, and `Every(requests=…)`."""
+
+    page: Duration = Duration("10s")
+    """The first byte of a page or of an answer of a listener."""
+
+    probe: Duration = Duration("2s")
+    """Metrics collectors and health checks."""
+
+
 class Supervision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table `[supervision.PLUGIN]`: what the host allows a plugin; `[supervision]` has the defaults for all."""
+
+    deadlines: Deadlines = Deadlines()
+    """How long the host waits for each kind of call into the plugin."""
 
     retry_qps: float = 20.0
     """Retries of failed keys per second and controller, with a burst of five times that; 0: no bound."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.coordination.leadership import Leadership
+    from ctrlhost.entries import Entries
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import InformerFactory
 
@@ -184,7 +185,12 @@ class Host:
             metrics=reconciles,
             namespaces=self.settings.namespaces,
             supervision=self.configuration.supervision,
+            entries=self._entries,
         )
+
+    def _entries(self, plugin: str) -> Entries:
+        """Return the entries of a plugin of this host."""
+        return next(one.entries for one in self.plugins if one.name == plugin)
 
     def _leading(self) -> bool:
         """Return whether the host runs: without leader election each host leads."""

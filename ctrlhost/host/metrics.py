@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.metrics")
 
+#: The reasons for which a plugin may be degraded.
+DEGRADED = ("errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "over-budget", "paused")
 PLUGIN_STATES = ("failed", "waiting", "syncing", "running", "stopping", "stopped")
 
 
@@ -110,3 +112,24 @@ class PluginCollector(Collector):
             info.add_metric((plugin.name, plugin.installed), 1)
         yield state
         yield info
+        yield from self._collect_entries()
+
+    def _collect_entries(self) -> Iterator[Metric]:
+        degraded = GaugeMetricFamily(
+            "ctrlhost_plugin_degraded", "1 while the plugin is degraded for the reason", labels=("plugin", "reason")
+        )
+        overdue = GaugeMetricFamily(
+            "ctrlhost_entry_overdue", "Calls of the plugin beyond their deadline now", labels=("plugin", "entry")
+        )
+        overruns = CounterMetricFamily(
+            "ctrlhost_entry_overruns", "Calls of the plugin that passed their deadline", labels=("plugin", "entry")
+        )
+        for plugin in self._plugins:
+            entries = plugin.entries
+            for reason in DEGRADED:
+                degraded.add_metric((plugin.name, reason), float(reason in entries.degraded))
+            now = entries.overdue()
+            for entry, count in sorted(entries.overruns.items()):
+                overdue.add_metric((plugin.name, entry), now[entry])
+                overruns.add_metric((plugin.name, entry), count)
+        yield from (degraded, overdue, overruns)

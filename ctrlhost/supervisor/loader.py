@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
 GROUP = "ctrlhost"
 
-#: Reserved names: paths of the host's server, sections of the settings, and commands.
+#: Reserved names: paths of the host's server, sections and tables of the settings, and commands.
 RESERVED_NAMES = frozenset(
     """
-    controllers crds debug healthz host livez manifests metrics models new plugins readyz run sandbox top version
-    """.split()  # noqa: SIM905 - a list of sixteen strings is not easier to read
+    controllers crds deadlines debug healthz host livez manifests metrics models new plugins readyz run sandbox top
+    version
+    """.split()  # noqa: SIM905 - a list of seventeen strings is not easier to read
 )
 
 

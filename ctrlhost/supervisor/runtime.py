@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from ctrlhost.controller.context import bound
+from ctrlhost.entries import Entries
 from ctrlhost.health import Check
 from ctrlhost.supervisor.containment import contained, with_place
 from ctrlhost.supervisor.crds import Installation, check_crds, install_crds
@@ -56,6 +57,8 @@ class PluginRuntime:
         #: Set when the plugin's CRDs are installed, or cannot be installed for now.
         self.crds_tried = threading.Event()
         self._changed = changed
+        #: The calls into the plugin's code that run now.
+        self.entries = Entries(name, fail=self.fail, changed=changed)
         self._crds: list[dict[str, Any]] = []
         #: Guards `state` and `reason`.
         self._lock = threading.Lock()
@@ -319,6 +322,8 @@ class PluginRuntime:
     def checks(self) -> list[Check]:
         """Return the plugin's line of a health report, followed by one line per controller."""
         detail = f"{self.state}: {self.reason}" if self.reason else self.state
+        degraded = "; ".join(f"{reason}: {why}" for reason, why in sorted(self.entries.degraded.items()))
+        detail += f", degraded: {degraded}" if degraded else ""
         lines = [Check(f"plugin/{self.name}", passed=self.state in ("running", "waiting"), detail=detail)]
         for controller in self.controllers:
             status = controller.status()
