@@ -22,6 +22,7 @@ _NAMED: dict[str, bool | float | None] = {
 }
 _PREFIX = "tag:yaml.org,2002:"
 _MERGE, _TEXT = f"{_PREFIX}merge", f"{_PREFIX}str"
+_OTHERS = ("seq", "map", "binary")
 _TAGS = {
     bool: f"{_PREFIX}bool",
     int: f"{_PREFIX}int",
@@ -81,18 +82,11 @@ def _typed(_: Any, node: yaml.ScalarNode) -> str | bool | float | None:
     if not math.isfinite(found):
         msg = f"unsupported value: {node.value}"
         raise ValueError(msg)
-    # JSON knows no difference between 1.0 and 1.
+    # Go writes 1.0 as 1 where it converts YAML to JSON.
     return int(found) if found.is_integer() and abs(found) < 2**63 else found
 
 
-def _any(loader: Any, node: yaml.Node) -> Any:
-    if isinstance(node, yaml.MappingNode):
-        return loader.construct_mapping(node, deep=True)
-    return loader.construct_sequence(node, deep=True) if isinstance(node, yaml.SequenceNode) else node.value
-
-
 Loader.yaml_constructors = {
-    None: _any,
     **dict.fromkeys((_TAGS[bool], _TAGS[int], _TAGS[float], _TAGS[type(None)]), _typed),
-    **{f"{_PREFIX}{name}": yaml.SafeLoader.yaml_constructors[f"{_PREFIX}{name}"] for name in ("str", "seq", "map")},
+    **{tag: yaml.SafeLoader.yaml_constructors[tag] for tag in (_TEXT, *(f"{_PREFIX}{name}" for name in _OTHERS))},
 }
