@@ -48,7 +48,7 @@ impl Feed {
 
     fn open(&self, path: PathBuf, user: u32) -> PyResult<FeedReader> {
         let feed = self.feed.get()?;
-        let reader = feed.open(&path, user)?;
+        let reader = feed.open(path, user)?;
         Ok(FeedReader {
             feed: feed.clone(),
             reader: Local::new(Closing(reader)),

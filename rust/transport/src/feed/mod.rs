@@ -12,7 +12,7 @@ mod relay;
 mod request;
 mod watch;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -97,7 +97,7 @@ impl Feed {
     ///
     /// # Errors
     /// The socket cannot be made, or the feed has stopped.
-    pub fn open(&self, path: &Path, user: u32) -> std::io::Result<Arc<Reader>> {
+    pub fn open(&self, path: PathBuf, user: u32) -> std::io::Result<Arc<Reader>> {
         let running = self.running.lock();
         if running.is_none() {
             return Err(std::io::Error::other("the feed has stopped"));

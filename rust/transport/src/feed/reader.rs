@@ -2,7 +2,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -43,23 +43,23 @@ impl Reader {
         runtime: &Handle,
         limits: Limits,
         relay: &Arc<Relay>,
-        path: &Path,
+        path: PathBuf,
         user: u32,
     ) -> std::io::Result<Arc<Self>> {
         // Of a process that did not end in order.
-        if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
-            std::fs::remove_file(path)?;
+        if std::fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_socket()) {
+            std::fs::remove_file(&path)?;
         }
-        let listener = std::os::unix::net::UnixListener::bind(path)?;
+        let listener = std::os::unix::net::UnixListener::bind(&path)?;
         let reader = Arc::new(Self {
-            path: path.to_owned(),
+            path,
             kinds: Mutex::default(),
             slow_closed: AtomicU64::new(0),
             listening: Mutex::default(),
             relay: relay.clone(),
             limits,
         });
-        std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+        std::fs::set_permissions(&reader.path, Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         let listener = {
             let _entered = runtime.enter();
