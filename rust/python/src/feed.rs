@@ -50,8 +50,8 @@ impl Feed {
         let feed = self.feed.get()?;
         let reader = feed.open(path, user)?;
         Ok(FeedReader {
-            feed: feed.clone(),
-            reader: Local::new(Closing(reader)),
+            window: feed.limits().window,
+            reader: Local::new(reader),
         })
     }
 
@@ -62,20 +62,27 @@ impl Feed {
     }
 }
 
-/// Closes the reader when Python drops it, although connections keep it.
-struct Closing(Arc<feed::Reader>);
-
-impl Drop for Closing {
+impl Drop for Feed {
     fn drop(&mut self) {
-        self.0.close();
+        self.feed.keep_in_child();
     }
 }
 
 /// The socket of one process, with the kinds that it declared.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct FeedReader {
-    feed: Arc<feed::Feed>,
-    reader: Local<Closing>,
+    window: Window,
+    reader: Local<Arc<feed::Reader>>,
+}
+
+/// Its connections keep the reader, so Python ends them.
+impl Drop for FeedReader {
+    fn drop(&mut self) {
+        self.reader.keep_in_child();
+        if let Ok(reader) = self.reader.get() {
+            reader.close();
+        }
+    }
 }
 
 #[pymethods]
@@ -113,18 +120,18 @@ impl FeedReader {
             field_selector,
         };
         Ok(FeedKind {
-            kind: Local::new(self.reader.get()?.0.declare(declared)),
-            window: self.feed.limits().window,
+            kind: Local::new(self.reader.get()?.declare(declared)),
+            window: self.window,
         })
     }
 
     #[getter]
     fn slow_closed(&self) -> PyResult<u64> {
-        Ok(self.reader.get()?.0.slow_closed())
+        Ok(self.reader.get()?.slow_closed())
     }
 
     fn close(&self) -> PyResult<()> {
-        self.reader.get()?.0.close();
+        self.reader.get()?.close();
         Ok(())
     }
 }

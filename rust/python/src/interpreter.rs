@@ -153,6 +153,16 @@ impl<T> Local<T> {
     }
 }
 
+impl<T: Clone> Local<T> {
+    /// In a child of the process that made it, keep what the value shares: its end would wait for threads that do not
+    /// exist, or take from the parent what both see.
+    pub(crate) fn keep_in_child(&self) {
+        if self.get().is_err() {
+            std::mem::forget(self.value.clone());
+        }
+    }
+}
+
 /// Notes the process in which it is made, for objects in Python.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct MadeHere(Local<()>);

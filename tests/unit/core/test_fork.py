@@ -129,3 +129,41 @@ def test_a_child_cannot_use_what_its_parent_made() -> None:
     command = [sys.executable, "-W", "ignore", "-c", code]
     ended = subprocess.run(command, timeout=100, check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.behaviour("findings/FQ17")
+def test_a_child_leaves_the_feed_of_its_parent_alone() -> None:
+    code = textwrap.dedent("""
+        import gc, os, pathlib, tempfile
+        from ctrlhost import _core
+
+        limits = {"window_events": 1, "window_bytes": 1, "waiting_events": 1, "waiting_bytes": 1}
+        path = pathlib.Path(tempfile.mkdtemp(), "feed.sock")
+        feed = _core.Feed(**limits, patience=1, bookmark=1)
+        reader = feed.open(path, os.geteuid())
+        kind = reader.declare("v1", "Pod")
+        child = os.fork()
+        if child == 0:
+            calls = [
+                lambda: feed.open("x", 0), feed.stop, lambda: reader.declare("v1", "Pod"), lambda: reader.slow_closed,
+                reader.close, lambda: kind.set_resource("pods", True),
+            ]
+            for call in calls:
+                try:
+                    call()
+                except RuntimeError as error:
+                    assert "made before fork" in str(error)
+                else:
+                    os._exit(1)
+            # Its end does not wait for the parent's thread, and does not remove the parent's socket.
+            del call, calls, kind, reader, feed
+            gc.collect()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert path.is_socket()
+        reader.close()
+        assert not path.exists()
+        print("ok")
+    """)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.returncode) == ("ok\n", 0), done.stderr

@@ -339,6 +339,18 @@ def test_a_watch_ends_after_its_timeout(feed: FeedRig) -> None:
 
 
 @behaviour("supervision/FD10")
+def test_metadata_never_take_the_place_of_whole_objects(server: StubApiServer, client: Client, feed_of: Feeds) -> None:
+    serve(server, PODS, [Json(pod_list(10, pod("a", 1))), Hang()], [Frames()])
+    reader, api = feed_of(client).open()
+    reader.declare("v1", "Pod", reads="metadata")
+    assert api.listed(PODS)["kind"] == "PartialObjectMetadataList"
+    reader.declare("v1", "Pod")
+    # The second informer has no list yet.
+    api.get(PODS).fails(503, "ServiceUnavailable")
+    assert api.get(PODS, METADATA).json()["kind"] == "PartialObjectMetadataList"
+
+
+@behaviour("supervision/FD10")
 def test_an_engine_that_keeps_a_part_is_refused(feed: FeedRig) -> None:
     reader = _core.Feed(**LIMITS).open(feed.directory / "other.sock", os.geteuid())
     partial = _core.SharedInformer("pods", "v1", "Pod", reads=["spec"])

@@ -53,7 +53,9 @@ pub struct Kind {
 pub(super) enum Serves {
     /// It is another kind or another selection.
     No,
-    /// It may, but has nothing yet.
+    /// Its plural is not known yet, so it may.
+    Unknown,
+    /// It does, but has nothing yet.
     NotYet,
     /// From this log.
     From(Arc<EventLog>),
@@ -111,8 +113,7 @@ impl Kind {
             return Serves::No;
         }
         match &*self.resource.lock() {
-            // Whether this is the requested kind is not known yet.
-            None => return Serves::NotYet,
+            None => return Serves::Unknown,
             Some((plural, _)) if *plural != target.plural => return Serves::No,
             // A cluster-scoped kind has one informer, whatever namespaces were declared for it.
             Some((_, false)) if !target.namespace.is_empty() => return Serves::No,

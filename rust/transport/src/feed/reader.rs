@@ -3,8 +3,8 @@
 use std::fs::Permissions;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ctrlhost_core::event_log::EventLog;
@@ -177,17 +177,20 @@ impl Reader {
     ) -> Result<(Arc<Kind>, Arc<EventLog>, Selector), Failure> {
         let mut kinds = self.kinds.lock().clone();
         kinds.sort_by_key(|kind| kind.declared().form != form);
-        let mut waits = false;
+        let what = format!("{} of {}", target.plural, target.api_version);
+        let starts = || Failure::not_yet(format!("{what}: the informer starts"));
+        let mut unknown = false;
         for kind in kinds {
             match kind.serves(target) {
                 (Serves::From(log), selector) => return Ok((kind, log, selector)),
-                (Serves::NotYet, _) => waits = true,
+                // Another kind would serve it in another form.
+                (Serves::NotYet, _) => return Err(starts()),
+                (Serves::Unknown, _) => unknown = true,
                 (Serves::No, _) => {}
             }
         }
-        let what = format!("{} of {}", target.plural, target.api_version);
-        if waits {
-            return Err(Failure::not_yet(format!("{what}: the informer starts")));
+        if unknown {
+            return Err(starts());
         }
         Err(Failure::new(
             StatusCode::FORBIDDEN,
@@ -207,7 +210,7 @@ impl Drop for Reader {
 }
 
 /// Accept connections until the reader is closed, which ends them, too.
-async fn accept(listener: UnixListener, user: u32, reader: std::sync::Weak<Reader>) {
+async fn accept(listener: UnixListener, user: u32, reader: Weak<Reader>) {
     let mut connections = JoinSet::new();
     loop {
         let accepted = listener.accept().await;
