@@ -78,21 +78,31 @@ def host(children: int, pods: int, events: int, pace: int) -> dict[str, float]:
         assert readers.stdout is not None
         assert readers.stdout.readline() == "ready\n"
         grown = resident_bytes() - before
-        frames = 0.0
-        began, used = time.monotonic(), time.process_time()
+        began, served, fed = time.monotonic(), serving_seconds(), 0.0
         for number in range(events):
-            # Sleeping costs the same without readers.
             time.sleep(max(began + number / pace - time.monotonic(), 0))
-            made = time.process_time()
             text = frame(number, pods)
-            frames += time.process_time() - made
+            before = time.thread_time()
             engine.feed_watch(text)
+            fed += time.thread_time() - before
             engine.process()
         latencies = json.loads(readers.stdout.readline())
-        used = time.process_time() - used - frames
+        served = serving_seconds() - served
     feed.stop()
     memory = grown / max(children, 1)
-    return {"cpu": used / events, "memory": memory, "bare_write": bare_write(events, pace), **latencies}
+    return {
+        "served": served / events,
+        "fed": fed / events,
+        "memory": memory,
+        "bare_write": bare_write(events, pace),
+        **latencies,
+    }
+
+
+def serving_seconds() -> float:
+    """Return the processor time of the thread that serves."""
+    (task,) = (each for each in Path("/proc/self/task").iterdir() if (each / "comm").read_text() == "feed\n")
+    return int((task / "schedstat").read_text().split()[0]) / 1e9
 
 
 def bare_write(events: int, pace: int) -> float:

@@ -136,7 +136,7 @@ impl EventLog {
     /// Say that there are one or more changes: the relay has to wake the readers, once for all that it has not seen.
     /// Without a relay this does.
     pub(crate) fn wake(&self) {
-        if self.changed.swap(true, Ordering::AcqRel) {
+        if self.reader_count() == 0 || self.changed.swap(true, Ordering::AcqRel) {
             return;
         }
         let relay = self.relay.lock().clone();
