@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.controller.clients import working
 from ctrlhost.controller.context import Context, current
 from ctrlhost.controller.metrics import BUCKETS
 from ctrlhost.workqueue import ShutDown
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.controller.results import Results
     from ctrlhost.controller.watchdog import Watchdog
+    from ctrlhost.coordination.term import Tenure
     from ctrlhost.request import Request
     from ctrlhost.workqueue import WorkQueue
 
@@ -35,9 +37,9 @@ _BATCH_SECONDS = 0.001
 class LeaderGate:
     """A gate that workers pass only while their replica leads. Safe to use from any thread."""
 
-    def __init__(self, leading: Callable[[], bool]) -> None:
-        """Start open; `leading` is called before each reconcile."""
-        self._leading = leading
+    def __init__(self, tenure: Tenure) -> None:
+        """Start open; `tenure` is read before each reconcile."""
+        self._tenure = tenure
         self._lock = threading.Lock()
         self._open = threading.Event()
         self._open.set()
@@ -47,14 +49,14 @@ class LeaderGate:
         """Wait until `resume` or `end`, if `passes` closed the gate."""
         self._open.wait()
 
-    def passes(self) -> bool:
-        """Return whether a reconcile may begin now; if not, close the gate until `resume`."""
-        if self._leading():
-            return True
+    def passes(self) -> int:
+        """Return the term in which a reconcile may begin now; without one return 0, and close the gate."""
+        if term := self._tenure.term:
+            return term
         with self._lock:
             if not self._ended:
                 self._open.clear()
-        return False
+        return 0
 
     def resume(self) -> None:
         """Open the gate when the replica leads; called repeatedly, since a worker may close it just after a call."""
@@ -95,6 +97,7 @@ class Worker:
     def run(self) -> None:
         """Reconcile keys until the queue is shut down and empty."""
         current.set(self.context)
+        working.set(self.context.permit)
         queue, gate, size, now = self._scope.queue, self._scope.gate, 1, self.context.clock.now
         while True:
             if gate is not None:
@@ -126,9 +129,14 @@ class Worker:
         if timeout is not None or len(batch) > 1:
             scope.watchdog.notify()
         while waiting:
-            if gate is not None and not gate.passes():
-                self._requeue(done)
-                return
+            if gate is not None:
+                term = gate.passes()
+                if not term:
+                    self._requeue(done)
+                    return
+                if term != context.term:
+                    context.enter(term)
+                    working.set(context.permit)
             try:
                 key, context.priority = waiting.popleft()
             except IndexError:
@@ -140,7 +148,7 @@ class Worker:
             try:
                 result = reconcile(context, key)
             except BaseException as error:  # noqa: BLE001 - any error of a plugin is contained
-                results.failed(key, context.priority, error, counts)
+                results.failed(key, context.priority, error, counts, context.permit)
             else:
                 if result is not None:
                     results.finished(key, context.priority, result, counts)

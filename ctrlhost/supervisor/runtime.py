@@ -13,6 +13,8 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from ctrlhost.controller.context import bound
+from ctrlhost.coordination.term import Candidacy, Tenure
+from ctrlhost.coordination.writes import refused
 from ctrlhost.entries import Entries
 from ctrlhost.health import Check
 from ctrlhost.supervisor.containment import contained, with_place
@@ -70,7 +72,10 @@ class PluginRuntime:
         self._thread: threading.Thread | None = None
         #: Controllers and tasks, which may have the same names.
         self._started: set[Controller | Task] = set()
-        self._led = False
+        #: The term whose `ctrlhost_elected` was called last; None while this replica does not lead.
+        self._term: int | None = None
+        #: What the plugin has to do with leadership, set by the host.
+        self.candidacy = Candidacy(Tenure.endless())
 
     def __repr__(self) -> str:
         """Show name, state and reason."""
@@ -163,6 +168,7 @@ class PluginRuntime:
                     with self._contained("ctrlhost_synced"):
                         plugin.synced(context)
                     synced = not self.failed
+                    self.candidacy.join()
                 if self.failed:
                     return
                 if synced:
@@ -238,23 +244,31 @@ class PluginRuntime:
         self._set_state("waiting", f"installing CRDs: {why}")
 
     def _follow_leadership(self, plugin: Plugin, context: PluginContext) -> None:
-        leading = context.services.leading()
-        if leading == self._led:
+        term = self.candidacy.term
+        if term == self._term:
             return
-        self._led = leading
-        hook = plugin.elected if leading else plugin.deposed
-        with self._contained("ctrlhost_elected" if leading else "ctrlhost_deposed"):
-            hook(context)
-        for task in context.tasks:
-            if task.needs_leader and not leading:
-                task.stop(0)
-                self._started.discard(task)
+        if self._term is not None:
+            with self._contained("ctrlhost_deposed"):
+                plugin.deposed(context)
+            for task in context.tasks:
+                if task.needs_leader:
+                    task.stop(0)
+                    self._started.discard(task)
+        self._term = term
+        if term is not None:
+            with self._contained("ctrlhost_elected"), context.scope.clients.work() as permit:
+                try:
+                    plugin.elected(context)
+                except BaseException as error:
+                    # The hook of the next term follows.
+                    if not refused(error, permit):
+                        raise
 
     def _start_what_is_ready(self, context: PluginContext) -> None:
         for controller in context.controllers:
             if self._ending.is_set() or self.failed:
                 return
-            wanted = self._led or not controller.options.needs_leader
+            wanted = self._term is not None or not controller.options.needs_leader
             if wanted and controller in self._started:
                 controller.resume()
             elif wanted and controller.has_synced():
@@ -262,7 +276,7 @@ class PluginRuntime:
                 controller.start_workers()
         for task in context.tasks:
             # A task that was stopped when leadership was lost may still be running.
-            if (self._led or not task.needs_leader) and task not in self._started and not task.running:
+            if (self._term is not None or not task.needs_leader) and task not in self._started and not task.running:
                 self._started.add(task)
                 task.start()
 
@@ -311,10 +325,14 @@ class PluginRuntime:
                 if not task.stop(max(0.0, deadline - time.monotonic())):
                     drained = False
                     log.error("task %s did not stop in time; abandoned", task.name)
+            if self.failed:
+                self.context.fence()
             self.context.close()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(max(0.0, deadline - time.monotonic()))
             drained = drained and not self._thread.is_alive()
+        if self.failed and drained:
+            self.candidacy.release()
         if not self.failed:
             self._set_state("stopped", "")
         return drained
@@ -339,6 +357,7 @@ class PluginRuntime:
         """Mark the plugin as failed, and stop its controllers and tasks."""
         self.error = error
         self._set_state("failed", reason)
+        self.candidacy.leave(failed=True)
         self._halt()
         if self.context is not None:
             # Not on this thread, which may be a worker or the plugin's own. Draining releases the informers.
