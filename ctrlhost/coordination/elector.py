@@ -294,6 +294,7 @@ class LeaderElector:
                 log.warning("cannot release lease %s, which will expire: %s", self.lock, error)
                 return
             self._may_hold = False
+            self.tenure.end()
             self._observe(record, self._now())
             log.info("released lease %s", self.lock)
 

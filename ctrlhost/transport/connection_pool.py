@@ -87,6 +87,9 @@ class ConnectionPool:
             if connection.is_connected:
                 return connection
             connection.close()
+        return self._open(deadline)
+
+    def _open(self, deadline: float) -> HTTPConnection:
         # Only urllib3's pool knows how its connections reach a proxy of each kind.
         connection: HTTPConnection = self._pool._new_conn()  # noqa: SLF001
         connection.timeout = max(deadline - time.monotonic(), 0.001)
