@@ -8,6 +8,7 @@ suspended stops leading at once. What it leads afterwards is a new term, also if
 
 from __future__ import annotations
 
+import functools
 import logging
 import random
 import threading
@@ -304,4 +305,4 @@ def _suspend_aware(clock: Clock) -> Callable[[], float]:
     boot_time = getattr(time, "CLOCK_BOOTTIME", None)
     if boot_time is None or not isinstance(clock, SystemClock):
         return clock.now
-    return lambda: time.clock_gettime(boot_time)
+    return functools.partial(time.clock_gettime, boot_time)
