@@ -45,7 +45,7 @@ def holders(host: Any, name: str) -> set[str]:
 
 
 @behaviour("supervision/LD1")
-def test_a_plugin_that_failed_at_its_start_does_not_try_for_its_own_lease(ctrlhost_host, sandbox) -> None:
+def test_a_plugin_that_failed_at_its_start_does_not_try_for_its_own_lease(sandbox, ctrlhost_host) -> None:
     first = ctrlhost_host(plugin_of(raises, "bad"), plugin_of(lambda _: None, "good"), sandbox=sandbox, **OWN)
     assert first.host.plugins[0].state != "running"
     works = Recorder()
@@ -58,7 +58,7 @@ def test_a_plugin_that_failed_at_its_start_does_not_try_for_its_own_lease(ctrlho
 
 
 @behaviour("supervision/LD1")
-def test_a_plugin_that_has_not_synced_does_not_try_for_its_own_lease(ctrlhost_host, sandbox) -> None:
+def test_a_plugin_that_has_not_synced_does_not_try_for_its_own_lease(sandbox, ctrlhost_host) -> None:
     def setup(plugin: ctrlhost.PluginContext) -> None:
         plugin.informer("example.com/v1", "Missing")
 
@@ -68,7 +68,7 @@ def test_a_plugin_that_has_not_synced_does_not_try_for_its_own_lease(ctrlhost_ho
 
 
 @behaviour("supervision/LD2")
-def test_a_leader_whose_plugin_fails_for_good_releases_its_own_lease(ctrlhost_host, sandbox) -> None:
+def test_a_leader_whose_plugin_fails_for_good_releases_its_own_lease(sandbox, ctrlhost_host) -> None:
     # The clock of the second replica stands still: it can wait for no lease's end.
     broken, works = Recorder(), Recorder()
     first = ctrlhost_host(plugin_of(broken.setup, "bad"), sandbox=sandbox, **OWN)
@@ -86,7 +86,7 @@ def test_a_leader_whose_plugin_fails_for_good_releases_its_own_lease(ctrlhost_ho
 
 
 @behaviour("supervision/LD3")
-def test_a_lease_is_not_released_while_a_reconcile_of_the_failed_plugin_hangs(ctrlhost_host, sandbox) -> None:
+def test_a_lease_is_not_released_while_a_reconcile_of_the_failed_plugin_hangs(sandbox, ctrlhost_host) -> None:
     going, go_on, outcome, works = threading.Event(), threading.Event(), [], Recorder()
     broken = Recorder()
 
@@ -130,7 +130,7 @@ def test_a_lease_is_not_released_while_a_reconcile_of_the_failed_plugin_hangs(ct
 
 
 @behaviour("supervision/LD5")
-def test_a_shared_lease_is_led_from_a_replica_where_one_of_its_plugins_has_failed(ctrlhost_host, sandbox) -> None:
+def test_a_shared_lease_is_led_from_a_replica_where_one_of_its_plugins_has_failed(sandbox, ctrlhost_host) -> None:
     works = Recorder()
     host = ctrlhost_host(plugin_of(raises, "bad"), plugin_of(works.setup, "good"), sandbox=sandbox, leader_elect=True)
     eventually(lambda: works.plugin.term == 1, LIMIT)
@@ -142,7 +142,7 @@ def test_a_shared_lease_is_led_from_a_replica_where_one_of_its_plugins_has_faile
 
 
 @behaviour("supervision/LD6")
-def test_a_shared_lease_is_released_when_all_of_its_plugins_have_failed(ctrlhost_host, sandbox) -> None:
+def test_a_shared_lease_is_released_when_all_of_its_plugins_have_failed(sandbox, ctrlhost_host) -> None:
     one, two, works = Recorder(), Recorder(), Recorder()
     first = ctrlhost_host(plugin_of(one.setup, "one"), plugin_of(two.setup, "two"), sandbox=sandbox, leader_elect=True)
     eventually(lambda: one.plugin.term == 1, LIMIT)

@@ -31,7 +31,7 @@ class Captured:
 
 
 @behaviour("supervision/LD7")
-def test_a_thread_that_a_plugin_starts_itself_writes_only_while_its_replica_leads(ctrlhost_host, sandbox) -> None:
+def test_a_thread_that_a_plugin_starts_itself_writes_only_while_its_replica_leads(sandbox, ctrlhost_host) -> None:
     go_on, outcome = threading.Event(), []
 
     def setup(plugin: ctrlhost.PluginContext) -> None:
@@ -227,7 +227,7 @@ EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": 
 
 
 @behaviour("supervision/LD14")
-def test_reads_and_the_writes_of_every_replica_are_sent_without_leadership(ctrlhost_host, sandbox) -> None:
+def test_reads_and_the_writes_of_every_replica_are_sent_without_leadership(sandbox, ctrlhost_host) -> None:
     captured = Captured()
 
     def setup(plugin: ctrlhost.PluginContext) -> None:
