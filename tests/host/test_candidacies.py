@@ -17,6 +17,8 @@ from tests.support.waiting import eventually
 behaviour = pytest.mark.behaviour
 MAPS = ctrlhost.For("v1", "ConfigMap", label_selector="mine")
 OWN = {"leader_elect": True, "leader_elect_plugins": ["bad"]}
+#: The plugins fail for good.
+FINAL = {"restart_limit": 0}
 
 
 class Recorder:
@@ -71,13 +73,13 @@ def test_a_plugin_that_has_not_synced_does_not_try_for_its_own_lease(sandbox, ct
 def test_a_leader_whose_plugin_fails_for_good_releases_its_own_lease(sandbox, ctrlhost_host) -> None:
     # The clock of the second replica stands still: it can wait for no lease's end.
     broken, works = Recorder(), Recorder()
-    first = ctrlhost_host(plugin_of(broken.setup, "bad"), sandbox=sandbox, **OWN)
+    first = ctrlhost_host(plugin_of(broken.setup, "bad"), sandbox=sandbox, supervision=FINAL, **OWN)
     eventually(lambda: broken.plugin.term == 1, LIMIT)
     second = ctrlhost_host(plugin_of(works.setup, "bad"), sandbox=sandbox, clock=ManualClock(), **OWN)
     identity = first.host.leadership.identity
     eventually(lambda: works.plugin.leader == identity, LIMIT)
     (runtime,) = first.host.plugins
-    runtime.fail("broken for good")
+    runtime.entries.fail("broken for good")
     eventually(lambda: works.plugin.term == 1, LIMIT)
     assert lease(second.client, "ctrlhost-bad")["holderIdentity"] == second.host.leadership.identity
     assert holders(second, "ctrlhost-bad") == {identity, "", second.host.leadership.identity}
@@ -103,7 +105,7 @@ def test_a_lease_is_not_released_while_a_reconcile_of_the_failed_plugin_hangs(sa
 
         plugin.add_controller("c", reconcile, MAPS)
 
-    first = ctrlhost_host(plugin_of(setup, "bad"), sandbox=sandbox, **OWN)
+    first = ctrlhost_host(plugin_of(setup, "bad"), sandbox=sandbox, supervision=FINAL, **OWN)
     first.client.create(config_map("x", labels={"mine": "1"}))
     assert going.wait(LIMIT)
     clock = ManualClock()
@@ -111,8 +113,8 @@ def test_a_lease_is_not_released_while_a_reconcile_of_the_failed_plugin_hangs(sa
     identity = first.host.leadership.identity
     eventually(lambda: works.plugin.leader == identity, LIMIT)
     (runtime,) = first.host.plugins
-    runtime.fail("broken for good")
-    assert not runtime.drain(0), "the reconcile runs"
+    runtime.entries.fail("broken for good")
+    assert not runtime.attempt.drain(0), "the reconcile runs"
     assert broken.plugin.term is None
     assert lease(first.client, "ctrlhost-bad")["holderIdentity"] == identity
     assert works.plugin.term is None
@@ -132,7 +134,9 @@ def test_a_lease_is_not_released_while_a_reconcile_of_the_failed_plugin_hangs(sa
 @behaviour("supervision/LD5")
 def test_a_shared_lease_is_led_from_a_replica_where_one_of_its_plugins_has_failed(sandbox, ctrlhost_host) -> None:
     works = Recorder()
-    host = ctrlhost_host(plugin_of(raises, "bad"), plugin_of(works.setup, "good"), sandbox=sandbox, leader_elect=True)
+    host = ctrlhost_host(
+        plugin_of(raises, "bad"), plugin_of(works.setup, "good"), sandbox=sandbox, supervision=FINAL, leader_elect=True
+    )
     eventually(lambda: works.plugin.term == 1, LIMIT)
     assert lease(host.client)["holderIdentity"] == host.host.leadership.identity
     details = {check.name: check.detail for check in host.host.inspection.checks("healthz")}
@@ -144,17 +148,19 @@ def test_a_shared_lease_is_led_from_a_replica_where_one_of_its_plugins_has_faile
 @behaviour("supervision/LD6")
 def test_a_shared_lease_is_released_when_all_of_its_plugins_have_failed(sandbox, ctrlhost_host) -> None:
     one, two, works = Recorder(), Recorder(), Recorder()
-    first = ctrlhost_host(plugin_of(one.setup, "one"), plugin_of(two.setup, "two"), sandbox=sandbox, leader_elect=True)
+    first = ctrlhost_host(
+        plugin_of(one.setup, "one"), plugin_of(two.setup, "two"), sandbox=sandbox, supervision=FINAL, leader_elect=True
+    )
     eventually(lambda: one.plugin.term == 1, LIMIT)
     second = ctrlhost_host(plugin_of(works.setup, "one"), sandbox=sandbox, clock=ManualClock(), leader_elect=True)
     identity = first.host.leadership.identity
     eventually(lambda: works.plugin.leader == identity, LIMIT)
-    first.host.plugins[0].fail("broken for good")
-    assert first.host.plugins[0].drain(0)
+    first.host.plugins[0].entries.fail("broken for good")
+    eventually(lambda: first.host.plugins[0].attempt.drain(LIMIT))
     # The other plugin still leads.
     assert two.plugin.term == 1
     assert lease(second.client)["holderIdentity"] == identity
-    first.host.plugins[1].fail("broken for good")
+    first.host.plugins[1].entries.fail("broken for good")
     eventually(lambda: works.plugin.term == 1, LIMIT)
     assert holders(second, "ctrlhost") == {identity, "", second.host.leadership.identity}
     assert lease(second.client)["holderIdentity"] == second.host.leadership.identity
