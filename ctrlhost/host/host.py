@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
 from ctrlhost.coordination.term import Candidacy, Tenure
-from ctrlhost.errors import ConfigError, PluginLoadError
+from ctrlhost.errors import ConfigError, PluginError
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
@@ -217,7 +217,7 @@ class Host:
         return next(one.entries for one in self.plugins if one.name == plugin)
 
     def _account(self, plugin: str) -> Client | None:
-        """Return a client with the plugin's own kubeconfig, None for the host's; PluginLoadError if it is unusable."""
+        """Return a client with the plugin's own kubeconfig, None for the host's; PluginError if it is unusable."""
         path = self.configuration.supervision(plugin).kubeconfig
         if path is None:
             return None
@@ -227,7 +227,7 @@ class Host:
         try:
             return Client.of_account(path, where, self.client.metrics if self.client is not None else None)
         except ConfigError as error:
-            raise PluginLoadError(plugin, f"{where}: {error.message}", hint=error.hint) from error
+            raise PluginError(plugin, f"{where}: {error.message}", hint=error.hint) from error
 
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
         """Return the services of one plugin; with leader election, the leader differs by plugin."""

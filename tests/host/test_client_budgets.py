@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import Any
@@ -49,19 +50,17 @@ def test_a_plugin_beyond_its_budget_waits_and_others_do_not(ctrlhost_host) -> No
         try:
             bad.plugin.client.create(secret(f"bad-{number}"), timeout=0.5)
         except TransportError as error:
-            if "the plugin's `client_qps` is 10" in str(error):
-                assert not error.sent
-                return "no turn"
-            # Its turn came at the end of its timeout.
+            # One whose turn came at the end of its timeout may have been sent.
+            return "no turn" if "the plugin's `client_qps` is 10" in str(error) and not error.sent else "late"
         return "sent"
 
     writing = [Background(write, number) for number in range(100)]
     for number in range(100):
         good.plugin.client.create(secret(f"good-{number}"), timeout=0.5)
     outcomes = [one.result() for one in writing]
-    assert set(outcomes) == {"sent", "no turn"}
+    assert set(outcomes) - {"late"} == {"sent", "no turn"}
     moments = [one.monotonic for one in written(host) if one.name.startswith("bad-")]
-    assert len(moments) <= outcomes.count("sent")
+    assert len(moments) <= 100 - outcomes.count("no turn")
     # Twice the rate at once, and then the rate.
     assert len(moments) <= 2 * QPS + QPS * (max(moments) - min(moments)) + 1
     assert throttled(host, "bad") > 0
@@ -99,10 +98,8 @@ def test_a_plugin_that_waits_for_its_budget_delays_no_renewal(ctrlhost_host) -> 
 
     def read() -> None:
         while not stop.is_set():
-            try:
+            with contextlib.suppress(TransportError):
                 plugin.client.find("v1", "Secret", "none", "default", timeout=1)
-            except TransportError as error:
-                assert not error.sent
 
     readers = [Background(read) for _ in range(32)]
     eventually(lambda: throttled(host, "bad") > 32, LIMIT)
