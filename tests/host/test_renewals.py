@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import stat
 import sys
@@ -96,4 +97,5 @@ def test_renewals_are_in_time_while_requests_and_the_exec_program_hang(
     # Let the requests that hang fail.
     proxy.drop()
     for request in hanging:
-        assert request.result() is None
+        with contextlib.suppress(TransportError):
+            assert request.result() is None
