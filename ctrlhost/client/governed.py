@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from ctrlhost.client.budget import Budget
     from ctrlhost.transport.interface import Permit, Query, Response, Stream, StreamTimeouts, Transport
 
+#: Reviews are POSTed, but write nothing.
+_REVIEWS = ("/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/")
+
 
 class GovernedTransport:
     """A transport whose requests wait for a budget first, and ask a permit last. Streams are only permitted."""
 
     def __init__(self, transport: Transport, budget: Budget | None, reads: Permit, writes: Permit) -> None:
-        """Send through `transport`; `reads` permits GET, `writes` all other methods."""
+        """Send through `transport`; `reads` permits GET and reviews, `writes` all others."""
         self._transport = transport
         self._budget = budget
         self._reads = reads
@@ -36,7 +39,7 @@ class GovernedTransport:
         permit: Permit | None = None,
     ) -> Response:
         """Return the response; see `Transport.request`. Raises what the permits raise; `permit` is asked too."""
-        own = self._reads if method == "GET" else self._writes
+        own = self._reads if method == "GET" or path.startswith(_REVIEWS) else self._writes
         both = own if permit is None else lambda: min(own(), permit())
         if self._budget is not None:
             timeout = self._budget.wait(DEFAULT_TIMEOUT if timeout is None else timeout, f"{method} {path}")

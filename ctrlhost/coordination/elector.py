@@ -62,7 +62,7 @@ class LeaderElector:
         #: The number of renewals that had to read the Lease first, because an update of its last known version failed.
         self.slow_paths = 0
         self._clock = clock
-        self._now = _suspend_aware(clock)
+        self._now = suspend_aware(clock)
         self._on_started_leading = on_started_leading
         self._on_stopped_leading = on_stopped_leading
         self._on_new_leader = on_new_leader
@@ -300,7 +300,7 @@ class LeaderElector:
             log.info("released lease %s", self.lock)
 
 
-def _suspend_aware(clock: Clock) -> Callable[[], float]:
+def suspend_aware(clock: Clock) -> Callable[[], float]:
     """Return the clock that also counts while the machine is suspended, if available and `clock` is the machine's."""
     boot_time = getattr(time, "CLOCK_BOOTTIME", None)
     if boot_time is None or not isinstance(clock, SystemClock):

@@ -7,6 +7,7 @@ two packets; here it is one write, mostly one read, and a parser in C.
 from __future__ import annotations
 
 import re
+import socket
 import ssl
 import time
 from contextlib import suppress
@@ -60,21 +61,24 @@ def _set_timeout(sock: Any, deadline: float) -> None:
         sock.settimeout(left)
 
 
-def _send(sock: Any, request: bytes, deadline: float, permit: Permit | None) -> None:
-    """Hand the request to the kernel, each piece only with a permit; TimeoutError at the `deadline`."""
+def _send(sock: Any, request: bytes, deadline: float, what: str, permit: Permit | None) -> None:
+    """Hand the request to the kernel, each piece only with a permit; TransportError at the `deadline`."""
     rest = memoryview(request)
     while rest:
         left = deadline - time.monotonic()
         if permit is not None:
             left = min(left, permit())
         if left <= 0:
-            raise TimeoutError
+            raise TransportError(f"{what}: no time was left to send it", sent=len(rest) < len(request))
         known = sock.gettimeout()
         if known is None or not 0 < known <= left:
             sock.settimeout(left)
-        # At the timeout the permit decides whether there is more time.
-        with suppress(TimeoutError):
+        try:
             rest = rest[sock.send(rest[:_SENT_PIECE]) :]
+        except TimeoutError:
+            # The permit decides whether there is more time. TLS in TLS cannot repeat a piece.
+            if not isinstance(sock, socket.socket):
+                raise
 
 
 class Exchange:
@@ -104,7 +108,7 @@ class Exchange:
         sock: Any = connection.sock
         # A server may respond and close the connection before it has read everything.
         with suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
-            _send(sock, request, deadline, permit)
+            _send(sock, request, deadline, what, permit)
         parser, received = self._parser, 0
         while not self._complete:
             _set_timeout(sock, deadline)

@@ -28,17 +28,20 @@ def test_clients_of_an_earlier_run_send_nothing(ctrlhost_host) -> None:
     old.client.create(secret("before"))
     host.host.plugins[0].entries.fail("broken")
     eventually(lambda: len(contexts) == 2 and host.host.plugins[0].state == "running", LIMIT)
-    requests = host.host.client.metrics.requests("200"), host.host.client.metrics.requests("201")
+    requests = [host.host.client.metrics.requests(code) for code in ("200", "201", "404")]
     for client in (*kept, old.client, old.replica_client, AsyncClient(kept[0]).client):
         with pytest.raises(PluginRestarted):
             client.create(secret("after"))
         with pytest.raises(PluginRestarted):
             client.get("v1", "Secret", "before", "default")
         with pytest.raises(PluginRestarted):
+            # Its kind would have to be discovered first.
+            client.get("example.com/v1", "Unknown", "x", "default")
+        with pytest.raises(PluginRestarted):
             list(client.list("v1", "Secret", "default"))
         with pytest.raises(PluginRestarted):
             client.transport.stream("/api/v1/secrets", query={"watch": True})
-    assert requests == (host.host.client.metrics.requests("200"), host.host.client.metrics.requests("201"))
+    assert requests == [host.host.client.metrics.requests(code) for code in ("200", "201", "404")]
     assert [one.name for one in written(host)] == ["before"]
     assert refused(host) == {("demo", "restarted"): 5}
     contexts[1].client.create(secret("new"))

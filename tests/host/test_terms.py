@@ -223,6 +223,12 @@ def test_every_kind_of_write_is_refused_without_leadership(ctrlhost_host, manual
     assert sum(refused(host).values()) == 3 * len(writes) + 2
 
 
+REVIEW = {
+    "apiVersion": "authorization.k8s.io/v1",
+    "kind": "SelfSubjectAccessReview",
+    "metadata": {"name": ""},
+    "spec": {"resourceAttributes": {"resource": "secrets", "verb": "get", "namespace": "default"}},
+}
 EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a", "namespace": "default"}}
 
 
@@ -249,6 +255,8 @@ def test_reads_and_the_writes_of_every_replica_are_sent_without_leadership(sandb
     for client in (plugin.client, plugin.replica_client):
         assert client.get("v1", "Secret", "by-hand", "default")
         assert [one["metadata"]["name"] for one in client.list("v1", "Secret", "default")] == ["by-hand"]
+        # A review is posted, and writes nothing.
+        assert client.create(REVIEW)["status"]["allowed"]
     host.client.create(config_map("x", labels={"mine": "1"}))
     eventually(lambda: len(written(host)) == 2, LIMIT)
     eventually(lambda: [one for one in host.events() if one["reason"] == "Sent"], LIMIT)
