@@ -54,6 +54,7 @@ def test_a_plugin_beyond_its_budget_waits_and_others_do_not(ctrlhost_host) -> No
             return "no turn" if "the plugin's `client_qps` is 10" in str(error) and not error.sent else "late"
         return "sent"
 
+    began = time.monotonic()
     writing = [Background(write, number) for number in range(100)]
     for number in range(100):
         good.plugin.client.create(secret(f"good-{number}"), timeout=0.5)
@@ -62,7 +63,7 @@ def test_a_plugin_beyond_its_budget_waits_and_others_do_not(ctrlhost_host) -> No
     moments = [one.monotonic for one in written(host) if one.name.startswith("bad-")]
     assert len(moments) <= 100 - outcomes.count("no turn")
     # Twice the rate at once, and then the rate.
-    assert len(moments) <= 2 * QPS + QPS * (max(moments) - min(moments)) + 1
+    assert len(moments) <= 2 * QPS + QPS * (max(moments) - began) + 1
     assert throttled(host, "bad") > 0
     assert throttled(host, "good") == 0
 
@@ -75,8 +76,9 @@ def test_a_request_within_its_timeout_waits_for_its_turn(ctrlhost_host) -> None:
     for _ in range(2 * QPS + 5):
         # Reads count as writes do; watches do not.
         assert bad.plugin.client.find("v1", "Secret", "none", "default") is None
-    assert time.monotonic() - began >= 5 / QPS - 0.1
-    assert throttled(host, "bad") >= 5 / QPS - 0.1
+    # The bucket has no more tokens before.
+    assert time.monotonic() - began >= 5 / QPS
+    assert throttled(host, "bad") > 0
     stream = bad.plugin.client.transport.stream("/api/v1/secrets", query={"watch": True})
     stream.close()
 
