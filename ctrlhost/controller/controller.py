@@ -215,6 +215,11 @@ class Controller:
         # Without workers, as on a replica that never led, no work began.
         return drained and (not threads or len(self.queue) == 0)
 
+    @property
+    def has_threads(self) -> bool:
+        """Whether a worker still runs."""
+        return any(thread.is_alive() for thread in self._threads)
+
     def busy(self) -> str | None:
         """Return a description of the work in progress or due by the clock; None if there is none. For tests."""
         if self._counts is None:

@@ -156,8 +156,11 @@ class Leadership:
 
     def _release(self, plugin: str) -> None:
         with self._lock:
+            if plugin not in self._absent:
+                # It has joined again meanwhile.
+                return
             self._ended.add(plugin)
-            if (self._absent & self._ended).issuperset(self._sharing(plugin)):
+            if self._ended.issuperset(self._sharing(plugin)):
                 self._electors[self._lease_of[plugin]].release_soon()
 
     def _sharing(self, plugin: str) -> list[str]:

@@ -306,6 +306,15 @@ class Attempt:
         if self.context is not None:
             self.context.fence()
 
+    def runs(self) -> bool:
+        """Return whether a hook, a controller or a task of the attempt still runs."""
+        tasks = self.context.tasks if self.context else ()
+        return (
+            self.thread.is_alive()
+            or any(controller.has_threads for controller in self.controllers)
+            or any(task.running for task in tasks)
+        )
+
     def drain(self, deadline: float) -> bool:
         """Wait for running work until `deadline` (time.monotonic); True if all finished. Only the first call waits."""
         with self._draining:

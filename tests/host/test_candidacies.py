@@ -131,6 +131,36 @@ def test_a_lease_is_not_released_while_a_reconcile_of_the_failed_plugin_hangs(sa
     assert written(second) == []
 
 
+@behaviour("supervision/LD2")
+@behaviour("supervision/LD3")
+def test_the_lease_is_released_when_the_last_reconcile_of_the_failed_plugin_has_returned(
+    sandbox, ctrlhost_host
+) -> None:
+    going, go_on, works = threading.Event(), threading.Event(), Recorder()
+
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        def reconcile(_ctx: ctrlhost.Context, _request: ctrlhost.Request) -> None:
+            going.set()
+            assert go_on.wait(LIMIT)
+
+        plugin.add_controller("c", reconcile, MAPS)
+
+    first = ctrlhost_host(plugin_of(setup, "bad"), sandbox=sandbox, supervision=FINAL, **OWN)
+    first.client.create(config_map("x", labels={"mine": "1"}))
+    assert going.wait(LIMIT)
+    # The clock of the second replica stands still: it can wait for no lease's end.
+    second = ctrlhost_host(plugin_of(works.setup, "bad"), sandbox=sandbox, clock=ManualClock(), **OWN)
+    identity = first.host.leadership.identity
+    eventually(lambda: works.plugin.leader == identity, LIMIT)
+    (runtime,) = first.host.plugins
+    runtime.entries.fail("broken for good")
+    assert not runtime.attempt.drain(0), "the reconcile runs"
+    assert lease(second.client, "ctrlhost-bad")["holderIdentity"] == identity
+    go_on.set()
+    eventually(lambda: works.plugin.term == 1, LIMIT)
+    assert holders(second, "ctrlhost-bad") == {identity, "", second.host.leadership.identity}
+
+
 @behaviour("supervision/LD5")
 def test_a_shared_lease_is_led_from_a_replica_where_one_of_its_plugins_has_failed(sandbox, ctrlhost_host) -> None:
     works = Recorder()
