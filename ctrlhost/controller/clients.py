@@ -81,13 +81,18 @@ class PluginClients:
         #: The permit for writes in any term.
         self.any_term = Permit(self.writes)
         self._leading = self.with_permit(self.any_term)
+        #: The last permit that work read a client for, and that client.
+        self._bound: tuple[Permit, Client] = (self.any_term, self._leading)
 
     def current(self) -> Client:
         """Return the client of the work that runs here, or else one that writes while this replica leads."""
         permit = working.get()
         if permit is None or permit.writes is not self.writes:
             return self._leading
-        return self.with_permit(permit)
+        bound = self._bound
+        if bound[0] is not permit:
+            bound = self._bound = (permit, self.with_permit(permit))
+        return bound[1]
 
     def permit(self, term: int | None = None) -> Permit:
         """Return the permit of a term, by default of the current or last one."""

@@ -69,7 +69,10 @@ def test_a_thread_that_a_plugin_starts_itself_writes_in_any_term(ctrlhost_host, 
 
 
 @behaviour("supervision/LD8")
-def test_a_client_from_a_task_stays_in_its_term_on_another_thread(ctrlhost_host, manual_clock) -> None:
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["def", "async def"])
+def test_a_client_from_a_task_stays_in_its_term_on_another_thread(
+    ctrlhost_host, manual_clock, asynchronous: bool
+) -> None:
     calls, outcome, go_on, captured = [], [], threading.Event(), Captured()
 
     def setup(plugin: ctrlhost.PluginContext) -> None:
@@ -85,7 +88,13 @@ def test_a_client_from_a_task_stays_in_its_term_on_another_thread(ctrlhost_host,
             assert go_on.wait(LIMIT)
             client.create(secret("late"))
 
-        plugin.add_task("hand-over", run, needs_leader=True)
+        async def run_async(stop: threading.Event) -> None:
+            calls.append(plugin.term)
+            if len(calls) == 1:
+                outcome.append(Background(write, plugin.client))
+            await asyncio.to_thread(stop.wait, LIMIT)
+
+        plugin.add_task("hand-over", run_async if asynchronous else run, needs_leader=True)
 
     host = ctrlhost_host(plugin_of(setup), clock=manual_clock, leader_elect=True)
     eventually(lambda: calls == [1], LIMIT)
