@@ -11,7 +11,7 @@ from urllib.parse import quote
 import yaml
 
 from tests.differential.changes import Change
-from tests.differential.classes import DifferenceClass, difference
+from tests.differential.classes import DifferenceClass, Known, difference
 from tests.differential.requests import NAMES, NAMESPACE, WIDGETS, Source, Target, with_body
 from tests.differential.servers import UID, VERSION, Request, Servers, outcome
 from tests.support.http_client import MERGE, Answer, Api
@@ -33,7 +33,8 @@ class Report:
     with_causes: int = 0
     other_fields: int = 0
     classes: Counter[DifferenceClass] = field(default_factory=Counter)
-    examples: dict[DifferenceClass, Request] = field(default_factory=dict)
+    examples: dict[DifferenceClass, tuple[Request, ...]] = field(default_factory=dict)
+    """Requests for each class: those that made the object, and the one with the different answers."""
     codes: Counter[int] = field(default_factory=Counter)
 
     @property
@@ -45,6 +46,16 @@ class Report:
     def equal_fields(self) -> float:
         """The share of equal fields, among the requests for which at least one server names causes."""
         return 1 - self.other_fields / max(1, self.with_causes)
+
+    def unlisted(self, listed: list[Known]) -> Counter[DifferenceClass]:
+        """Return the classes that no listed difference covers."""
+        return Counter(
+            {found: count for found, count in self.classes.items() if not any(one.covers(found) for one in listed)}
+        )
+
+    def example(self, found: DifferenceClass) -> str:
+        """Return the requests that show a class, one in a line; `--replay` of the command sends them."""
+        return "\n".join([f"# {self.classes[found]} {found}", *(one.text() for one in self.examples[found])])
 
     def __str__(self) -> str:
         lines = [f"{count:6}  {found}" for found, count in self.classes.most_common()]
@@ -72,6 +83,7 @@ class Run:
         self._targets = targets
         self._source = Source(seed, targets)
         self._live: dict[str, Any] = {}
+        self._history: dict[str, tuple[Request, ...]] = {}
         self.report = Report(seed)
 
     def requests(self, count: int) -> Report:
@@ -101,6 +113,7 @@ class Run:
         report.with_causes += bool(left.fields or right.fields)
         report.other_fields += left.fields != right.fields
         found = difference(request, left, right)
+        before = self._history.get(_object_path(request), ())
         self._remember(request, answers)
         if found is None:
             return
@@ -109,11 +122,13 @@ class Run:
             self._forget(request)
         report.classes[found] += 1
         if found not in report.examples:
-            report.examples[found] = self._minimised(found, request, base, changes)
+            smallest = self._minimised(found, request, base, changes)
+            report.examples[found] = (*before, smallest) if smallest is request else (smallest,)
 
     def reset(self) -> None:
         """Delete the objects of the run on both servers."""
         self._live.clear()
+        self._history.clear()
         for api in self._servers.apis:
             for target in self._targets:
                 for item in api.get(target.collection).expect(200)["items"]:
@@ -128,6 +143,9 @@ class Run:
     def _remember(self, request: Request, answers: tuple[Answer, Answer]) -> None:
         if any(answer.status >= 400 for answer in answers) or request.query.get("dryRun"):
             return
+        path = _object_path(request)
+        if request.method != "GET":
+            self._history[path] = (*self._history.get(path, ()), request)
         if request.method == "DELETE":
             for path in [path for path in self._live if path.startswith(request.path)]:
                 del self._live[path]
@@ -135,13 +153,13 @@ class Run:
             obj = answers[0].json()
             if obj.get("kind") == "Status":
                 return
-            path = request.path if request.method != "POST" else f"{request.path}/{obj['metadata']['name']}"
-            self._live[path.removesuffix("/status")] = _shared(obj)
+            self._live[path] = _shared(obj)
 
     def _forget(self, request: Request) -> None:
         """Delete the object of a request that only one server accepted."""
         for path in forget(self._servers, request):
             self._live.pop(path, None)
+            self._history.pop(path, None)
 
     def _minimised(
         self, found: DifferenceClass, request: Request, base: dict[str, Any] | None, changes: list[Change]
@@ -166,15 +184,24 @@ class Run:
         return difference(request, *self._servers.outcomes(request)) == found
 
 
-def forget(servers: Servers, request: Request) -> list[str]:
-    """Delete the objects of a request on both servers; return their paths."""
-    paths = [request.path.removesuffix("/status").removesuffix("/scale")]
-    if request.method == "POST" or request.verb == "deletecollection":
-        paths = [f"{request.path}/{name}" for name in NAMES]
+def _object_path(request: Request) -> str:
+    """Return the path of a request's object; that of the collection if the request names none."""
+    path = request.path.removesuffix("/status").removesuffix("/scale")
+    if request.method == "POST":
         body = request.body if isinstance(request.body, dict) else {}
         metadata = body.get("metadata") if isinstance(body.get("metadata"), dict) else None
         if metadata and type(name := metadata.get("name")) is str and name:
-            paths.append(f"{request.path}/{name}")
+            return f"{path}/{name}"
+    return path
+
+
+def forget(servers: Servers, request: Request) -> list[str]:
+    """Delete the objects of a request on both servers; return their paths."""
+    paths = [_object_path(request)]
+    if request.method == "POST" or request.verb == "deletecollection":
+        paths += [f"{request.path}/{name}" for name in NAMES]
+    # The deletion of a Service deletes its Endpoints.
+    paths += [path.replace("/services/", "/endpoints/") for path in paths if "/services/" in path]
     for path in paths:
         for api in servers.apis:
             _delete(api, path)
