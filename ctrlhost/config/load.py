@@ -86,20 +86,18 @@ class Configuration:
     def supervision(self, plugin: str) -> Supervision:
         """Return what the host allows the plugin: its own table over the defaults for all plugins."""
         table = self.tree.get("supervision", {})
-        common = {name: value for name, value in table.items() if not isinstance(value, dict)}
+        common = {name: value for name, value in table.items() if _is_default(name, value)}
         # The defaults are checked on their own, so that an error names where they are.
         fit(common, Supervision, "supervision", self.source)
         own = self._section("supervision", plugin) if _existing(table, plugin) in table else {}
-        known = {canonical(name) for name in own}
-        inherited = {name: value for name, value in common.items() if canonical(name) not in known}
-        return fit({**inherited, **own}, Supervision, f"supervision.{plugin}", self.source)
+        return fit(_over(common, own), Supervision, f"supervision.{plugin}", self.source)
 
     def check_names(self, plugins: Iterable[str]) -> None:
         """Reject settings for plugins that do not exist; `plugins` are those installed or loaded."""
         known = {canonical(name): name for name in plugins}
         for section in ("plugins", "controllers", "supervision"):
             for name in self.tree.get(section, {}):
-                if section == "supervision" and not isinstance(self.tree[section][name], dict):
+                if section == "supervision" and _is_default(name, self.tree[section][name]):
                     continue
                 plugin = name.partition("/")[0] if section == "controllers" else name
                 if canonical(plugin) not in known:
@@ -168,6 +166,20 @@ def _path(section: str, rest: Sequence[str], origin: str) -> tuple[str, ...]:
     if len(rest) < needed or not all(rest):
         raise ConfigError(f"{origin}: unknown setting `{'.'.join((section, *rest))}`")
     return (section, *rest)
+
+
+def _is_default(name: str, value: Any) -> bool:
+    """Return whether an entry of `[supervision]` is a default for all plugins, not the table of one."""
+    return not isinstance(value, dict) or canonical(name) == "deadlines"
+
+
+def _over(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a plugin over the defaults for all; tables are merged."""
+    merged = {name: value for name, value in common.items() if _existing(own, name) not in own}
+    for name, value in own.items():
+        below = common.get(_existing(common, name))
+        merged[name] = _over(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
 
 
 def _existing(table: Mapping[str, Any], name: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.client import AsyncClient
 from ctrlhost.config.settings import Supervision
 from ctrlhost.controller.event_loop import PluginLoop
+from ctrlhost.entries import Entries
 from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.own_writes.client import WritingClient
 from ctrlhost.own_writes.overlay import OwnWrites
@@ -47,6 +48,8 @@ class PluginServices:
     leader: Callable[[], str] = str
     #: Returns what the host allows a plugin.
     supervision: Callable[[str], Supervision] = lambda _plugin: Supervision()
+    #: Returns the entries of a plugin: whoever calls the plugin's code opens one.
+    entries: Callable[[str], Entries] = Entries
     #: Returns random numbers from 0 to 1 for the delays of retries; None for the usual ones.
     jitter: Callable[[], float] | None = None
 
@@ -59,6 +62,7 @@ class PluginScope:
         self.name = name
         self.services = services
         self.log = logging.getLogger(f"ctrlhost.plugin.{name}")
+        self.entries = services.entries(name)
         self.loop = PluginLoop(name)
         self.own_writes = OwnWrites()
         self.events = PluginEvents(services.events, f"ctrlhost-{name}")

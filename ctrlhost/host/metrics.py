@@ -7,11 +7,12 @@ the core, the informers, the client and the controllers.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.metrics")
 
-PLUGIN_STATES = ("failed", "waiting", "syncing", "running", "stopping", "stopped")
+#: The reasons for which a plugin may be degraded.
+DEGRADED = ("errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "over-budget", "paused")
+PLUGIN_STATES = (
+    "disabled", "starting", "syncing", "waiting", "running", "failing", "failed", "stopping", "stopped"
+)  # fmt: skip
 
 
 class HostMetrics:
@@ -110,3 +115,32 @@ class PluginCollector(Collector):
             info.add_metric((plugin.name, plugin.installed), 1)
         yield state
         yield info
+        yield from self._collect_entries()
+
+    def _collect_entries(self) -> Iterator[Metric]:
+        restarts = CounterMetricFamily(
+            "ctrlhost_plugin_restarts", "Restarts of the plugin by reason", labels=("plugin", "reason")
+        )
+        degraded = GaugeMetricFamily(
+            "ctrlhost_plugin_degraded", "1 while the plugin is degraded for the reason", labels=("plugin", "reason")
+        )
+        overdue = GaugeMetricFamily(
+            "ctrlhost_entry_overdue", "Calls of the plugin beyond their deadline now", labels=("plugin", "entry")
+        )
+        overruns = CounterMetricFamily(
+            "ctrlhost_entry_overruns", "Calls of the plugin that passed their deadline", labels=("plugin", "entry")
+        )
+        stuck = GaugeMetricFamily(
+            "ctrlhost_plugin_stuck_threads", "Threads of the plugin that hang beyond a deadline", labels=("plugin",)
+        )
+        for plugin in self._plugins:
+            stuck.add_metric((plugin.name,), sum(one.stuck() for one in plugin.all_entries()))
+            for reason, count in plugin.restarted.items():
+                restarts.add_metric((plugin.name, reason), count)
+            for reason in DEGRADED:
+                degraded.add_metric((plugin.name, reason), float(reason in plugin.entries.degraded))
+            overdue_now = sum((one.overdue() for one in plugin.all_entries()), Counter())
+            for entry, count in sorted(plugin.overruns.items()):
+                overdue.add_metric((plugin.name, entry), overdue_now[entry])
+                overruns.add_metric((plugin.name, entry), count)
+        yield from (restarts, degraded, stuck, overdue, overruns)

@@ -51,6 +51,10 @@ def described_settings() -> str:
         ("The host: `[host]`", settings.HostSettings),
         ('A controller: `[controllers."PLUGIN/NAME"]`', settings.ControllerOverrides),
         ("A plugin: `[supervision.PLUGIN]`, and for all of them `[supervision]`", settings.Supervision),
+        (
+            "Deadlines: `[supervision.PLUGIN.deadlines]`, and for all plugins `[supervision.deadlines]`",
+            settings.Deadlines,
+        ),
     ):
         (node,) = (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == struct.__name__)
         texts = docstrings(node)
@@ -73,18 +77,30 @@ def docstrings(node: ast.ClassDef) -> dict[str, str]:
 
 def type_name(kind: object) -> str:
     text = str(kind) if not isinstance(kind, type) else kind.__name__
-    names = {"str": "string", "bool": "true or false", "int": "number", "float": "number", "Duration": "duration"}
+    names = {
+        "str": "string",
+        "bool": "true or false",
+        "int": "number",
+        "float": "number",
+        "Duration": "duration",
+    }
     if choices := re.search(r"Literal\[(.*?)\]", text):
         named = " ".join(f"`{choice.strip(chr(39))}`" for choice in choices[1].split(", "))
         return f"true, false or {named}" if "bool" in text else named
     if "tuple" in text:
         return "list of texts"
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return "table"
     plain = text.removesuffix(" | None").rpartition(".")[2]
     return names[plain]
 
 
 def default(value: object) -> str:
-    return "" if value is None or value == () else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    return (
+        ""
+        if value is None or value == () or isinstance(value, msgspec.Struct)
+        else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    )
 
 
 def described_hooks() -> str:
