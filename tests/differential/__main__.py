@@ -12,8 +12,8 @@ import click
 from ctrlhost.sandbox import Sandbox
 from tests.differential.classes import KNOWN, known
 from tests.differential.requests import targets
-from tests.differential.run import Run, forget, prepare
-from tests.differential.servers import Request, Servers
+from tests.differential.run import Run, prepare, replayed
+from tests.differential.servers import Servers
 from tests.support.control_plane import KubeApiserver
 from tests.support.http_client import Api
 from tests.support.rbac_rig import api_of
@@ -51,7 +51,8 @@ def main(
         servers = Servers(*apis)
         stack.callback(servers.close)
         if replay:
-            _replay(servers, replay.read_text(encoding="utf-8"))
+            for line in replayed(servers, replay.read_text(encoding="utf-8")):
+                click.echo(line)
             return
         run = Run(servers, targets(apis[0], kinds), seed)
         try:
@@ -65,21 +66,6 @@ def main(
     unknown = report.unlisted(known(listed))
     click.echo(f"{len(report.classes)} classes, {len(unknown)} of them unknown")
     raise SystemExit(bool(unknown))
-
-
-def _replay(servers: Servers, text: str) -> None:
-    """Send the requests of a file; the objects of a class are removed before the next one."""
-    sent: list[Request] = []
-    for line in text.splitlines():
-        if line.startswith("#"):
-            for request in sent:
-                forget(servers, request)
-            sent.clear()
-            click.echo(line)
-            continue
-        sent.append(Request.read(line))
-        for answer in servers.send(sent[-1]):
-            click.echo(f"    {answer.status} {answer.body.decode(errors='replace') if answer.status >= 400 else ''}")
 
 
 def _api(where: str, stack: ExitStack) -> Api:

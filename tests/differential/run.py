@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -206,6 +208,25 @@ def forget(servers: Servers, request: Request) -> list[str]:
         for api in servers.apis:
             _delete(api, path)
     return paths
+
+
+def replayed(servers: Servers, text: str) -> Iterator[str]:
+    """Send the requests of a kept file; yield its comments, and both answers to each request.
+
+    The objects of a class are deleted before and after it.
+    """
+    for kept in re.split(r"^(?=#)", text, flags=re.MULTILINE):
+        lines = kept.splitlines()
+        yield from [line for line in lines if line.startswith("#")]
+        requests = [Request.read(line) for line in lines if not line.startswith("#")]
+        for request in requests:
+            forget(servers, request)
+        for request in requests:
+            for answer in servers.send(request):
+                why = answer.body.decode(errors="replace").rstrip() if answer.status >= 400 else ""
+                yield f"    {answer.status} {why}"
+        for request in requests:
+            forget(servers, request)
 
 
 def _delete(api: Api, path: str) -> None:
