@@ -154,11 +154,11 @@ class _Services(BuiltinStrategy):
         hold(context, obj)
 
     def deleted(self, context: ServerContext, obj: Object) -> None:
-        """Free the allocations, and delete the Endpoints of that name."""
+        """Free the allocations, and delete the Endpoints of that name, unless finalizers keep them."""
         release(context, obj)
         table, metadata = context.store.table("endpoints"), obj["metadata"]
         endpoints = table.get(metadata["namespace"], metadata["name"])
-        if endpoints is not None:
+        if endpoints is not None and not endpoints.decode()["metadata"].get("finalizers"):
             context.store.remove(table, endpoints)
 
     def _allocate(self, context: ServerContext, obj: Object, old: Object | None) -> None:

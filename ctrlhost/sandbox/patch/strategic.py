@@ -73,9 +73,10 @@ def _merge_list(shape: Shape, original: Any, patch: list[Any], order: list[Any] 
     if any(type(item) is dict and item.get(_PATCH) == "replace" and len(item) == 1 for item in patch):
         return [item for item in patch if _PATCH not in item]
     result = list(base)
-    for item in patch:
+    for item in (*base, *patch):
         if type(item) is not dict or key not in item:
             raise Failure(500, "", f"map: {go_text.shown(item)} does not contain declared merge key: {key}")
+    for item in patch:
         index = next(
             (at for at, other in enumerate(result) if type(other) is dict and other.get(key) == item[key]), None
         )

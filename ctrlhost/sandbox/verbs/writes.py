@@ -41,8 +41,11 @@ class WriteResult:
     raw: bytes | None = None
 
 
-def decode_type(operation: Operation, obj: Any) -> Object:
-    """Check that the body is an object of the request's kind and version."""
+def decode_type(operation: Operation, obj: Any, *, found_first: bool = False) -> Object:
+    """Check that the body is an object of the request's kind and version.
+
+    `found_first` leaves another custom kind to the caller, which looks for the object first.
+    """
     kind = operation.kind
     if type(obj) is not dict:
         raise bad_request(f"the request body must be an object of kind {kind.kind}")
@@ -61,11 +64,16 @@ def decode_type(operation: Operation, obj: Any) -> Object:
         )
     if name != kind.kind and kind.custom is None:
         raise bad_request(f"the kind in the data ({name}) does not match the expected kind ({kind.kind})")
-    if name != kind.kind and operation.subresource != "status":
-        cause = status.invalid_value("kind", name, f"must be {kind.kind}")
-        raise status.invalid(kind.kind, kind.group, str(meta.metadata_of(obj).get("name", "")), [cause])
+    if name != kind.kind and operation.subresource != "status" and not found_first:
+        raise _wrong_kind(operation, obj, name)
     obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
     return obj
+
+
+def _wrong_kind(operation: Operation, obj: Object, name: str) -> Failure:
+    kind = operation.kind
+    cause = status.invalid_value("kind", name, f"must be {kind.kind}")
+    return status.invalid(kind.kind, kind.group, str(meta.metadata_of(obj).get("name", "")), [cause])
 
 
 def create(context: ServerContext, operation: Operation, body: Any) -> WriteResult:
@@ -164,7 +172,8 @@ def _name(context: ServerContext, operation: Operation, metadata: dict[str, Any]
 def update(context: ServerContext, operation: Operation, body: Any) -> WriteResult:
     """Replace an object."""
     kind = operation.kind
-    obj, managers = _conform(operation, decode_type(operation, body))
+    sent = body.get("kind") if type(body) is dict else None
+    obj, managers = _conform(operation, decode_type(operation, body, found_first=True))
     metadata = obj["metadata"]
     meta.check_name(operation, metadata)
     meta.place(operation, obj)
@@ -182,6 +191,8 @@ def update(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     if not metadata.get("resourceVersion") and kind.needs_version:
         check_preconditions(kind, old, metadata)
         require_version(operation)
+    if sent not in (None, "", kind.kind) and operation.subresource != "status":
+        raise _wrong_kind(operation, obj, sent)
     return _replace(context, operation, old, views.load(kind, old), obj, sent_managers=managers)
 
 
