@@ -170,7 +170,7 @@ class Controller:
                 raise RuntimeError(f"controller {self.name} is already started")
             queue, services, options = self.queue, self._plugin.services, self.options
             self._counts = services.metrics.controller(self.name, options.workers)
-            self._results = Results(self.name, queue, options.timeout)
+            self._results = Results(self.name, queue, options.timeout, self._counts.successes)
             self._watchdog = Watchdog(self.name, queue, services.clock, options.timeout)
             threads = self._make_threads(self._scope(queue, self._results, self._watchdog), self._counts)
             # All under the lock, so that a drain on another thread joins only threads that have started.

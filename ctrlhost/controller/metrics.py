@@ -78,6 +78,10 @@ class ControllerCounts:
         self._counts.append(counts)
         return counts
 
+    def successes(self) -> int:
+        """Return the number of runs that ended without an error."""
+        return sum(counts.successes + counts.requeue_after for counts in tuple(self._counts))
+
     def total(self) -> WorkerCounts:
         """Return the sums over all workers."""
         total = WorkerCounts()

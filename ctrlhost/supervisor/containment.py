@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
-import traceback
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pluggy
-
+from ctrlhost.controller.places import place_of
 from ctrlhost.errors import ConfigError, PluginError, PluginNotFound
 
 if TYPE_CHECKING:
@@ -18,17 +14,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.host")
 
-#: Frames in the folders of ctrlhost and pluggy do not help the author of the plugin.
-_OWN_FOLDERS = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(pluggy.__file__).parent))
-
 
 def with_place(error: BaseException) -> str:
     """Return an error as one line, with the last place in the plugin's code that it passed through."""
-    # "<": generated code, such as the methods of dataclasses.
-    hidden = (*_OWN_FOLDERS, "<")
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(hidden)]
     text = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
-    return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else text
+    place = place_of(error.__traceback__)
+    return f"{text} ({place})" if place else text
 
 
 @contextmanager
