@@ -92,7 +92,7 @@ class AsyncWorkers:
         results, counts, priority = self._scope.results, self._counts, run.context.priority
         try:
             # A separate task, so that a cancellation at the timeout ends the reconciler and not this coroutine.
-            run.task = asyncio.ensure_future(self._scope.reconcile(run.context, key))
+            run.task = asyncio.ensure_future(self._scope.reconcile()(run.context, key))
             result = await run.task
         except asyncio.CancelledError as error:
             if run.overran:

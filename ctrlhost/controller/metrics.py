@@ -70,6 +70,8 @@ class ControllerCounts:
         """Start without workers; `workers` is the configured number."""
         self.name = name
         self.workers = workers
+        #: The keys in a hot loop now.
+        self.hot_keys = 0
         self._counts: list[WorkerCounts] = []
 
     def worker(self) -> WorkerCounts:
@@ -123,7 +125,8 @@ class ReconcileMetrics:
     def collect(self) -> Iterator[Metric]:
         """Return the metric families; called by scrapes, from any thread."""
         with self._lock:
-            totals = [(one.name, one.workers, one.total()) for one in self._controllers.values()]
+            controllers = list(self._controllers.values())
+        totals = [(one.name, one.workers, one.total()) for one in controllers]
         prefix, labels = "controller_runtime_", ("controller",)
         text = "Reconciles per controller and result"
         by_result = CounterMetricFamily(f"{prefix}reconcile", text, labels=(*labels, "result"))
@@ -150,6 +153,10 @@ class ReconcileMetrics:
             active.add_metric((name,), total.active)
         yield limit
         yield active
+        hot = GaugeMetricFamily("ctrlhost_hot_keys", "Keys that only the host's own writes queue, repeatedly", labels=labels)
+        for one in controllers:
+            hot.add_metric((one.name,), one.hot_keys)
+        yield hot
 
     @staticmethod
     def _durations(metric: str, totals: list[tuple[str, int, WorkerCounts]]) -> HistogramMetricFamily:

@@ -73,7 +73,8 @@ class WorkerScope:
 
     #: State that the contexts of their runs share.
     contexts: ControllerScope
-    reconcile: Callable[..., Any]
+    #: Returns the function that reconciles a key now.
+    reconcile: Callable[[], Callable[..., Any]]
     queue: WorkQueue
     results: Results
     watchdog: Watchdog
@@ -117,7 +118,7 @@ class Worker:
     def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float) -> None:
         """Run the keys, and append those that this worker began or requeued to `done`."""
         scope, context, counts, waiting = self._scope, self.context, self.counts, self.waiting
-        reconcile, gate, results = scope.reconcile, scope.gate, scope.results
+        reconcile, gate, results = scope.reconcile(), scope.gate, scope.results
         failing, now = results.failing, context.clock.now
         timeout, buckets = results.timeout, counts.buckets
         waiting.extend(batch)

@@ -16,6 +16,7 @@ from ctrlhost.errors import ConfigError
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
+from ctrlhost.supervisor.review import Review
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
 from ctrlhost.supervisor.runtime import PluginRuntime
 
@@ -79,6 +80,7 @@ class Host:
         for plugin in plugins or self.settings.plugins:
             self._add(plugin)
         self._servers = HostServers()
+        self._review = Review(self.plugins, self.clock)
         self._prepared = False
         self._stopped = False
         self._signals = StopSignals(self.stopping, self._notify)
@@ -145,6 +147,7 @@ class Host:
         with_crds = self.settings.install_crds or self.settings.sandbox or self._sandbox is not None
         for runtime in self.plugins:
             runtime.start(with_crds=with_crds, peers=self.plugins)
+        self._review.start()
 
     def _services(self, overrides: Mapping[str, Any]) -> Any:
         from ctrlhost.client import Client
@@ -231,6 +234,7 @@ class Host:
             return True
         deadline = time.monotonic() + (self.settings.drain_timeout if timeout is None else timeout)
         self.stopping.set()
+        self._review.stop()
         stoppers = [threading.Thread(target=plugin.stop_intake, daemon=True) for plugin in self.plugins]
         for thread in stoppers:
             thread.start()

@@ -59,7 +59,7 @@ def ctrlhost_setup(plugin):
 def test_a_line_that_hangs_in_a_plugin_holds_up_no_line_of_the_host(distributions, start_host, prepare, log):
     distributions.add("bad", BAD.format(prepare=prepare, log=log))
     distributions.add("good", GOOD)
-    host = start_host("--sandbox", "--set=drain_timeout=1s", plugins="bad,good")
+    host = start_host("--sandbox", "--set=host.drain_timeout=1s", plugins="bad,good")
     host.wait_for(lambda: "hanging" in host.output, "hanging log line")
     seen = len(host.lines)
     # Lines about `good`, and the end of the process, which shuts all handlers down.
