@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar, fina
 
 from typing_extensions import disjoint_base
 
+from ctrlhost.request import Request
 from ctrlhost.workqueue import QueueSnapshot, QueueSummary, RateLimiter
 
 __version__: Final[str]

@@ -298,7 +298,9 @@ class Controller:
             hot_loops=self._hot_loops,
         )
         hot_loops, plain = self._hot_loops, self._reconcile
-        return WorkerScope(contexts, lambda: hot_loops.reconcile if hot_loops else plain, queue, results, watchdog, self._gate)
+        return WorkerScope(
+            contexts, lambda: hot_loops.reconcile if hot_loops else plain, queue, results, watchdog, self._gate
+        )
 
     def _forbid_writes(self) -> None:
         """Raise NotLeading for a write of a controller that requires leadership if this replica does not lead."""

@@ -153,7 +153,9 @@ class ReconcileMetrics:
             active.add_metric((name,), total.active)
         yield limit
         yield active
-        hot = GaugeMetricFamily("ctrlhost_hot_keys", "Keys that only the host's own writes queue, repeatedly", labels=labels)
+        hot = GaugeMetricFamily(
+            "ctrlhost_hot_keys", "Keys that only the host's own writes queue, repeatedly", labels=labels
+        )
         for one in controllers:
             hot.add_metric((one.name,), one.hot_keys)
         yield hot

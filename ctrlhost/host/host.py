@@ -16,8 +16,8 @@ from ctrlhost.errors import ConfigError
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
-from ctrlhost.supervisor.review import Review
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
+from ctrlhost.supervisor.review import Review
 from ctrlhost.supervisor.runtime import PluginRuntime
 
 if TYPE_CHECKING:

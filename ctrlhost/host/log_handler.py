@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import bound_values, current
 from ctrlhost.controller.places import place_of
-from ctrlhost.host.log_sampling import SUMMARY_AFTER, Kind
+from ctrlhost.host.log_sampling import Kind
 from ctrlhost.request import Request
 
 if TYPE_CHECKING:
@@ -98,16 +97,23 @@ def summary_record(summary: Summary) -> logging.LogRecord:
     error, place = summary.kind
     what = f"{error} at {place}" if error and place else error or place
     last = _text(summary.subject)
-    more = f"{what} … and {summary.count} more like it" + (f", last {last}" if last else "")
+    more = f"{what} … and {summary.lines} more like it" + (f", last {last}" if last else "")
     return host_record(
-        summary.level, more, plugin=summary.plugin, place=place, count=summary.count, **({"error": error} if error else {})
+        summary.level,
+        more,
+        plugin=summary.plugin,
+        place=place,
+        count=summary.lines,
+        **({"error": error} if error else {}),
     )
 
 
 def host_record(level: int, message: str, **fields: Any) -> logging.LogRecord:
     """Return a line of the host about the log itself."""
     name = logging.getLevelName(level)
-    return logging.makeLogRecord({"name": "ctrlhost.log", "levelno": level, "levelname": name, "msg": message, **fields})
+    return logging.makeLogRecord(
+        {"name": "ctrlhost.log", "levelno": level, "levelname": name, "msg": message, **fields}
+    )
 
 
 def _unformatted(record: logging.LogRecord, error: Exception) -> logging.LogRecord:

@@ -39,7 +39,7 @@ class Summary(NamedTuple):
     plugin: str
     kind: Kind
     level: int
-    count: int
+    lines: int
     #: What the last of them was about: a key of any type, or None.
     subject: Any
 

@@ -59,7 +59,7 @@ def configure(
     `log_lines` returns how many lines a second each may write on average; 0 is any number. Lines of the host do not
     reach handlers of the root logger.
     """
-    global _sampler, _writer  # noqa: PLW0603 - logging is global
+    global _sampler, _writer
     structlog = _structlog()
     target = stream or sys.stderr
     on_terminal = target.isatty()
@@ -133,7 +133,7 @@ def _end_in_time(reports: _Reports) -> None:
                 _writer.put(line, reserved=True)
             _writer.close(logging.shutdown)
 
-    global _end  # noqa: PLW0603 - logging is global
+    global _end
     # `logging` waits for the lock of each handler, whoever has it, so not on the thread that ends the process.
     for registered in (logging.shutdown, _end):
         atexit.unregister(registered)

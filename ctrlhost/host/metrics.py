@@ -119,8 +119,9 @@ class PluginCollector(Collector):
         yield from self._collect_log()
 
     def _collect_log(self) -> Iterator[Metric]:
-        dropped, counts = logs.dropped(), CounterMetricFamily(
-            "ctrlhost_log_dropped", "Log lines that were not written", labels=("plugin", "reason")
+        dropped, counts = (
+            logs.dropped(),
+            CounterMetricFamily("ctrlhost_log_dropped", "Log lines that were not written", labels=("plugin", "reason")),
         )
         for plugin in (*(one.name for one in self._plugins), HOST):
             for reason in REASONS:

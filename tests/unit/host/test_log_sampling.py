@@ -222,7 +222,7 @@ def test_a_full_pipe_drops_lines_and_blocks_nobody(log, monkeypatch):
     monkeypatch.setattr(log_writer, "LIMIT", 1 << 20)
     monkeypatch.setattr(log_writer, "_RESERVE", 1 << 18)
     reader, target = os.pipe()
-    with open(target, "w") as stream, open(reader) as pipe:
+    with os.fdopen(target, "w") as stream, os.fdopen(reader) as pipe:
         writer = logs.configure("info", "json", stream, plugins=("bad",), log_lines=lambda _: 0)
         ours, host = logging.getLogger("ctrlhost.plugin.bad"), logging.getLogger("ctrlhost.host")
         while not logs.dropped():

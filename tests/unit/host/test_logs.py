@@ -10,7 +10,6 @@ import structlog
 from ctrlhost.controller.context import bound, bound_values
 from ctrlhost.host import logs
 
-
 LOGGERS = ("", "ctrlhost", "urllib3", "uvicorn", "uvicorn.access", "asyncio", "kubernetes")
 
 
