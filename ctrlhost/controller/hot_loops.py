@@ -1,8 +1,8 @@
 """Hot loops: reconciles that only the host's own writes cause, again and again.
 
-Only writes are counted at first, so that a reconcile without them pays nothing. A key with many writing runs is watched:
-its queue records the changes that add it, and these are compared with the versions that the host's plugins wrote. If
-nobody else causes its runs the key is hot: its next runs wait, until one of them writes nothing.
+Only writes are counted at first, so that a reconcile without them pays nothing. A key with many writing runs is
+watched: its queue records the changes that add it, and these are compared with the versions that the host's plugins
+wrote. If nobody else causes its runs the key is hot: its next runs wait, until one of them writes nothing.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from prometheus_client.core import Metric
 
@@ -72,6 +72,8 @@ class ControllerCounts:
         self.workers = workers
         #: The keys in a hot loop now.
         self.hot_keys = 0
+        #: Returns the seconds that the longest of the running reconciles has taken so far.
+        self.longest: Callable[[], float] = float
         self._counts: list[WorkerCounts] = []
 
     def worker(self) -> WorkerCounts:
@@ -139,7 +141,11 @@ class ReconcileMetrics:
             ("reconcile_errors", "Reconciles that ended in an error", "errors"),
             ("terminal_reconcile_errors", "Reconciles that ended in an error that is not retried", "terminal"),
             ("reconcile_panics", "Reconciles that ended in a panic", "panics"),
-            ("reconcile_timeouts", "Reconciles that took longer than their controller's timeout", "timeouts"),
+            (
+                "reconcile_timeouts",
+                "Reconciles that took longer than their controller's `timeout` or `slow_after`",
+                "timeouts",
+            ),
         ):
             counter = CounterMetricFamily(prefix + metric, text, labels=labels)
             for name, _, total in totals:
@@ -159,6 +165,14 @@ class ReconcileMetrics:
         for one in controllers:
             hot.add_metric((one.name,), one.hot_keys)
         yield hot
+        longest = GaugeMetricFamily(
+            "ctrlhost_reconcile_longest_running_seconds",
+            "How long the longest of the running reconciles has taken so far",
+            labels=labels,
+        )
+        for one in controllers:
+            longest.add_metric((one.name,), one.longest())
+        yield longest
 
     @staticmethod
     def _durations(metric: str, totals: list[tuple[str, int, WorkerCounts]]) -> HistogramMetricFamily:

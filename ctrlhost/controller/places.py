@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pluggy
@@ -14,15 +15,15 @@ if TYPE_CHECKING:
 
 #: Frames in the folders of ctrlhost and pluggy do not help the author of the plugin; "<" is generated code, such as the
 #: methods of dataclasses.
-_HIDDEN = (*(f"{os.path.dirname(str(one.__file__))}{os.sep}" for one in (ctrlhost, pluggy)), "<")
+_HIDDEN = (*(f"{Path(str(one.__file__)).parent}{os.sep}" for one in (ctrlhost, pluggy)), "<")
 
 
 def place_of(traceback: TracebackType | None) -> str:
     """Return the innermost frame in code of others than ctrlhost as `file:line`; empty if there is none."""
-    place = ""
+    file, line = "", 0
     while traceback is not None:
         name = traceback.tb_frame.f_code.co_filename
         if not name.startswith(_HIDDEN):
-            place = f"{os.path.basename(name)}:{traceback.tb_lineno}"
+            file, line = name, traceback.tb_lineno
         traceback = traceback.tb_next
-    return place
+    return f"{Path(file).name}:{line}" if file else ""

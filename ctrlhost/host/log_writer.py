@@ -45,7 +45,7 @@ class LogWriter:
         self._thread.start()
 
     def put(self, line: str, *, reserved: bool = False) -> bool:
-        """Write a line soon; return False if too many bytes wait already. `reserved`: use the part kept for the host."""
+        """Write a line soon; return False if too many bytes wait. `reserved`: also use what is kept for the host."""
         data = f"{line}\n".encode(errors="backslashreplace")
         with self._changed:
             if self._closed or self._size + len(data) > LIMIT - (0 if reserved else _RESERVE):

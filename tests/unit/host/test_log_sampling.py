@@ -187,7 +187,7 @@ def test_an_object_that_cannot_be_formatted_costs_only_its_line(log):
 
     log.configure("demo")
     logging.getLogger("ctrlhost.plugin.demo").info("this: %r", Bad())
-    logging.getLogger("ctrlhost.plugin.demo").info("wrong number of arguments", 1)
+    logging.getLogger("ctrlhost.plugin.demo").info("wrong number of arguments", 1)  # noqa: PLE1205 - the mistake under test
     first, second = log.lines
     for line, error in ((first, "ValueError"), (second, "TypeError")):
         assert line["msg"].startswith("a log line of ctrlhost.plugin.demo at test_log_sampling.py:")
