@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from ctrlhost.cache import Object
     from ctrlhost.client import AsyncClient, Client
-    from ctrlhost.client.target import Write
-    from ctrlhost.controller.hot_loops import HotLoops
     from ctrlhost.controller.services import PluginScope
     from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.own_writes.lister import PluginLister
@@ -38,8 +36,6 @@ class ControllerScope:
     log: logging.Logger
     primary: PluginLister | None = None
     listers: Mapping[tuple[str, str], PluginLister] = field(default_factory=dict)
-    #: None if the operator wants no hot loops to be found.
-    hot_loops: HotLoops | None = None
 
 
 class Context:
@@ -101,11 +97,6 @@ class Context:
     def stopping(self) -> bool:
         """Whether the host is shutting down; a long run should return then."""
         return self._scope.plugin.services.stopping.is_set()
-
-    def wrote(self, write: Write) -> None:
-        """Note a write of this run that changed something; called by the plugin's clients."""
-        if self._scope.hot_loops is not None and self.request is not None:
-            self._scope.hot_loops.wrote(self, write)
 
     def get(self, request: Request) -> Object | None:
         """Return the cached object of `For`'s kind that the request names, or None.

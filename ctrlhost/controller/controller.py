@@ -298,12 +298,8 @@ class Controller:
             log=plugin.log,
             primary=listers[primary.api_version, primary.kind] if primary is not None else None,
             listers=listers,
-            hot_loops=self._hot_loops,
         )
-        hot_loops, plain = self._hot_loops, self._reconcile
-        return WorkerScope(
-            contexts, lambda: hot_loops.reconcile if hot_loops else plain, queue, results, watchdog, self._gate
-        )
+        return WorkerScope(contexts, self._reconcile, queue, results, watchdog, self._gate, self._hot_loops)
 
     def _forbid_writes(self) -> None:
         """Raise NotLeading for a write of a controller that requires leadership if this replica does not lead."""

@@ -11,8 +11,9 @@ import logging
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ctrlhost.own_writes.versions import Writer
 from ctrlhost.request import Request, Result
 
 if TYPE_CHECKING:
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
 
     from ctrlhost.client.target import Write
     from ctrlhost.clock import Clock
-    from ctrlhost.controller.context import Context
     from ctrlhost.controller.metrics import ControllerCounts
     from ctrlhost.entries import Entries
-    from ctrlhost.own_writes.versions import Writer, WrittenVersions
+    from ctrlhost.own_writes.versions import WrittenVersions
     from ctrlhost.workqueue import WorkQueue
 
 log = logging.getLogger("ctrlhost.controller")
@@ -46,6 +46,14 @@ _ANSWER = 0.1
 DEGRADED_FOR = 60.0
 
 _REASON = "hot-loop"
+
+
+class Run(Protocol):
+    """The worker, the number and the key of a run, which its context has."""
+
+    worker: int
+    number: int
+    request: Request | None
 
 
 @dataclass(slots=True)
@@ -87,7 +95,7 @@ class HotLoops:
 
     def __init__(
         self,
-        reconcile: Callable[[Context, Any], Any],
+        reconcile: Callable[..., Any],
         controller: str,
         queue: WorkQueue,
         counts: ControllerCounts,
@@ -120,8 +128,8 @@ class HotLoops:
             self._cooled_at is None or self._clock.now() - self._cooled_at >= DEGRADED_FOR
         )
 
-    def wrote(self, context: Context, write: Write) -> None:
-        """Note a write of the run in `context` that changed something."""
+    def wrote(self, context: Run, write: Write) -> None:
+        """Note a write of the run in `context` that changed something; called by the plugin's clients."""
         key, run = context.request, (context.worker, context.number)
         if type(key) is not Request:
             # Only objects have events.
@@ -156,11 +164,9 @@ class HotLoops:
             del self._windows[key]
 
     def _note_writer(self, one: _Watched, write: Write) -> None:
-        from ctrlhost.own_writes.versions import Writer
-
         one.writers.setdefault(Writer(write.field_manager, write.verb))
 
-    def _reconcile(self, context: Context, key: Any) -> Any:
+    def _reconcile(self, context: Run, key: Any) -> Any:
         one = self._watched.get(key)
         if one is None:
             return self._plain(context, key)
@@ -175,7 +181,7 @@ class HotLoops:
             self._ended(context, key, one, cause, failed=failed)
         return result
 
-    async def _reconcile_async(self, context: Context, key: Any) -> Any:
+    async def _reconcile_async(self, context: Run, key: Any) -> Any:
         one = self._watched.get(key)
         if one is None:
             return await self._plain(context, key)
@@ -223,7 +229,7 @@ class HotLoops:
         one.back = now + wait
         return wait
 
-    def _ended(self, context: Context, key: Request, one: _Watched, cause: str, *, failed: bool) -> None:
+    def _ended(self, context: Run, key: Request, one: _Watched, cause: str, *, failed: bool) -> None:
         """Count a run, and decide whether the key is hot."""
         wrote, now = one.wrote == (context.worker, context.number), self._clock.now()
         if one.hot:

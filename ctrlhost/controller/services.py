@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client import AsyncClient
 from ctrlhost.config.settings import Supervision
-from ctrlhost.controller.context import current
 from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.entries import Entries
 from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.own_writes.client import WritingClient
 from ctrlhost.own_writes.overlay import OwnWrites
-from ctrlhost.own_writes.versions import WrittenVersions
+from ctrlhost.own_writes.versions import WrittenVersions, changed_by_run
 
 if TYPE_CHECKING:
     import threading
@@ -81,9 +80,8 @@ class PluginScope:
         return WritingClient.of(client, self.own_writes, guard=guard, self_events=self_events)
 
     def _wrote(self, write: Write) -> None:
-        context = current.get()
-        if self.services.written.wrote(write) and context is not None:
-            context.wrote(write)
+        if self.services.written.wrote(write) and (noted := changed_by_run.get()) is not None:
+            noted(write)
 
     def async_client(self, client: Client) -> AsyncClient:
         """Return the async form of a client; its threads start with the first call and end with the plugin."""

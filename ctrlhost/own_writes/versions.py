@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctrlhost.client.target import Write
 
 #: The versions that are remembered. Their events come within a second.
 _MAX = 4096
+
+
+#: Called with each write that changed something, on the thread or in the task of a reconcile.
+changed_by_run: ContextVar[Callable[[Write], None] | None] = ContextVar("ctrlhost_changed_by_run", default=None)
 
 
 class Writer(NamedTuple):

@@ -91,7 +91,8 @@ def test_a_key_that_is_queued_for_over_five_minutes_degrades(ctrlhost_host: Any,
     def setup(plugin: ctrlhost.PluginContext) -> None:
         handles.append(plugin.add_controller("c", lambda ctx, request: release.wait(60) and None))
 
-    host = ctrlhost_host(plugin_of(setup), clock=manual_clock)
+    # A worker that is stuck would be replaced.
+    host = ctrlhost_host(plugin_of(setup), clock=manual_clock, controllers={"demo/c": {"slow_after": "1h"}})
     review = host.host._review
     host.wait_for(lambda: host.controllers["demo/c"].working)
     review.check()
