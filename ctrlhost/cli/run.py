@@ -78,7 +78,10 @@ def command(
         plugins=settings.plugins,
         log_lines=lambda plugin: _log_lines(configuration, plugin),
     )
-    return _run(configuration, make_sandbox(chosen) if settings.sandbox else None)
+    try:
+        return _run(configuration, make_sandbox(chosen) if settings.sandbox else None)
+    finally:
+        logs.end()
 
 
 def _log_lines(configuration: Configuration, plugin: str) -> float:

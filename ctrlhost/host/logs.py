@@ -100,6 +100,14 @@ def configure(
     return writer
 
 
+def end() -> None:
+    """Write what is left, for at most 2 seconds, and shut down the handlers of plugins, for at most 1 second.
+
+    Later lines are lost. The end of the process calls this, but not `os._exit`.
+    """
+    _end()
+
+
 def dropped() -> Mapping[tuple[str, str], int]:
     """Return the numbers of lines that were not logged, by plugin and reason; empty before `configure`."""
     return {} if _sampler is None else _sampler.dropped
