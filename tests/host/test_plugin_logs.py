@@ -112,3 +112,32 @@ def test_a_flood_of_lines_is_bounded_and_counted(distributions, start_host):
     written = sum(text.startswith("line ") for text in texts)
     assert written + rate == 100_001
     assert "plugin bad stopped" in texts
+
+
+ERRORS = """
+import ctrlhost
+
+@ctrlhost.hookimpl
+def ctrlhost_setup(plugin):
+    def fail(stop):
+        for number in range(1000):
+            plugin.log.error("not done: %d", number)
+        print("failed", flush=True)
+    plugin.add_task("fail", fail)
+"""
+
+
+@pytest.mark.behaviour("supervision/BU7")
+def test_the_end_of_the_process_writes_the_summaries(distributions, start_host):
+    distributions.add("bad", ERRORS)
+    host = start_host("--sandbox", plugins="bad")
+    host.wait_for(lambda: "failed" in host.output, "end of the errors")
+    host.wait_for_metric(990, "ctrlhost_log_dropped_total", plugin="bad", reason="sampled")
+    assert host.stop() == 0
+    full = [line for line in host.lines if line["msg"].startswith("not done: ")]
+    more = [line for line in host.lines if "more like it" in line["msg"]]
+    assert len(full) == 10
+    assert sum(line["count"] for line in more) == 990
+    assert {(line["level"], line["plugin"], line["place"].partition(":")[0]) for line in more} == {
+        ("error", "bad", "test_bad.py")
+    }
