@@ -256,7 +256,7 @@ class HotLoops:
         writers = ", ".join(f"{writer.verb} by {writer.field_manager}" for writer in one.writers)
         subject = "/".join(part for part in (key.cluster, key.namespace, key.name) if part)
         why = (
-            f"reconcile of {subject} ran {one.runs} times in {seconds:.1f} s, "
+            f"reconcile of {subject} ran {one.runs} times in {seconds:.2f} s, "
             f"caused by nothing but writes of this host ({writers})"
         )
         log.warning(
@@ -267,7 +267,7 @@ class HotLoops:
             LONGEST_WAIT,
             extra={
                 "object": subject,
-                "rate": round(one.runs / max(seconds, 0.1), 1),
+                "rate": round(one.runs / max(seconds, 0.01), 1),
                 "verbs": sorted({writer.verb for writer in one.writers}),
                 "managers": sorted({writer.field_manager for writer in one.writers}),
             },
