@@ -17,6 +17,7 @@ from ctrlhost.host import log_writer, logs
 from ctrlhost.host.log_sampling import LogSampler
 from ctrlhost.host.log_writer import LogWriter
 from ctrlhost.testing import ManualClock
+from tests.support.controllers import idle
 from tests.support.waiting import eventually
 
 LOGGERS = ("", "ctrlhost", "urllib3", "uvicorn", "uvicorn.access", "asyncio", "kubernetes")
@@ -93,6 +94,25 @@ def test_repeated_errors_are_logged_in_full_ten_times_and_then_summed_up(log, be
     assert len(log.lines) == 12
     assert summed(log.lines) == 10_005
     assert logs.dropped() == {("demo", "sampled"): 9995}
+
+
+@pytest.mark.behaviour("supervision/BU1")
+def test_twenty_thousand_failing_keys_fill_no_log(log, bench):
+    def reconcile(ctx, request):
+        raise KeyError(request.name)
+
+    log.configure("demo")
+    controller = bench.controller(reconcile, workers=4)
+    controller.queue.add_many([Request(str(number), "default") for number in range(20_000)])
+    eventually(lambda: bench.results().get("error") == 20_000, timeout=120)
+    # The retries of 20 seconds, with the summaries.
+    for _ in range(20):
+        bench.clock.advance(1)
+        log.clock.advance(1)
+        eventually(lambda: idle(controller))
+    eventually(lambda: any("more like it" in line["msg"] for line in log.lines))
+    assert 20_000 < bench.results()["error"] <= 20_500
+    assert len(log.stream.getvalue().encode()) <= 200_000
 
 
 @pytest.mark.behaviour("supervision/BU7")
