@@ -8,8 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ctrlhost.controller.clients import working
-from ctrlhost.controller.context import Context, current
+from ctrlhost.controller.context import Context
 from ctrlhost.workqueue import ShutDown
 
 if TYPE_CHECKING:
@@ -75,10 +74,9 @@ class AsyncWorkers:
     async def _run_key(self, run: AsyncRun, key: Request, priority: int, term: int | None) -> None:
         """Reconcile one key in a term, on the loop's thread, so that the counts need no lock."""
         context, counts, timeout, now = run.context, self._counts, self._scope.results.timeout, run.context.clock.now
-        current.set(context)
         if term is not None and term != context.term:
             context.enter(term)
-        working.set(context.permit)
+        self._scope.enter(context)
         run.thread = threading.get_ident()
         started = now()
         context.request, context.started, context.number = key, started, context.number + 1
@@ -108,7 +106,7 @@ class AsyncWorkers:
         priority, permit = context.priority, context.permit
         try:
             # A separate task, so that a cancellation at the timeout ends the reconciler and not this coroutine.
-            run.task = asyncio.ensure_future(self._scope.reconcile(context, key))
+            run.task = asyncio.ensure_future(self._scope.reconciler()(context, key))
             result = await run.task
         except asyncio.CancelledError as error:
             if run.overran:

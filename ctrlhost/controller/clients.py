@@ -71,8 +71,7 @@ class PluginClients:
         """Derive from `client`; requests other than streams share a budget of `qps` a second, 0 for none."""
         self.writes = Writes(plugin, tenure, counts.refusals)
         self._tenure = tenure
-        # Each plugin is its own field manager: plugins that apply the same object must not drop each other's fields.
-        self._client = client.derive(field_manager=f"ctrlhost-{plugin}")
+        self._client = client
         self._own_writes = own_writes
         counts.throttled(plugin, 0.0)
         self._budget = Budget(qps, lambda seconds: counts.throttled(plugin, seconds)) if qps else None

@@ -14,12 +14,14 @@ from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.entries import Entries
 from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.own_writes.overlay import OwnWrites
+from ctrlhost.own_writes.versions import WrittenVersions, changed_by_run
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
 
     from ctrlhost.client import Client
+    from ctrlhost.client.target import Write
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import ControllerOverrides
     from ctrlhost.controller.metrics import ReconcileMetrics
@@ -52,6 +54,8 @@ class PluginServices:
     entries: Callable[[str], Entries] = Entries
     #: Returns random numbers from 0 to 1 for the delays of retries; None for the usual ones.
     jitter: Callable[[], float] | None = None
+    #: The versions that the plugins wrote.
+    written: WrittenVersions = field(default_factory=WrittenVersions)
 
 
 class PluginScope:
@@ -68,7 +72,8 @@ class PluginScope:
         self._own_client = services.account(name)
         self.clients = PluginClients(
             name,
-            self._own_client or services.client,
+            # Its own field manager: plugins that apply the same object must not drop each other's fields.
+            (self._own_client or services.client).derive(field_manager=f"ctrlhost-{name}", on_write=self._wrote),
             self.own_writes,
             services.candidacy.tenure,
             services.client_counts,
@@ -79,6 +84,10 @@ class PluginScope:
         self.replica_events = PluginEvents(services.events, f"ctrlhost-{name}", self.clients.writes.write)
         self._async_clients: list[AsyncClient] = []
         self._indexed: dict[Informer, dict[str, Any]] = {}
+
+    def _wrote(self, write: Write) -> None:
+        if self.services.written.wrote(write) and (noted := changed_by_run.get()) is not None:
+            noted(write)
 
     def async_client(self, client: Client) -> AsyncClient:
         """Return the async form of a client; its threads start with the first call and end with the plugin."""
