@@ -12,6 +12,7 @@
 /// | `Events` | the event log of an informer, and which log it has | |
 /// | `Attached` | whether a handler is removed, and who notifies it | |
 /// | `Listener` | the notifications for a handler in Python | |
+/// | `Causes` | the changes that added chosen requests | |
 /// | `Queue` | a work queue | `Limiter`, `Clock` |
 /// | `Limiter` | the failures of keys, the level of a bucket | `Clock` |
 /// | `Clock` | the waiters of a manual clock | |
@@ -29,6 +30,7 @@ pub(crate) enum Rank {
     Events,
     Attached,
     Listener,
+    Causes,
     Queue,
     Limiter,
     Clock,
