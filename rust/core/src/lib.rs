@@ -15,13 +15,13 @@ pub mod object; // raw objects to cached objects
 
 pub mod delta_fifo; // changes by key until they are processed
 pub mod event_log; // changes in the order of the server, for readers in other processes
-pub mod selector;
-pub mod store; // the last known state of every object, with indexes // label and field selectors as clients send them
+pub mod store; // the last known state of every object, with indexes
 
 pub mod handlers; // changes to requests
 pub mod informer; // all of the above for one resource
 pub mod key; // keys of queues
 pub mod ratelimit; // how long a failed key waits
+pub mod selector; // label and field selectors as clients send them
 
 pub mod queue; // keys that need work
 

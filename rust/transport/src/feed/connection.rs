@@ -94,13 +94,13 @@ pub(super) async fn serve(stream: UnixStream, reader: Arc<Reader>) {
 mod tests {
     use super::*;
 
-    fn lag(at: u64, events: u64) -> Option<Lag> {
-        Some(Lag {
+    fn lag(at: u64, events: u64) -> Lag {
+        Lag {
             at,
             events,
             bytes: 0,
             lost: false,
-        })
+        }
     }
 
     // behaviour: supervision/FD13
@@ -118,30 +118,26 @@ mod tests {
         };
         let mut stuck = None;
         assert!(!is_stuck(None, &mut stuck, &hurried));
-        assert!(!is_stuck(lag(1, 9), &mut stuck, &hurried));
-        assert!(!is_stuck(lag(1, 9), &mut stuck, &hurried));
+        assert!(!is_stuck(Some(lag(1, 9)), &mut stuck, &hurried));
+        assert!(!is_stuck(Some(lag(1, 9)), &mut stuck, &hurried));
         // The first look only notes where it is, and each step forward starts again.
-        assert!(!is_stuck(lag(1, 10), &mut stuck, &hurried));
-        assert!(!is_stuck(lag(2, 10), &mut stuck, &hurried));
-        assert!(!is_stuck(lag(2, 50), &mut stuck, &patient));
-        assert!(is_stuck(lag(2, 50), &mut stuck, &hurried));
+        assert!(!is_stuck(Some(lag(1, 10)), &mut stuck, &hurried));
+        assert!(!is_stuck(Some(lag(2, 10)), &mut stuck, &hurried));
+        assert!(!is_stuck(Some(lag(2, 50)), &mut stuck, &patient));
+        assert!(is_stuck(Some(lag(2, 50)), &mut stuck, &hurried));
         let large = Some(Lag {
-            at: 3,
-            events: 1,
             bytes: 100,
-            lost: false,
+            ..lag(3, 1)
         });
         assert!(!is_stuck(large, &mut stuck, &hurried));
         assert!(is_stuck(large, &mut stuck, &hurried));
         // What is lost will never be read, so nobody waits for that.
         let lost = Some(Lag {
-            at: 3,
-            events: 0,
-            bytes: 0,
             lost: true,
+            ..lag(3, 0)
         });
         assert!(is_stuck(lost, &mut stuck, &patient));
-        assert!(!is_stuck(lag(4, 0), &mut stuck, &hurried));
+        assert!(!is_stuck(Some(lag(4, 0)), &mut stuck, &hurried));
         assert!(stuck.is_none());
     }
 }
