@@ -78,14 +78,16 @@ class Entries:
         late: Result = "used",
         deadline: float | None = None,
         on_overrun: Callable[[Entry], None] | None = None,
+        fatal: int = 0,
     ) -> Entry:
         """Return an entry `name`, such as `map` or `ctrlhost_setup`, for one thread or slot; close it at the end.
 
         `late` is what happens to a result that comes after the deadline. `deadline`, in seconds, replaces that of the
-        settings; 0: none. `on_overrun` is called at the overrun, on a thread of the host.
+        settings; 0: none. `on_overrun` is called at the overrun, on a thread of the host. After `fatal` deadlines, 0 for
+        never, the plugin fails.
         """
         seconds = self._deadlines[_SETTING.get(name, "hook")] if deadline is None else deadline
-        entry = Entry(self, name, controller, late, seconds, on_overrun)
+        entry = Entry(self, name, controller, late, seconds, on_overrun, fatal)
         with self._lock:
             self._open.add(entry)
         return entry
@@ -146,6 +148,8 @@ class Entry:
 
     __slots__ = (
         "_entries",
+        "_failed",
+        "_fatal",
         "_late",
         "_lock",
         "_on_overrun",
@@ -167,6 +171,7 @@ class Entry:
         late: Result,
         deadline: float,
         on_overrun: Callable[[Entry], None] | None,
+        fatal: int = 0,
     ) -> None:
         """Prepare; see `Entries.open`."""
         self.name = name
@@ -185,6 +190,9 @@ class Entry:
         self._late = late
         self._lock = threading.Lock()
         self._on_overrun = on_overrun
+        self._fatal = fatal
+        #: Whether the plugin failed because of the running call.
+        self._failed = False
         self._thread = 0
 
     def begin(self, subject: Any = "") -> None:
@@ -198,7 +206,7 @@ class Entry:
         """Note that the call has returned; return whether that was in time. If not, this is logged."""
         with self._lock:
             started, overdue = self.started, self.overdue
-            self.started, self.overdue, self.task = None, False, None
+            self.started, self.overdue, self.task, self._failed = None, False, None, False
         if overdue and started is not None:
             seconds = time.monotonic() - started
             text, fields = (
@@ -232,16 +240,23 @@ class Entry:
         """Report the call if its deadline has passed and it was not reported; return whether it is overdue."""
         with self._lock:
             started = self.started
-            if started is None or not self.deadline or now - started < self.deadline or self.overdue:
+            if started is None or not self.deadline or now - started < self.deadline:
                 return self.overdue
-            self.overdue = True
+            fatal = bool(self._fatal) and not self._failed and now - started >= self._fatal * self.deadline
+            self._failed = self._failed or fatal
+            reported, self.overdue = self.overdue, True
             fields, text = self._fields(now - started), self.describe()
-            # Before the call can return and log that, so that the number of overruns equals that of these lines.
-            self._entries.overran(self)
-        text = f"{text} runs for {now - started:.1f} s (deadline {self.deadline:g} s)"
-        log.warning("%s", text, extra={**fields, "stack": self.stack()})
-        if self._on_overrun is not None:
-            self._on_overrun(self)
+            if not reported:
+                # Before the call can return and log that, so that the number of overruns equals that of these lines.
+                self._entries.overran(self)
+        if not reported:
+            line = f"{text} runs for {now - started:.1f} s (deadline {self.deadline:g} s)"
+            log.warning("%s", line, extra={**fields, "stack": self.stack()})
+            if self._on_overrun is not None:
+                self._on_overrun(self)
+        if fatal:
+            subject = f" of {_text(self.subject)}" if self.subject else ""
+            self._entries.fail(f"{self.name}{subject} has not returned after {now - started:.1f} s")
         return True
 
     def describe(self) -> str:

@@ -11,6 +11,7 @@ from ctrlhost.config.settings import Supervision
 from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.entries import Entries
 from ctrlhost.events.recorder import PluginEvents
+from ctrlhost.informers.caller import Caller
 from ctrlhost.own_writes.client import WritingClient
 from ctrlhost.own_writes.overlay import OwnWrites
 
@@ -63,6 +64,8 @@ class PluginScope:
         self.services = services
         self.log = logging.getLogger(f"ctrlhost.plugin.{name}")
         self.entries = services.entries(name)
+        #: Calls the plugin's handlers, maps, predicates and index functions.
+        self.caller = Caller(name, self.entries)
         self.loop = PluginLoop(name)
         self.own_writes = OwnWrites()
         self.events = PluginEvents(services.events, f"ctrlhost-{name}")
@@ -81,7 +84,14 @@ class PluginScope:
         return self._async_clients[-1]
 
     def close(self, timeout: float) -> None:
-        """End the threads of the loop, for at most `timeout` seconds, and of the async clients."""
+        """Remove the indexes, and end the threads of the caller, the loop and the async clients.
+
+        Waits at most `timeout` seconds for a callback, and as long for the loop.
+        """
+        for informer, indexed in self._indexed.items():
+            informer.remove_indexers([f"{self.name}/{name}" for name in indexed])
+        self._indexed.clear()
+        self.caller.stop(timeout)
         self.loop.stop(timeout)
         for client in self._async_clients:
             client.close()

@@ -1,16 +1,18 @@
 //! Handlers: the reaction to each change of a cached object, without a call of Python.
 
-mod coalesce;
 mod listener;
 mod mapping;
+mod merge;
+mod owner_scope;
 mod predicate;
 mod queue_handler;
 mod selection;
 
 use std::sync::Arc;
 
-pub use listener::{COALESCE_AFTER, Listener, Next, SharedListener};
+pub use listener::{Bounds, Listener, Next, OnFull, SharedListener};
 pub use mapping::{LabelNamespace, MapFunc, Mapping, OwnedRequest};
+pub use owner_scope::OwnerScope;
 pub use predicate::{Predicate, PredicateFunc};
 pub use queue_handler::QueueHandler;
 pub use selection::{LabelRequirement, Selection};
@@ -34,6 +36,11 @@ pub trait RequestSink: Send + Sync {
     /// Add the requests in order, under one lock. Without a priority, a queued key keeps its own and a new key gets
     /// 0.
     fn add_requests(&self, requests: &[RequestRef<'_>], priority: Option<i32>);
+
+    /// Return whether adding requests calls nothing beyond the border.
+    fn is_native(&self) -> bool {
+        true
+    }
 }
 
 /// One change of an object; the store already contains it.

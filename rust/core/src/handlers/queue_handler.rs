@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::mapping::Mapped;
-use super::{Change, Mapping, Predicate, RequestRef, RequestSink};
+use super::{Change, Mapping, OwnerScope, Predicate, RequestRef, RequestSink};
 
 /// Maps changes to requests and adds them to a queue, a batch under one lock.
 pub struct QueueHandler {
@@ -29,6 +29,12 @@ impl QueueHandler {
             priority: None,
             low_priority: None,
         }
+    }
+
+    /// Return whether it calls nothing beyond the border and waits for nothing, so that the informer may run it.
+    pub fn is_native(&self) -> bool {
+        let native = self.predicates.iter().all(Predicate::is_native);
+        native && self.mapping.is_native() && self.sink.is_native()
     }
 
     /// Add the requests of the changes. Once the handler is `removed`, nothing more is called or added.
@@ -68,11 +74,17 @@ impl QueueHandler {
                 _ => runs.push((priority, added)),
             }
         }
+        // Read once, so that what comes later than the answer has it.
+        let scope = self.mapping.owner_scope();
+        let cluster_scoped = scope.map(OwnerScope::is_cluster_scoped);
         let requests: Vec<RequestRef<'_>> = mapped
             .iter()
             .map(|one| RequestRef {
                 name: &one.name,
-                namespace: &one.namespace,
+                namespace: match cluster_scoped {
+                    Some(Some(true)) => "",
+                    _ => &one.namespace,
+                },
                 cluster: &one.cluster,
             })
             .collect();
@@ -82,7 +94,10 @@ impl QueueHandler {
                 return;
             }
             let (run, after) = rest.split_at(count);
-            self.sink.add_requests(run, priority);
+            match (scope, cluster_scoped) {
+                (Some(scope), Some(None)) => scope.hold(run, priority, &self.sink),
+                _ => self.sink.add_requests(run, priority),
+            }
             rest = after;
         }
     }

@@ -19,6 +19,12 @@ pub(super) struct Change {
     places: Vec<Place>,
 }
 
+impl Change {
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+}
+
 /// A build in progress; the store forgets it when this is dropped.
 struct Build<'a> {
     store: &'a Store,
@@ -79,14 +85,7 @@ fn add(
 impl<'a> Build<'a> {
     fn begin(store: &'a Store, new: &[(Box<str>, Arc<dyn IndexFunc>)]) -> Result<Self, StoreError> {
         let mut state = store.state.write();
-        let present = state.indexes.iter().map(|index| &*index.name);
-        let building = state.builds.iter().flat_map(|one| &one.names);
-        let mut taken: HashSet<&str> = present.chain(building.map(|name| &**name)).collect();
-        let conflict = new.iter().find(|(name, _)| !taken.insert(name));
-        if let Some((name, _)) = conflict {
-            return Err(StoreError::IndexExists(name.to_string()));
-        }
-        drop(taken);
+        state.check_new(new.iter().map(|(name, _)| &**name))?;
         let id = state
             .builds
             .iter()
@@ -112,6 +111,7 @@ impl<'a> Build<'a> {
         let places: HashSet<Place> = places.unwrap_or_default().into_iter().collect();
         if places.is_empty() {
             state.indexes.append(indexes);
+            state.shape += 1;
             return None;
         }
         let object = |place| Some(state.items.get(place)?.object.clone());

@@ -131,4 +131,8 @@ impl RequestSink for Shared {
         }
         drop(queue);
     }
+
+    fn is_native(&self) -> bool {
+        self.fair_by.is_native()
+    }
 }

@@ -1,17 +1,21 @@
 //! Index functions: paths, the native one for namespaces, or Python functions.
 
+use std::cell::Cell;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ctrlhost_core::json::path::Path;
 use ctrlhost_core::object;
-use ctrlhost_core::store::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
+use ctrlhost_core::store::{self, IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use pyo3::{PyTraverseError, PyVisit};
 
-use crate::errors;
-use crate::interpreter;
+use crate::handlers::callback_metrics::Function;
+use crate::handlers::listener::Signal;
+use crate::interpreter::{self, Local, UNTIL_OTHERS};
 use crate::kept::{Keeps, Kept};
 use crate::object::Object;
 use crate::object::input::from_any;
@@ -22,16 +26,35 @@ pub(crate) fn namespace_index(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>
     Ok(vec![from_any(object)?.namespace().to_owned()])
 }
 
+thread_local! {
+    /// This thread calls an index function.
+    static INDEXING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Return whether the calling thread is in an index function, which must not wait for an index.
+pub(super) fn is_indexing() -> bool {
+    INDEXING.get()
+}
+
+/// Marks the thread as being in an index function until this is dropped.
+struct Indexing(bool);
+
+impl Drop for Indexing {
+    fn drop(&mut self) {
+        INDEXING.set(self.0);
+    }
+}
+
 /// An index function written in Python.
 struct PyIndex {
     name: String,
-    func: Arc<Kept>,
+    function: Function,
     errors: Arc<AtomicU64>,
 }
 
 impl PyIndex {
-    fn call(&self, py: Python<'_>, object: &Arc<object::Object>) -> PyResult<Values> {
-        let found = self.func.get(py)?.call1((Object(object.clone()),))?;
+    fn call(&self, func: &Bound<'_, PyAny>, object: &Arc<object::Object>) -> PyResult<Values> {
+        let found = func.call1((Object(object.clone()),))?;
         if found.is_none() {
             return Ok(Values::new());
         }
@@ -41,10 +64,13 @@ impl PyIndex {
                 format!("index {name}: the function must return an iterable of str, got a str");
             return Err(PyTypeError::new_err(what));
         }
-        let mut values = Values::new();
-        for value in found.try_iter()? {
+        let (mut values, mut seen) = (Values::new(), HashSet::new());
+        for (number, value) in found.try_iter()?.enumerate() {
+            if number % UNTIL_OTHERS == UNTIL_OTHERS - 1 {
+                interpreter::detach(func.py(), || {});
+            }
             let value: Arc<str> = value?.cast::<PyString>()?.to_cow()?.as_ref().into();
-            if !values.contains(&value) {
+            if seen.insert(value.clone()) {
                 values.push(value);
             }
         }
@@ -54,14 +80,16 @@ impl PyIndex {
 
 impl IndexFunc for PyIndex {
     fn values(&self, object: &Arc<object::Object>) -> Result<Values, IndexFailed> {
+        let failed = || {
+            let (name, key) = (&self.name, object.key());
+            format!("index {name} failed for {key}; object omitted from the index")
+        };
+        let _indexing = Indexing(INDEXING.replace(true));
         interpreter::attach(|py| {
-            self.call(py, object).map_err(|error| {
-                if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {
-                    let (name, key) = (&self.name, object.key());
-                    let what =
-                        format!("index {name} failed for {key}; object omitted from the index");
-                    errors::log_failure(py, &what, &error);
-                }
+            let call = |func: &Bound<'_, PyAny>| self.call(func, object);
+            let values = self.function.call(py, object.key(), failed, call);
+            values.ok_or_else(|| {
+                self.errors.fetch_add(1, Ordering::Relaxed);
                 IndexFailed
             })
         })
@@ -73,7 +101,70 @@ impl IndexFunc for PyIndex {
     }
 }
 
-/// Read an index function: `native`, a path, or a callable whose failures are counted in `errors`.
+/// An index function that the thread of a plugin calls: `start` gets the index once it is part of the store.
+#[pyclass(frozen, module = "ctrlhost._core")]
+pub(crate) struct Deferred {
+    pub(super) function: Arc<Kept>,
+    pub(super) start: Arc<Kept>,
+}
+
+#[pymethods]
+impl Deferred {
+    #[new]
+    fn new(function: Py<PyAny>, start: Py<PyAny>) -> Self {
+        Self {
+            function: Kept::new(function),
+            start: Kept::new(start),
+        }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.function.traverse(&visit)?;
+        self.start.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.function.clear();
+        self.start.clear();
+    }
+}
+
+/// A deferred index, for the thread that calls its function.
+#[pyclass(frozen, module = "ctrlhost._core")]
+pub(crate) struct DeferredIndex(pub(super) Local<store::DeferredIndex>, pub(super) Arc<Kept>);
+
+#[pymethods]
+impl DeferredIndex {
+    fn wake(&self, signal: &Bound<'_, Signal>) -> PyResult<()> {
+        self.0.get()?.wake(signal.get().0.get()?.clone());
+        Ok(())
+    }
+
+    fn deliver(&self) -> PyResult<bool> {
+        Ok(self.0.get()?.catch_up())
+    }
+
+    fn close(&self) -> PyResult<()> {
+        self.0.get()?.close();
+        Ok(())
+    }
+
+    #[getter]
+    fn closed(&self) -> PyResult<bool> {
+        Ok(self.0.get()?.is_closed())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.1.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.1.clear();
+    }
+}
+
+/// Read an index function: `native`, a path, or a callable whose failures are counted in `errors`; and whether its calls
+/// enter Python.
 pub(crate) fn index_function(
     name: &str,
     func: &Bound<'_, PyAny>,
@@ -81,21 +172,20 @@ pub(crate) fn index_function(
     errors: &Arc<AtomicU64>,
     keeps: &Keeps,
 ) -> PyResult<Arc<dyn IndexFunc>> {
-    Ok(if func.is(native) {
-        Arc::new(NamespaceIndex)
-    } else if let Ok(path) = func.cast::<PyString>() {
+    if func.is(native) {
+        return Ok(Arc::new(NamespaceIndex));
+    }
+    if let Ok(path) = func.cast::<PyString>() {
         let path = Path::parse(&path.to_cow()?)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Arc::new(PathIndex(path))
-    } else if func.is_callable() {
-        Arc::new(PyIndex {
-            name: name.to_owned(),
-            func: keeps.add(func),
-            errors: errors.clone(),
-        })
-    } else {
-        return Err(PyTypeError::new_err(format!(
-            "indexer {name} must be a path or a callable"
-        )));
-    })
+        return Ok(Arc::new(PathIndex(path)));
+    }
+    let function = Function::of(func, keeps)?.ok_or_else(|| {
+        PyTypeError::new_err(format!("indexer {name} must be a path or a callable"))
+    })?;
+    Ok(Arc::new(PyIndex {
+        name: name.to_owned(),
+        function,
+        errors: errors.clone(),
+    }))
 }
