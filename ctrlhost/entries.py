@@ -49,26 +49,31 @@ class Entries:
         self,
         plugin: str = "",
         deadlines: Mapping[str, float] = DEADLINES,
+        overruns: Counter[str] | None = None,
         *,
+        stuck_limit: int = 8,
         began: Callable[[], None] = lambda: None,
         fail: Callable[[str], None] = lambda _reason: None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         """Start without entries, for the `plugin`, or for the users of a library without one.
 
-        `began` is called when an entry with a deadline begins, and must be cheap; `fail` stops the plugin for a reason;
-        `changed` is called after a change of `degraded`.
+        `overruns` are those of earlier attempts to run the plugin; `stuck_limit` threads may hang. `began` is called
+        when an entry with a deadline begins, and must be cheap; `fail` stops the plugin for a reason; `changed` is
+        called after a change of `degraded`.
         """
         self.plugin = plugin
         #: The number of overruns by entry; only grows.
-        self.overruns: Counter[str] = Counter()
+        self.overruns: Counter[str] = Counter() if overruns is None else overruns
         self.fail = fail
         self._deadlines = deadlines
+        self._stuck_limit = stuck_limit
         self._began = began
         self._changed = changed
         self._lock = threading.Lock()
         self._open: set[Entry] = set()
         self._degraded: dict[str, str] = {}
+        self._checks: dict[Callable[[float], None], float] = {}
 
     def open(
         self,
@@ -83,14 +88,18 @@ class Entries:
         """Return an entry `name`, such as `map` or `ctrlhost_setup`, for one thread or slot; close it at the end.
 
         `late` is what happens to a result that comes after the deadline. `deadline`, in seconds, replaces that of the
-        settings; 0: none. `on_overrun` is called at the overrun, on a thread of the host. After `fatal` deadlines, 0 for
-        never, the plugin fails.
+        settings; 0: none. `on_overrun` is called at the overrun, on a thread of the host. After `fatal` deadlines
+        the plugin fails; 0: it does not.
         """
-        seconds = self._deadlines[_SETTING.get(name, "hook")] if deadline is None else deadline
+        seconds = self.deadline(name) if deadline is None else deadline
         entry = Entry(self, name, controller, late, seconds, on_overrun, fatal)
         with self._lock:
             self._open.add(entry)
         return entry
+
+    def deadline(self, name: str) -> float:
+        """Return the deadline of the settings for an entry `name`, in seconds; 0: none."""
+        return self._deadlines[_SETTING.get(name, "hook")]
 
     def running(self) -> list[Entry]:
         """Return the entries that run now and have a deadline."""
@@ -134,6 +143,63 @@ class Entries:
         with self._lock:
             self.overruns[entry.name] += 1
 
+    def returned(self) -> None:
+        """Note that an overdue entry has returned."""
+        if not self.overdue():
+            self.recover("slow")
+
+    def stuck(self) -> int:
+        """Return the number of threads that hang in an overdue entry."""
+        with self._lock:
+            return sum(entry.overdue and entry.task is None for entry in self._open)
+
+    def bound_stuck(self) -> None:
+        """Fail the plugin if too many of its threads hang."""
+        if (count := self.stuck()) >= self._stuck_limit:
+            self.fail(f"{count} of its threads hang (stuck_limit {self._stuck_limit})")
+
+    @property
+    def active(self) -> bool:
+        """Whether an entry is open, or something is watched."""
+        with self._lock:
+            return bool(self._open or self._checks)
+
+    def watch(self, check: Callable[[float], None], period: float = 1.0) -> Callable[[], None]:
+        """Call `check` at least every `period` seconds from a thread of the host; return a function that ends this.
+
+        `check` gets the seconds since the last call in which the process was stopped.
+        """
+        with self._lock:
+            self._checks[check] = period
+
+        def end() -> None:
+            with self._lock:
+                self._checks.pop(check, None)
+
+        return end
+
+    @property
+    def period(self) -> float:
+        """The seconds after which to call `check` again."""
+        with self._lock:
+            return min(self._checks.values(), default=1.0)
+
+    def check(self, excused: float) -> bool:
+        """Compare everything with its deadline, but for the `excused` seconds in which the process was stopped.
+
+        Return whether an entry with a deadline runs.
+        """
+        with self._lock:
+            checks = list(self._checks)
+        running = self.running()
+        for entry in running:
+            if excused:
+                entry.excuse(excused)
+            entry.check(time.monotonic())
+        for check in checks:
+            check(excused)
+        return bool(running)
+
     def closed(self, entry: Entry) -> None:
         """Forget an entry."""
         with self._lock:
@@ -150,12 +216,13 @@ class Entry:
         "_entries",
         "_failed",
         "_fatal",
-        "_late",
         "_lock",
         "_on_overrun",
+        "_result",
         "_thread",
         "controller",
         "deadline",
+        "late",
         "name",
         "overdue",
         "started",
@@ -184,10 +251,12 @@ class Entry:
         self.started: float | None = None
         #: Whether the running call is beyond its deadline.
         self.overdue = False
+        #: Whether the last call returned after its deadline.
+        self.late = False
         #: The task of a call on an event loop, for its stack.
         self.task: asyncio.Future[Any] | None = None
         self._entries = entries
-        self._late = late
+        self._result = late
         self._lock = threading.Lock()
         self._on_overrun = on_overrun
         self._fatal = fatal
@@ -195,10 +264,10 @@ class Entry:
         self._failed = False
         self._thread = 0
 
-    def begin(self, subject: Any = "") -> None:
-        """Note that a call begins on this thread."""
-        self.subject, self._thread = subject, threading.get_ident()
-        self.started = time.monotonic()
+    def begin(self, subject: Any = "", *, thread: int | None = None, seconds_ago: float = 0.0) -> None:
+        """Note that a call begins on this thread, or has begun on another `thread` some seconds ago."""
+        self.subject, self._thread = subject, thread or threading.get_ident()
+        self.started = time.monotonic() - seconds_ago
         if self.deadline:
             self._entries.began()
 
@@ -206,11 +275,12 @@ class Entry:
         """Note that the call has returned; return whether that was in time. If not, this is logged."""
         with self._lock:
             started, overdue = self.started, self.overdue
-            self.started, self.overdue, self.task, self._failed = None, False, None, False
+            self.started, self.overdue, self.task, self.late = None, False, None, overdue
+            self._failed = False
         if overdue and started is not None:
             seconds = time.monotonic() - started
             text, fields = (
-                f"{self.describe()} returned after {seconds:.1f} s, result {self._late}",
+                f"{self.describe()} returned after {seconds:.1f} s, result {self._result}",
                 self._fields(seconds),
             )
             log.warning("%s", text, extra=fields)
@@ -223,7 +293,7 @@ class Entry:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the call."""
+        """End the call; `late` says how."""
         self.end()
 
     def close(self) -> None:
@@ -252,6 +322,8 @@ class Entry:
         if not reported:
             line = f"{text} runs for {now - started:.1f} s (deadline {self.deadline:g} s)"
             log.warning("%s", line, extra={**fields, "stack": self.stack()})
+            self._entries.degrade("slow", line)
+            self._entries.bound_stuck()
             if self._on_overrun is not None:
                 self._on_overrun(self)
         if fatal:

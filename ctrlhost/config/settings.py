@@ -126,7 +126,10 @@ class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     """How many reconciles of this controller run at once."""
 
     timeout: Duration | None = None
-    """How long a reconcile may run before it is reported."""
+    """How long a reconcile may run before it is reported, and cancelled if it is `async def`."""
+
+    slow_after: Duration | None = None
+    """How long a reconcile may run before it is reported as stuck, and another worker starts; 0: without end."""
 
     namespaces: tuple[str, ...] | None = None
     """Namespaces that the controller is limited to, by name, glob or `label:SELECTOR`."""
@@ -175,14 +178,30 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     deadlines: Deadlines = Deadlines()
     """How long the host waits for each kind of call into the plugin."""
 
+    enabled: bool = True
+    """Whether the plugin runs; without, it is not even imported."""
+
+    restart_limit: int = 10
+    """Restarts of a plugin that fails, before it has failed for good; 10 minutes without a failure reset the count."""
+
+    restart_delay: Duration = Duration("1s")
+    """The pause before the first restart; doubled for each further one, up to 5 minutes."""
+
+    stuck_limit: int = 8
+    """Threads of the plugin that may hang, before it is restarted; four times as many over all restarts."""
+
     retry_qps: float = 20.0
     """Retries of failed keys per second and controller, with a burst of five times that; 0: no bound."""
 
     def __post_init__(self) -> None:
         """Reject negative numbers and NaN."""
-        for name in ("retry_qps",):
+        for name in ("restart_limit", "retry_qps"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"`{name}` must be a number of at least 0, got {getattr(self, name)}")
+        if self.stuck_limit < 1:
+            raise ValueError(f"`stuck_limit` must be at least 1, got {self.stuck_limit}")
+        if not self.restart_delay:
+            raise ValueError("`restart_delay` must be positive")
 
 
 def check_namespaces(entries: tuple[str, ...], *, names: bool = False) -> None:

@@ -23,10 +23,14 @@ class AsyncRun:
     """A slot for one reconcile at a time on the loop, which the watchdog treats as a worker."""
 
     context: Context
+    counts: WorkerCounts
     #: Always empty: no key waits behind an async run.
     waiting: deque[tuple[Request, int]] = field(default_factory=deque)
     task: asyncio.Future[Result | None] | None = None
     overran: bool = False
+    #: Whether another slot has replaced this one, whose run is stuck.
+    retired: bool = False
+    thread: int = 0
 
 
 class AsyncWorkers:
@@ -34,13 +38,15 @@ class AsyncWorkers:
 
     def __init__(self, workers: int, scope: WorkerScope, counts: WorkerCounts) -> None:
         """Prepare the slots; `run` is the body of the feeding thread."""
-        self.runs = [AsyncRun(Context(scope.contexts, index)) for index in range(workers)]
+        self.runs = [AsyncRun(Context(scope.contexts, index), counts) for index in range(workers)]
         self._scope = scope
         self._counts = counts
+        self._size = workers
         self._loop = scope.contexts.plugin.loop
         self._slots = threading.Semaphore(workers)
         self._free = deque(self.runs)
-        scope.watchdog.on_overrun = self._cancel
+        scope.watchdog.on_timeout = self._cancel
+        scope.watchdog.on_stuck = self._replace
 
     def run(self) -> None:
         """Take a key for each free slot until the queue is shut down and empty; return after the last run."""
@@ -61,13 +67,14 @@ class AsyncWorkers:
                 continue
             run = self._free.popleft()
             self._loop.submit(self._run_key(run, key, priority))
-        for _ in range(len(self.runs) - 1):
+        for _ in range(self._size - 1):
             self._slots.acquire()
 
     async def _run_key(self, run: AsyncRun, key: Request, priority: int) -> None:
         """Reconcile one key on the loop's thread, so that the counts need no lock."""
         context, counts, timeout, now = run.context, self._counts, self._scope.results.timeout, run.context.clock.now
         current.set(context)
+        run.thread = threading.get_ident()
         started = now()
         context.request, context.started, context.number = key, started, context.number + 1
         context.priority = priority
@@ -79,14 +86,17 @@ class AsyncWorkers:
         finally:
             seconds = now() - started
             counts.observe(seconds)
-            if timeout is not None and seconds >= timeout:
-                counts.timeouts += 1
+            if seconds >= self._scope.watchdog.limit:
+                self._scope.watchdog.returned(run)
             context.request = context.started = None
             counts.active -= 1
             run.task, run.overran = None, False
             self._scope.queue.done(key)
-            self._free.append(run)
-            self._slots.release()
+            if run.retired:
+                self.runs.remove(run)
+            else:
+                self._free.append(run)
+                self._slots.release()
 
     async def _reconcile_one(self, run: AsyncRun, key: Request) -> None:
         results, counts, priority = self._scope.results, self._counts, run.context.priority
@@ -115,3 +125,12 @@ class AsyncWorkers:
         if isinstance(run, AsyncRun) and (task := run.task) is not None:
             run.overran = True
             self._loop.call(task.cancel)
+
+    def _replace(self, run: Watched) -> None:
+        """Open another slot, since this one's run is stuck; called on a thread of the host."""
+        if isinstance(run, AsyncRun) and not run.retired:
+            run.retired = True
+            new = AsyncRun(Context(self._scope.contexts, len(self.runs)), self._counts)
+            self.runs.append(new)
+            self._free.append(new)
+            self._slots.release()

@@ -171,7 +171,10 @@ class Controller:
             queue, services, options = self.queue, self._plugin.services, self.options
             self._counts = services.metrics.controller(self.name, options.workers)
             self._results = Results(self.name, queue, options.timeout)
-            self._watchdog = Watchdog(self.name, queue, services.clock, options.timeout)
+            self._watchdog = Watchdog(
+                self.name, queue, services.clock, self._plugin.entries, options.timeout, options.slow_after
+            )
+            self._counts.longest = self._watchdog.longest
             threads = self._make_threads(self._scope(queue, self._results, self._watchdog), self._counts)
             # All under the lock, so that a drain on another thread joins only threads that have started.
             for thread in threads:
@@ -283,7 +286,23 @@ class Controller:
             return [threading.Thread(target=pool.run, name=f"{self.name} feeder", daemon=True)]
         workers = [Worker(index, scope, counts.worker()) for index in range(self.options.workers)]
         scope.watchdog.watch(workers)
-        return [
-            threading.Thread(target=worker.run, name=f"{self.name} worker {index}", daemon=True)
-            for index, worker in enumerate(workers)
-        ]
+        scope.watchdog.on_stuck = lambda worker: self._replace(cast("Worker", worker), workers, scope, counts)
+        return [self._thread_of(worker, index) for index, worker in enumerate(workers)]
+
+    def _thread_of(self, worker: Worker, index: int) -> threading.Thread:
+        return threading.Thread(target=worker.run, name=f"{self.name} worker {index}", daemon=True)
+
+    def _replace(self, stuck: Worker, workers: list[Worker], scope: WorkerScope, counts: ControllerCounts) -> None:
+        """Start another worker in the place of one whose run is stuck; called on a thread of the host."""
+        with self._lock:
+            if self.queue.shutting_down:
+                return
+            stuck.retired = True
+            index = len(self._threads)
+            worker = Worker(index, scope, counts.worker())
+            # Workers that have returned since are no longer watched.
+            workers[:] = [one for one in workers if not one.retired or one.context.started is not None]
+            workers.append(worker)
+            thread = self._thread_of(worker, index)
+            thread.start()
+            self._threads = [*self._threads, thread]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from prometheus_client.core import Metric
 
@@ -70,6 +70,8 @@ class ControllerCounts:
         """Start without workers; `workers` is the configured number."""
         self.name = name
         self.workers = workers
+        #: Returns the seconds that the longest of the running reconciles has taken so far.
+        self.longest: Callable[[], float] = float
         self._counts: list[WorkerCounts] = []
 
     def worker(self) -> WorkerCounts:
@@ -119,7 +121,8 @@ class ReconcileMetrics:
     def collect(self) -> Iterator[Metric]:
         """Return the metric families; called by scrapes, from any thread."""
         with self._lock:
-            totals = [(one.name, one.workers, one.total()) for one in self._controllers.values()]
+            controllers = list(self._controllers.values())
+        totals = [(one.name, one.workers, one.total()) for one in controllers]
         prefix, labels = "controller_runtime_", ("controller",)
         text = "Reconciles per controller and result"
         by_result = CounterMetricFamily(f"{prefix}reconcile", text, labels=(*labels, "result"))
@@ -132,7 +135,11 @@ class ReconcileMetrics:
             ("reconcile_errors", "Reconciles that ended in an error", "errors"),
             ("terminal_reconcile_errors", "Reconciles that ended in an error that is not retried", "terminal"),
             ("reconcile_panics", "Reconciles that ended in a panic", "panics"),
-            ("reconcile_timeouts", "Reconciles that took longer than their controller's timeout", "timeouts"),
+            (
+                "reconcile_timeouts",
+                "Reconciles that took longer than their controller's `timeout` or `slow_after`",
+                "timeouts",
+            ),
         ):
             counter = CounterMetricFamily(prefix + metric, text, labels=labels)
             for name, _, total in totals:
@@ -146,6 +153,14 @@ class ReconcileMetrics:
             active.add_metric((name,), total.active)
         yield limit
         yield active
+        longest = GaugeMetricFamily(
+            "ctrlhost_reconcile_longest_running_seconds",
+            "How long the longest of the running reconciles has taken so far",
+            labels=labels,
+        )
+        for one in controllers:
+            longest.add_metric((one.name,), one.longest())
+        yield longest
 
     @staticmethod
     def _durations(metric: str, totals: list[tuple[str, int, WorkerCounts]]) -> HistogramMetricFamily:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: The host's back-off, in seconds: 5 ms, doubled by each failure, to 1000 s.
 BASE_DELAY, MAX_DELAY = 0.005, 1000.0
+#: Seconds after which a reconcile counts as stuck.
+SLOW_AFTER = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,8 @@ class ControllerOptions:
     suppress_echo: bool = False
     base_delay: float = BASE_DELAY
     max_delay: float = MAX_DELAY
+    #: When a reconcile counts as stuck; 0: never.
+    slow_after: float = SLOW_AFTER
     #: The namespaces that the operator limits this controller to; None for those of the host.
     namespaces: tuple[str, ...] | None = None
 
@@ -48,7 +52,7 @@ class ControllerOptions:
             return self
         changed = {
             name: value
-            for name in ("workers", "timeout", "namespaces", "base_delay", "max_delay")
+            for name in ("workers", "timeout", "slow_after", "namespaces", "base_delay", "max_delay")
             if (value := getattr(overrides, name)) is not None
         }
         if "base_delay" in changed or "max_delay" in changed:

@@ -84,14 +84,13 @@ class PluginScope:
         return self._async_clients[-1]
 
     def close(self, timeout: float) -> None:
-        """Remove the indexes, and end the threads of the caller, the loop and the async clients.
+        """Remove the plugin's handlers and indexes, and end the threads of its caller, its loop and its async clients.
 
-        Waits at most `timeout` seconds for a callback, and as long for the loop.
+        Waits at most `timeout` seconds for callbacks, and as long for the loop.
         """
-        for informer, indexed in self._indexed.items():
-            informer.remove_indexers([f"{self.name}/{name}" for name in indexed])
+        if not self.caller.stop(timeout):
+            self.log.error("plugin %s: a callback did not return in time; abandoned", self.name)
         self._indexed.clear()
-        self.caller.stop(timeout)
         self.loop.stop(timeout)
         for client in self._async_clients:
             client.close()

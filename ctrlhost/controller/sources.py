@@ -295,8 +295,8 @@ class Watches(KindSource):
     On an update `map` is called for the old and for the new object, and equal requests are queued once. It runs on the
     callback thread of the plugin and should not block: the other maps, predicates and handlers of the plugin wait for
     it, and the changes of one object are merged meanwhile. An exception is logged and counted, and that object enqueues
-    nothing. `ByLabel` and `ByIndex` are the usual maps; they run without entering Python, except a `ByIndex` whose index
-    is a function.
+    nothing. `ByLabel` and `ByIndex` are the usual maps; they run without entering Python, except for a `ByIndex` whose
+    index is a function.
     """
 
     map: Callable[[Object], Iterable[Request]] | ByLabel | ByIndex | None = None

@@ -1,17 +1,23 @@
-"""The watchdog of a controller's workers: it warns of slow reconciles, and frees keys that wait behind them."""
+"""The watchdog of a controller's workers: it reports slow reconciles, and frees keys that wait behind them."""
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    import asyncio
     from collections import deque
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ctrlhost.clock import Clock
     from ctrlhost.controller.context import Context
+    from ctrlhost.controller.metrics import WorkerCounts
+    from ctrlhost.entries import Entries, Entry
     from ctrlhost.request import Request
     from ctrlhost.workqueue import WorkQueue
 
@@ -26,33 +32,55 @@ class Watched(Protocol):
 
     context: Context
     waiting: deque[tuple[Request, int]]
+    counts: WorkerCounts
+    #: The thread that runs the reconciler, for its stack.
+    thread: int
+
+    @property
+    def task(self) -> asyncio.Future[Any] | None:
+        """The task of an async run."""
 
 
 class Watchdog:
-    """A thread that checks running workers and sleeps while there are none. The first `notify` starts it."""
+    """Checks running workers: often while keys wait behind a run, or with a timeout; else once a second."""
 
-    def __init__(self, controller: str, queue: WorkQueue, clock: Clock, timeout: float | None) -> None:
-        """Watch runs of `controller`; `timeout` in seconds, None for no warnings."""
+    def __init__(
+        self,
+        controller: str,
+        queue: WorkQueue,
+        clock: Clock,
+        entries: Entries,
+        timeout: float | None = None,
+        slow_after: float = 0.0,
+    ) -> None:
+        """Watch runs of `controller`; `timeout` and `slow_after` in seconds, None and 0 for none."""
         self.controller = controller
-        self.timeout = timeout
+        #: The seconds after which a worker calls `returned`.
+        self.limit = min(timeout or math.inf, slow_after or math.inf)
         #: Called with a run that exceeded the timeout; cancels async runs.
-        self.on_overrun: Callable[[Watched], None] | None = None
+        self.on_timeout: Callable[[Watched], None] | None = None
+        #: Called with a run that counts as stuck; starts another worker.
+        self.on_stuck: Callable[[Watched], None] | None = None
+        self._timeout = timeout or math.inf
+        self._slow_after = slow_after or math.inf
         self._queue = queue
         self._clock = clock
+        self._entries = entries
         self._workers: Iterable[Watched] = ()
         self._busy = threading.Event()
         self._stopped = False
         self._thread: threading.Thread | None = None
+        #: Guards what is known of the runs.
         self._lock = threading.Lock()
-        self._warned: dict[int, int] = {}
-        self._seen: dict[int, int] = {}
+        self._runs: dict[int, _Run] = {}
+        self._unwatch = entries.watch(self._check_slow, min(1.0, self._slow_after / 4))
 
     def watch(self, workers: Iterable[Watched]) -> None:
         """Watch these workers from now on; the collection may change meanwhile."""
         self._workers = workers
 
     def notify(self) -> None:
-        """Start checking the running workers; cheap, and called by a worker before it runs."""
+        """Start checking often; cheap, and called by a worker before it runs keys that wait, or with a timeout."""
         if not self._busy.is_set():
             self._busy.set()
             with self._lock:
@@ -61,9 +89,25 @@ class Watchdog:
                     self._thread.start()
 
     def stop(self) -> None:
-        """End the thread."""
+        """End the thread; runs that are stuck are followed until they return."""
         self._stopped = True
         self._busy.set()
+
+    def longest(self) -> float:
+        """Return the seconds that the longest run has taken so far; 0 without one."""
+        now = self._clock.now()
+        begun = [one.context.started for one in tuple(self._workers) if one.context.request is not None]
+        return max((now - started for started in begun if started is not None), default=0.0)
+
+    def returned(self, worker: Watched) -> None:
+        """Note that a run has returned after `limit`; called by its worker, before it begins another run."""
+        with self._lock:
+            run = self._runs.pop(id(worker.context), None)
+            if run is None or run.number != worker.context.number or not run.counted:
+                worker.counts.timeouts += 1
+        if run is not None and run.entry is not None:
+            run.entry.end()
+            run.entry.close()
 
     def _run(self) -> None:
         pause = threading.Event()
@@ -77,47 +121,94 @@ class Watchdog:
 
     def _check(self) -> bool:
         """Check each worker once, and return whether any is running."""
-        running = False
+        # A worker that is about to begin has no request yet.
+        running = any(worker.context.started is not None for worker in tuple(self._workers))
+        for worker, run, seconds in self._running():
+            if seconds >= self._timeout and not run.timed_out:
+                self._time_out(worker, run, seconds)
+            if worker.waiting:
+                self._free(worker, run)
+            run.seen = True
+        return running
+
+    def _check_slow(self, excused: float) -> None:
+        """Report the runs that are stuck, but for the `excused` seconds in which the process was stopped."""
+        if self._stopped and not any(one.context.started is not None for one in tuple(self._workers)):
+            self._unwatch()
+        for worker, run, seconds in self._running():
+            run.excused += excused
+            if seconds - run.excused >= self._slow_after and run.entry is None:
+                self._report(worker, run, seconds - run.excused)
+
+    def _running(self) -> Iterator[tuple[Watched, _Run, float]]:
+        """Return the workers that run, what is known of their runs, and the seconds that these have taken."""
         for worker in tuple(self._workers):
             context = worker.context
             started, number, request = context.started, context.number, context.request
-            if started is None:
+            if started is None or request is None:
                 continue
-            running = True
-            if request is None:
-                continue
-            self._warn(worker, id(context), number, started, request)
-            if worker.waiting:
-                self._free(worker, id(context), number)
-        return running
+            with self._lock:
+                run = self._runs.get(id(context))
+                if run is None or run.number != number:
+                    run = self._runs[id(context)] = _Run(number, request)
+            yield worker, run, self._clock.now() - started
 
-    def _warn(self, worker: Watched, context: int, number: int, started: float, request: Any) -> None:
-        if self.timeout is None or self._warned.get(context) == number:
-            return
-        seconds = self._clock.now() - started
-        if seconds < self.timeout:
-            return
-        self._warned[context] = number
+    def _time_out(self, worker: Watched, run: _Run, seconds: float) -> None:
+        run.timed_out = True
+        self._count(worker, run)
         log.warning(
             "controller %s: reconcile of %s is running for %.3g s, longer than its timeout of %.3g s",
             self.controller,
-            request,
+            run.request,
             seconds,
-            self.timeout,
+            self._timeout,
         )
-        if self.on_overrun is not None:
-            self.on_overrun(worker)
+        if self.on_timeout is not None:
+            self.on_timeout(worker)
 
-    def _free(self, worker: Watched, context: int, number: int) -> None:
+    def _report(self, worker: Watched, run: _Run, seconds: float) -> None:
+        entry = self._entries.open("reconcile", controller=self.controller, deadline=self._slow_after)
+        with self._lock:
+            if worker.context.number != run.number or self._runs.get(id(worker.context)) is not run:
+                entry.close()
+                return
+            run.entry = entry
+            entry.task = worker.task
+            entry.begin(run.request, thread=worker.thread, seconds_ago=seconds)
+        self._count(worker, run)
+        entry.check(time.monotonic())
+        if self.on_stuck is not None:
+            self.on_stuck(worker)
+
+    def _count(self, worker: Watched, run: _Run) -> None:
+        with self._lock:
+            if not run.counted:
+                run.counted = True
+                worker.counts.timeouts += 1
+
+    def _free(self, worker: Watched, run: _Run) -> None:
         """Requeue the keys that wait behind a run that an earlier check saw, for the other workers."""
-        if self._seen.get(context) != number:
-            self._seen[context] = number
-            return
         # A queue that is shutting down accepts no keys.
-        while worker.waiting and not self._queue.shutting_down:
+        while run.seen and worker.waiting and not self._queue.shutting_down:
             try:
                 key, priority = worker.waiting.pop()
             except IndexError:
                 return
             self._queue.add(key, priority=priority)
             self._queue.done(key)
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """What is known of one run."""
+
+    number: int
+    request: Any
+    #: Whether an earlier check saw the run; whether it exceeded the timeout; whether it was counted.
+    seen: bool = False
+    timed_out: bool = False
+    counted: bool = False
+    #: Seconds in which the process was stopped.
+    excused: float = 0.0
+    #: Set while the run is stuck.
+    entry: Entry | None = None

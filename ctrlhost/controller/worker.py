@@ -90,11 +90,16 @@ class Worker:
         self.counts = counts
         #: Keys taken from the queue and not begun yet; the watchdog may requeue them.
         self.waiting: deque[tuple[Request, int]] = deque()
+        self.thread = 0
+        self.task: None = None
+        #: Set when another worker has replaced this one, whose run is stuck: it ends after the run.
+        self.retired = False
         self._scope = scope
 
     def run(self) -> None:
         """Reconcile keys until the queue is shut down and empty."""
         current.set(self.context)
+        self.thread = threading.get_ident()
         queue, gate, size, now = self._scope.queue, self._scope.gate, 1, self.context.clock.now
         while True:
             if gate is not None:
@@ -112,6 +117,8 @@ class Worker:
                 self.context.request = self.context.started = None
                 self.counts.active = 0
                 queue.done_many(done)
+            if self.retired:
+                return
             size = _next_size(size, len(done), now() - began)
 
     def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float) -> None:
@@ -119,13 +126,13 @@ class Worker:
         scope, context, counts, waiting = self._scope, self.context, self.counts, self.waiting
         reconcile, gate, results = scope.reconcile, scope.gate, scope.results
         failing, now = results.failing, context.clock.now
-        timeout, buckets = results.timeout, counts.buckets
+        limit, buckets = scope.watchdog.limit, counts.buckets
         waiting.extend(batch)
         # Set before the watchdog wakes, which would otherwise see no running worker and sleep again.
         context.started = started
-        if timeout is not None or len(batch) > 1:
+        if results.timeout is not None or len(batch) > 1:
             scope.watchdog.notify()
-        while waiting:
+        while waiting and not self.retired:
             if gate is not None and not gate.passes():
                 self._requeue(done)
                 return
@@ -155,8 +162,8 @@ class Worker:
                 buckets[0] += 1
             else:
                 counts.observe(seconds)
-            if timeout is not None and seconds >= timeout:
-                counts.timeouts += 1
+            if seconds >= limit:
+                scope.watchdog.returned(self)
             started = ended
 
     def _requeue(self, done: list[Request]) -> None:

@@ -16,8 +16,10 @@ from ctrlhost.errors import ConfigError
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
+from ctrlhost.supervisor.deadlines import Deadlines
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
 from ctrlhost.supervisor.runtime import PluginRuntime
+from ctrlhost.supervisor.threads import wait_while_busy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -31,9 +33,12 @@ if TYPE_CHECKING:
     from ctrlhost.entries import Entries
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import InformerFactory
+    from ctrlhost.supervisor.attempt import Attempt
 
 log = logging.getLogger("ctrlhost.host")
 
+#: Seconds beyond the deadline until a plugin that does not stop is left behind.
+_STOP_GRACE = 0.5
 #: Seconds for writing the remaining events after a drain that used all of its time.
 _EVENTS_TIMEOUT = 1.0
 
@@ -73,6 +78,7 @@ class Host:
         self.factory: InformerFactory | None = None
         self._sandbox = sandbox
         self._manager = PluginManager()
+        self._deadlines = Deadlines(lambda: [entries for plugin in self.plugins for entries in plugin.all_entries()])
         self._given: dict[str, object] = {}
         self._changes = threading.Condition()
         self.plugins: list[PluginRuntime] = []
@@ -90,7 +96,7 @@ class Host:
 
     def _add(self, plugin: object) -> None:
         name = plugin if isinstance(plugin, str) else name_of(plugin)
-        runtime = PluginRuntime(name, self._notify)
+        runtime = PluginRuntime(name, self.clock, self._notify, self._deadlines.notify)
         if any(other.name == name for other in self.plugins):
             if plugin in (name, self._given.get(name)):
                 return
@@ -102,49 +108,60 @@ class Host:
     def prepare(self) -> None:
         """Bind the host's address, import the plugins and check all settings, without running anything yet.
 
-        ConfigError for invalid settings or an address in use; PluginNotFound for a plugin that is not installed. Other
-        errors fail only their plugin. `start` calls this; after an error, `stop` releases the address.
+        Plugins are imported at once, each on its own thread; a plugin that hangs is left to its deadline. ConfigError
+        for invalid settings or an address in use; PluginNotFound for a plugin that is not installed. Other errors fail
+        only their plugin. `start` calls this; after an error, `stop` releases the address.
         """
         if self._prepared:
             return
-        if self.settings.listen:
-            self._servers.listen(self.settings.listen, self.inspection)
         named = [plugin.name for plugin in self.plugins]
-        for runtime in self.plugins:
-            if not runtime.failed:
-                runtime.load(self._manager, self._given.get(runtime.name))
         self.configuration.check_names([*named, *installed_plugins()])
         self.configuration.controllers()
-        for runtime in self.plugins:
-            runtime.configure(self.configuration)
-            self.configuration.supervision(runtime.name)
+        enabled = [self.configuration.supervision(name).enabled for name in named]
+        if named and not any(enabled):
+            raise ConfigError("supervision: every plugin is disabled", hint="set `enabled` of one of them to true")
         if self.settings.leader_elect_plugins:
             from ctrlhost.coordination.leadership import check_plugins
 
             check_plugins(self.settings, named)
+        if self.settings.listen:
+            self._servers.serve(self.settings.listen, self.inspection)
+        _import_all()
+        self._deadlines.start()
+        for runtime in self.plugins:
+            runtime.begin(self._manager, self._given.get(runtime.name), self.configuration)
+        wait_while_busy((one.configured, one.thread) for one in self._attempts())
+        for runtime in self.plugins:
+            runtime.prepared()
         self._prepared = True
+
+    def _attempts(self) -> list[Attempt]:
+        return [plugin.attempt for plugin in self.plugins if plugin.attempt is not None]
 
     def start(self) -> None:
         """Prepare, set up the plugins, start the servers, and begin to sync, without waiting for the sync.
 
-        ConfigError as for `prepare`, for an invalid kubeconfig and for settings of controllers that do not exist.
+        A plugin that hangs in its set-up joins later. ConfigError as for `prepare`, for an invalid kubeconfig and for
+        settings of controllers that do not exist.
         """
         self.prepare()
         overrides = self.configuration.controllers()
         services = self._services(overrides)
         for runtime in self.plugins:
-            runtime.set_up(self._services_of(runtime, services))
+            runtime.set_up(self._services_of(runtime, services), self._servers.open)
+        wait_while_busy((one.set_up, one.thread) for one in self._attempts())
         _check_overrides(overrides, self.plugins)
         # Done before the first informer is created, so that a shared one keeps enough for all of its users.
         for controller in (one for plugin in self.plugins for one in plugin.controllers):
             controller.declare()
-        self._servers.start(self.plugins)
+        if self.address is not None:
+            log.info("listening on http://%s", self.address)
         services.events.start()
         if self.leadership is not None:
             self.leadership.start(services.factory)
         with_crds = self.settings.install_crds or self.settings.sandbox or self._sandbox is not None
         for runtime in self.plugins:
-            runtime.start(with_crds=with_crds, peers=self.plugins)
+            runtime.run(with_crds=with_crds, peers=self.plugins)
 
     def _services(self, overrides: Mapping[str, Any]) -> Any:
         from ctrlhost.client import Client
@@ -231,12 +248,8 @@ class Host:
             return True
         deadline = time.monotonic() + (self.settings.drain_timeout if timeout is None else timeout)
         self.stopping.set()
-        stoppers = [threading.Thread(target=plugin.stop_intake, daemon=True) for plugin in self.plugins]
-        for thread in stoppers:
-            thread.start()
-        for thread in stoppers:
-            thread.join(max(0.0, deadline - time.monotonic()))
-        drained = [plugin.name for plugin in self.plugins if plugin.drain(deadline)]
+        stops = [_Stop(plugin, deadline) for plugin in self.plugins]
+        drained = [one.plugin.name for one in stops if one.wait()]
         self._stopped = True
         if self.leadership is not None:
             # Another replica may lead only after all work of this leader has ended.
@@ -246,6 +259,7 @@ class Host:
         if self.factory is not None:
             self.factory.stop()
         self._servers.stop()
+        self._deadlines.stop()
         if self._own_client and self.client is not None:
             self.client.close()
         self._notify()
@@ -284,7 +298,8 @@ class Host:
         return 1 if failed else 0
 
     def _all_failed(self) -> bool:
-        return bool(self.plugins) and all(plugin.failed for plugin in self.plugins)
+        enabled = [plugin for plugin in self.plugins if plugin.state != "disabled"]
+        return bool(enabled) and all(plugin.failed for plugin in enabled)
 
     def _notify(self) -> None:
         with self._changes:
@@ -294,6 +309,38 @@ class Host:
     def address(self) -> str | None:
         """The address of the host's server; None without one."""
         return self._servers.address
+
+
+class _Stop:
+    """Stops one plugin on a thread of its own, so that one that hangs does not delay the others."""
+
+    def __init__(self, plugin: PluginRuntime, deadline: float) -> None:
+        """Begin; `deadline` in seconds of `time.monotonic`."""
+        self.plugin = plugin
+        self._deadline = deadline
+        self._drained = False
+        self._thread = threading.Thread(target=self._run, name=f"{plugin.name}/stop", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._drained = self.plugin.stop(self._deadline)
+
+    def wait(self) -> bool:
+        """Return whether all work of the plugin ended in time."""
+        self._thread.join(max(0.0, self._deadline - time.monotonic()) + _STOP_GRACE)
+        return self._drained
+
+
+def _import_all() -> None:
+    """Import what the host uses, before a plugin that hangs can hold an import lock."""
+    import ctrlhost.client
+    import ctrlhost.controller.metrics
+    import ctrlhost.controller.services
+    import ctrlhost.coordination.leadership
+    import ctrlhost.host.metrics
+    import ctrlhost.host.queue_metrics
+    import ctrlhost.informers
+    import ctrlhost.plugin.context  # noqa: F401
 
 
 def _check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime]) -> None:

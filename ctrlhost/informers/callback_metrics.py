@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ctrlhost import _core
-
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ctrlhost import _core
 
 Use = Literal["handler", "predicate", "map", "index"]
 

@@ -16,9 +16,11 @@ from ctrlhost.entries import Entries
 from ctrlhost.informers.callback_metrics import FunctionMetrics, Use, handler_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ctrlhost.entries import Entry
+    from ctrlhost.informers.handle import Handle
+    from ctrlhost.informers.informer import Informer
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +85,8 @@ class CallbackThread:
         """End the thread after the running call; what is buffered is dropped."""
         with self._lock:
             self._stopped = True
+            if self._thread is None:
+                self._close_entries()
         self._signal.set()
 
     def join(self, timeout: float) -> bool:
@@ -101,7 +105,8 @@ class CallbackThread:
                 self._sources = tuple(each for each in self._sources if not each.closed)
                 if self._stopped or not self._sources:
                     self._thread = None
-                    self._close_entries()
+                    if self._stopped:
+                        self._close_entries()
                     return
                 busy = list(self._sources)
             # One batch per source in turn, so that a backlog of one does not block the others.
@@ -132,6 +137,19 @@ class Caller:
         self.entries = entries or Entries(name)
         self.callbacks = CallbackThread(f"{name}/callbacks", self.entries)
         self.indexes = CallbackThread(f"{name}/indexes", self.entries)
+        self._lock = threading.Lock()
+        self._handles: list[Handle] = []
+        self._indexed: list[tuple[Informer, Sequence[str]]] = []
+
+    def owns_handler(self, handle: Handle) -> None:
+        """Remove a handler when this stops, unless it was removed before."""
+        with self._lock:
+            self._handles = [*(each for each in self._handles if each.active), handle]
+
+    def owns_indexes(self, informer: Informer, names: Sequence[str]) -> None:
+        """Remove these indexes of a shared informer when this stops."""
+        with self._lock:
+            self._indexed.append((informer, names))
 
     def watched(self, use: Use, value: Any, metrics: list[FunctionMetrics], controller: str = "") -> Any:
         """Wrap a function so that its calls are watched and counted, and append its metrics.
@@ -180,12 +198,23 @@ class Caller:
         return watched, entry.close
 
     def stop(self, timeout: float) -> bool:
-        """End both threads; return whether the running calls have returned within `timeout` seconds."""
+        """Remove what the plugin added to informers that others share, and end both threads.
+
+        Return whether the running calls have returned within `timeout` seconds.
+        """
         deadline = time.monotonic() + timeout
+        with self._lock:
+            handles, self._handles = self._handles, []
+            indexed, self._indexed = self._indexed, []
+        for handle in handles:
+            handle.remove()
+        for informer, names in indexed:
+            informer.remove_indexers(names)
         threads = (self.callbacks, self.indexes)
         for thread in threads:
             thread.stop()
-        return all([thread.join(max(deadline - time.monotonic(), 0.0)) for thread in threads])
+        ended = [thread.join(max(deadline - time.monotonic(), 0.0)) for thread in threads]
+        return all(ended)
 
 
 def in_callback() -> bool:

@@ -115,9 +115,9 @@ class InformerFactory:
         `namespaces` None is all of them; otherwise they are selected by name, by glob, or as `label:SELECTOR`, and
         followed: the objects of a removed namespace count as deleted. `reads` is the part of each object to keep: None
         for all of it, "metadata", or paths such as "spec.rules"; the informer may keep more, for other users.
-        `transform` returns the object to keep for an object; such an informer has a watch of its own, and belongs to the
-        plugin of `caller`. If a wider informer (by namespaces, labels, or a field
-        selector of name or namespace) exists or was declared, the result is a view of that one.
+        `transform` returns the object to keep for an object; such an informer has a watch of its own, and belongs to
+        the plugin of `caller`. If a wider informer (by namespaces, labels, or a field selector of name or namespace)
+        exists or was declared, the result is a view of that one.
 
         CtrlhostError once the factory has stopped; TypeError or ValueError for invalid arguments.
         """
@@ -274,7 +274,7 @@ class InformerFactory:
                 informer.wake()
 
     def wait_for_sync(self, timeout: float | None = None) -> bool:
-        """Wait until all started informers, and the queues that they fill, have their first list; False after `timeout` seconds.
+        """Wait until all started informers, and the queues that they fill, have their first list; False at `timeout`.
 
         Logs the informers that are late, and those requested after `start`, for which it does not wait. The seconds are
         real ones whatever the factory's clock: the network does not follow it.

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
 from ctrlhost.errors import CtrlhostError
-from ctrlhost.informers import caller as callers
 from ctrlhost.informers.callback_metrics import FunctionMetrics, HandlerMetrics, handler_name
-from ctrlhost.informers.caller import in_callback
 from ctrlhost.informers.event_handler import Callbacks, EventHandler, OnAdd, OnDelete, OnUpdate
 from ctrlhost.informers.handle import Handle
+from ctrlhost.informers.handler import Handler
 from ctrlhost.informers.lister import Lister
 from ctrlhost.informers.mappings import mapping_in_core
 from ctrlhost.informers.predicates import in_core
@@ -22,15 +21,16 @@ from ctrlhost.selectors.namespaces import NamespaceSelector
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ctrlhost._core import Listener
+    from ctrlhost._core import SharedInformer
     from ctrlhost.cache import Indexer, Object
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.caller import Caller, Source
+    from ctrlhost.informers.caller import Caller
+    from ctrlhost.informers.handler import Added
     from ctrlhost.informers.indexers import UnionIndexer, ViewIndexer
     from ctrlhost.informers.namespace_follower import NamespaceFollower
     from ctrlhost.informers.namespace_informer import NamespaceInformer, Scope
-    from ctrlhost.informers.namespace_informers import Attached, NamespaceInformers
+    from ctrlhost.informers.namespace_informers import NamespaceInformers
     from ctrlhost.informers.owner_kinds import OwnerKinds
     from ctrlhost.workqueue import WorkQueue
 
@@ -134,20 +134,13 @@ class Informer:
         name = name or handler_name(on_add, on_update, on_delete)
         callbacks = Callbacks(name, on_add, on_update, on_delete, self._narrowed(filter))
         metrics, entry = HandlerMetrics(), caller.callbacks.entry("handler", "")
-        buffer = self._buffer(caller, name)
 
-        def listen(part: NamespaceInformer) -> EventHandler:
-            listener = part.engine.add_listener(resync, every_change=every_change, **buffer)
-            return EventHandler(callbacks, listener, metrics, entry)
+        def add(engine: SharedInformer, buffer: dict[str, Any]) -> Added:
+            listener = engine.add_listener(resync, every_change=every_change, **buffer)
+            return listener, EventHandler(callbacks, listener, metrics, entry)
 
-        listeners: dict[NamespaceInformer, Listener] = {}
-
-        def add(part: NamespaceInformer) -> Callable[[bool], None]:
-            handler = listen(part)
-            return self._listening(part, handler.listener, handler, caller, listeners)
-
-        attached = self._parts.attach(add)
-        return self._handle(name, attached, listeners, [FunctionMetrics("handler", name, metrics)])
+        functions = (FunctionMetrics("handler", name, metrics),)
+        return self._keep(Handler(self._parts, f"{name} for {self.key}", caller, add), name, functions)
 
     def enqueue_to(
         self,
@@ -177,19 +170,16 @@ class Informer:
         mapping = caller.watched("map", mapping_in_core(key, self.owners), metrics, controller)
         checks = [caller.watched("predicate", in_core(each), metrics, controller) for each in predicates]
         wanted, name = self._within(checks), f"queue {getattr(queue, 'name', '')}"
-        options = {"predicates": wanted, "priority": priority, "low_priority": low_priority}
-        buffer = self._buffer(caller, controller or name)
-        listeners: dict[NamespaceInformer, Listener] = {}
+        options: dict[str, Any] = {"predicates": wanted, "priority": priority, "low_priority": low_priority}
 
-        def add(part: NamespaceInformer) -> Callable[[bool], None]:
-            added = part.engine.enqueue_to(queue, mapping, **options, **buffer)
-            if isinstance(added, int):
-                return lambda _: part.engine.remove_handler(added)
-            return self._listening(part, added, added, caller, listeners)
+        def add(engine: SharedInformer, buffer: dict[str, Any]) -> Added:
+            added = engine.enqueue_to(queue, mapping, **options, **buffer)
+            return added, None if isinstance(added, int) else added
 
-        attached = self._parts.attach(add)
-        ended = (lambda: self.owners.forget(mapping)) if isinstance(mapping, _core.Owner) else (lambda: None)
-        return self._handle(name, attached, listeners, metrics, ended, fills_queue=True)
+        handler = Handler(self._parts, f"{controller or name} for {self.key}", caller, add)
+        if isinstance(mapping, _core.Owner):
+            handler.on_remove(lambda: self.owners.forget(mapping))
+        return self._keep(handler, name, tuple(metrics), fills_queue=True)
 
     def add_indexers(
         self, indexers: Mapping[str, Callable[[Object], Iterable[str] | None] | str], *, caller: Caller | None = None
@@ -202,6 +192,8 @@ class Informer:
         metrics: dict[str, list[FunctionMetrics]] = {name: [] for name in indexers}
         functions = {name: caller.index_function(by, metrics[name]) for name, by in indexers.items()}
         self.indexer.add_indexers(functions)
+        if caller is not self.caller:
+            caller.owns_indexes(self, tuple(indexers))
         with self._lock:
             self._index_metrics = {**self._index_metrics, **metrics}
 
@@ -211,54 +203,20 @@ class Informer:
         with self._lock:
             self._index_metrics = {name: each for name, each in self._index_metrics.items() if name not in names}
 
-    def _buffer(self, caller: Caller, name: str) -> dict[str, Any]:
-        """Return the options of a buffer of changes for a function of a plugin."""
-        limits = callers.BUFFER_LIMIT, callers.BUFFER_PER_OBJECT
-        return {"limits": limits, "full": caller.full(f"{name} for {self.key}")}
-
-    @staticmethod
-    def _listening(
-        part: NamespaceInformer,
-        listener: Listener,
-        source: Source,
-        caller: Caller,
-        listeners: dict[NamespaceInformer, Listener],
-    ) -> Callable[[bool], None]:
-        """Let the thread of a caller deliver from a listener; return the function that removes it from the part."""
-        listeners[part] = listener
-        caller.callbacks.add(source)
-
-        def remove(wait: bool) -> None:
-            listeners.pop(part, None)
-            part.engine.remove_handler(listener)
-            if wait and not in_callback():
-                listener.wait()
-
-        return remove
-
-    def _handle(
-        self,
-        name: str,
-        attached: Attached,
-        listeners: Mapping[NamespaceInformer, Listener],
-        metrics: list[FunctionMetrics],
-        ended: Callable[[], None] = lambda: None,
-        *,
-        fills_queue: bool = False,
+    def _keep(
+        self, handler: Handler, name: str, metrics: tuple[FunctionMetrics, ...], *, fills_queue: bool = False
     ) -> Handle:
-        def remove(wait: bool) -> None:
-            ended()
-            self._parts.detach(attached, wait)
+        handler.attach()
 
         def synced() -> bool:
-            known = [listeners.get(part) for part in self.parts]
-            # The first list, and what its functions had to do with it.
-            return self.has_synced and all(each is None or each.has_synced for each in known)
+            # The first list, and what the functions had to do with it.
+            return self.has_synced and handler.has_synced
 
-        handle = Handle(name, remove, synced, tuple(metrics), fills_queue=fills_queue)
+        handle = Handle(name, handler.remove, synced, metrics, fills_queue=fills_queue)
         with self._lock:
-            self._handles = [each for each in self._handles if each.active]
-            self._handles.append(handle)
+            self._handles = [*(each for each in self._handles if each.active), handle]
+        if handler.caller is not self.caller:
+            handler.caller.owns_handler(handle)
         return handle
 
     def _narrowed(self, filter: Callable[[Any], bool] | None) -> Callable[[Any], bool] | None:  # noqa: A002 - as above

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.coordination.leadership import check_plugins, lease_names, lease_permissions
-from ctrlhost.errors import PluginLoadError, TransportError
+from ctrlhost.errors import ConfigError, PluginLoadError, PluginNotFound, TransportError
 from ctrlhost.manifests.rbac import implied, plurals, roles
 from ctrlhost.selectors.namespaces import LABEL
 from ctrlhost.server.listener import parse_address
+from ctrlhost.supervisor.containment import failure_of
 from ctrlhost.supervisor.loader import PluginManager, name_of, owned_crds
-from ctrlhost.supervisor.runtime import PluginRuntime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.permissions import Permission
+    from ctrlhost.plugin.context import PluginContext
+    from ctrlhost.supervisor.loader import Plugin
 
 _CONFIG_FOLDER, _CONFIG_FILE = "/etc/ctrlhost", "ctrlhost.toml"
 #: Seconds between the drain timeout and the end of a pod.
@@ -38,46 +40,67 @@ class Deployed:
     assignments: Sequence[str] = ()
 
 
-def load_plugins(chosen: Iterable[object], configuration: Configuration) -> list[PluginRuntime]:
+@dataclass(frozen=True, slots=True)
+class SetUpPlugin:
+    """A plugin that was set up without a network."""
+
+    name: str
+    plugin: Plugin
+    settings: Any
+    context: PluginContext
+
+
+def load_plugins(chosen: Iterable[object], configuration: Configuration) -> list[SetUpPlugin]:
     """Import, configure and set up plugins without a network; PluginLoadError if one of them fails.
 
     `chosen` are names of installed plugins, or modules and objects that implement hooks, as for a Host.
     """
     manager = PluginManager()
     services = _offline_services(configuration)
-    plugins = []
-    for one in chosen:
-        name = one if isinstance(one, str) else name_of(one)
-        plugin = PluginRuntime(name)
-        plugin.load(manager, None if isinstance(one, str) else one)
-        plugin.configure(configuration)
-        plugin.set_up(services)
-        if plugin.state == "failed":
-            if isinstance(plugin.error, PluginLoadError):
-                raise plugin.error
-            raise PluginLoadError(name, plugin.reason)
-        plugins.append(plugin)
-    return plugins
+    return [_set_up(manager, one, configuration, services) for one in chosen]
 
 
-def crds_of(plugins: Iterable[PluginRuntime]) -> list[dict[str, Any]]:
+def _set_up(
+    manager: PluginManager, chosen: object, configuration: Configuration, services: PluginServices
+) -> SetUpPlugin:
+    from ctrlhost.plugin.context import PluginContext
+
+    name, stage = chosen if isinstance(chosen, str) else name_of(chosen), "loading"
+    try:
+        plugin = manager.load(name) if isinstance(chosen, str) else manager.register(name, chosen)
+        stage = "ctrlhost_settings"
+        settings = configuration.plugin(name, plugin.settings_type())
+        stage = "ctrlhost_setup"
+        context = PluginContext(name, settings, services)
+        limits = [services.namespaces, *(one.namespaces for one in services.controller_overrides.values())]
+        if any(limits):
+            # The limit does not apply to cluster-scoped kinds.
+            services.client.resources.expect(plugin.crds())
+        plugin.setup(context)
+    except (ConfigError, PluginNotFound, PluginLoadError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise PluginLoadError(name, failure_of(stage, error).reason) from error
+    return SetUpPlugin(name, plugin, settings, context)
+
+
+def crds_of(plugins: Iterable[SetUpPlugin]) -> list[dict[str, Any]]:
     """Return the CRDs that the plugins own, each once."""
-    return owned_crds(runtime.plugin for runtime in plugins if runtime.plugin is not None)
+    return owned_crds(one.plugin for one in plugins)
 
 
-def permissions_of(plugins: Iterable[PluginRuntime], settings: HostSettings) -> list[Permission]:
+def permissions_of(plugins: Iterable[SetUpPlugin], settings: HostSettings) -> list[Permission]:
     """Return the permissions that exactly these plugins need: for their sources, and those that they request."""
     plugins = list(plugins)
     plural = plurals(crds_of(plugins))
     found: list[Permission] = []
-    for runtime in plugins:
-        if runtime.plugin is not None and runtime.context is not None:
-            found += implied(runtime.context, plural, settings.namespaces)
-            found += runtime.plugin.permissions(runtime.settings)
+    for one in plugins:
+        found += implied(one.context, plural, settings.namespaces)
+        found += one.plugin.permissions(one.settings)
     return found
 
 
-def manifests(plugins: Sequence[PluginRuntime], settings: HostSettings, deployed: Deployed) -> list[dict[str, Any]]:
+def manifests(plugins: Sequence[SetUpPlugin], settings: HostSettings, deployed: Deployed) -> list[dict[str, Any]]:
     """Return all manifests, in an order in which they can be applied."""
     check_plugins(settings, [plugin.name for plugin in plugins])
     metadata = {"name": deployed.name, "namespace": deployed.namespace}
@@ -93,7 +116,7 @@ def manifests(plugins: Sequence[PluginRuntime], settings: HostSettings, deployed
 
 
 def roles_of(
-    plugins: Sequence[PluginRuntime], settings: HostSettings, account: str, namespace: str
+    plugins: Sequence[SetUpPlugin], settings: HostSettings, account: str, namespace: str
 ) -> list[dict[str, Any]]:
     """Return the roles that a host with these plugins needs, with their bindings to its service account."""
     permissions = permissions_of(plugins, settings)

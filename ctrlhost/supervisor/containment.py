@@ -1,23 +1,29 @@
-"""Confine the exceptions of a plugin to that plugin, and describe them in one line."""
+"""Contain what the hooks of a plugin raise, or do too late, and describe it in one line."""
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import os
 import traceback
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from ctrlhost.errors import ConfigError, PluginError, PluginNotFound
+from ctrlhost.errors import ConfigError, PluginError, PluginLoadError, PluginNotFound
+from ctrlhost.supervisor.loader import PluginImportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ctrlhost.entries import Entries, Entry
 
 log = logging.getLogger("ctrlhost.host")
 
+#: Mistakes that a restart cannot mend.
+_FINAL = (ConfigError, PluginLoadError, PluginNotFound)
 #: Frames in the folders of ctrlhost and pluggy do not help the author of the plugin.
 _OWN_FOLDERS = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(pluggy.__file__).parent))
 
@@ -27,26 +33,73 @@ def with_place(error: BaseException) -> str:
     # "<": generated code, such as the methods of dataclasses.
     hidden = (*_OWN_FOLDERS, "<")
     frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(hidden)]
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
+    try:
+        message = " ".join(str(error).split())
+    except BaseException:  # noqa: BLE001 - its `__str__` is the plugin's code, too
+        message = ""
+    text = f"{type(error).__name__}: {message}".rstrip(": ")
     return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else text
 
 
-@contextmanager
-def contained(
-    plugin: str, stage: str, fail: Callable[[str, BaseException], None], *, everything: bool = False
-) -> Iterator[None]:
-    """Pass exceptions of a plugin in the block to `fail`, with one line that names the `stage`, and end the block.
+class Ended(BaseException):
+    """The attempt to run the plugin is over: its thread returns."""
 
-    Mistakes of the operator are raised, or with `everything`, for threads without a caller, also passed to `fail`.
-    """
+
+class Failure(Exception):
+    """An attempt to run a plugin failed; `final` if a restart cannot help."""
+
+    def __init__(self, reason: str, error: BaseException | None = None, *, final: bool = False) -> None:
+        """Fail for `reason`, one line, because of `error`; None for something that hangs."""
+        super().__init__(reason)
+        self.reason = reason
+        self.error = error
+        self.final = final
+
+
+def failure_of(stage: str, error: BaseException) -> Failure:
+    """Describe what a plugin, or the host on its behalf, raised at a stage, with the place in the plugin's code."""
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, (PluginError, ConfigError)):
+        reason = f"{error.message} (hint: {error.hint})" if error.hint else error.message
+        return Failure(reason, error, final=isinstance(error, _FINAL) and not isinstance(error, PluginImportError))
+    return Failure(f"{stage}: {with_place(error)}", error)
+
+
+@contextmanager
+def failing(stage: str) -> Iterator[None]:
+    """Raise Failure for an error of the host's own code at a stage of the plugin."""
     try:
         yield
-    except (Exception, SystemExit) as error:  # Ctrl-C and signals come from the operator.
-        if isinstance(error, (ConfigError, PluginNotFound)) and not everything:
-            raise
-        if isinstance(error, (PluginError, ConfigError)):
-            reason = f"{error.message} (hint: {error.hint})" if error.hint else error.message
-        else:
-            reason = f"{stage}: {with_place(error)}"
-        log.debug("plugin %s failed at %s", plugin, stage, exc_info=error)
-        fail(reason, error)
+    except Exception as error:
+        raise failure_of(stage, error) from error
+
+
+class HookCalls:
+    """Calls the hooks of one plugin on the calling thread, each as an entry with its deadline."""
+
+    def __init__(self, plugin: str, entries: Entries, on_overrun: Mapping[str, Callable[[Entry], None] | None]) -> None:
+        """Prepare; `on_overrun` has what to do for entries by name, and under "" for all others."""
+        self._plugin = plugin
+        self._entries = entries
+        self._on_overrun = on_overrun
+
+    def call(self, entry: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Call the plugin's code; Failure if it raises, Ended if it returned too late."""
+        on_overrun = self._on_overrun.get(entry, self._on_overrun[""])
+        running = self._entries.open(entry, late="dropped", on_overrun=on_overrun)
+        problem: BaseException | None = None
+        result = None
+        try:
+            with running:
+                # Its own context variables: what a hook sets must not reach the next one.
+                result = contextvars.copy_context().run(function, *args)
+        except BaseException as error:  # noqa: BLE001 - whatever a plugin raises ends here
+            problem = error
+        running.close()
+        if running.late and on_overrun is not None:
+            raise Ended
+        if problem is not None:
+            log.debug("plugin %s failed at %s", self._plugin, entry, exc_info=problem)
+            raise failure_of("loading" if entry == "import" else entry, problem)
+        return result

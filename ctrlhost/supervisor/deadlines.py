@@ -18,7 +18,7 @@ _STOPPED = 1.0
 
 
 class Deadlines:
-    """Checks running entries; sleeps while there are none. Methods may be called from any thread."""
+    """Checks running entries, and once a second what has to be looked at. Methods may be called from any thread."""
 
     def __init__(self, entries: Callable[[], Iterable[Entries]]) -> None:
         """Prepare to check the entries of all plugins that `entries` returns; `start` starts the thread."""
@@ -44,20 +44,16 @@ class Deadlines:
     def _run(self) -> None:
         pause = threading.Event()
         while not self._stopped:
-            self._busy.wait()
-            # Cleared before the check: an entry that begins meanwhile sets it again.
-            self._busy.clear()
+            everything = list(self._entries())
             before = time.monotonic()
-            pause.wait(_PERIOD)
-            late = time.monotonic() - before - _PERIOD
-            if self._check(late if late > _STOPPED else 0.0):
+            period = min((one.period for one in everything), default=1.0)
+            if self._busy.wait(period):
+                # Cleared before the check: an entry that begins meanwhile sets it again.
+                self._busy.clear()
+                pause.wait(_PERIOD)
+                period = _PERIOD
+            late = time.monotonic() - before - period
+            excused = late if late > _STOPPED else 0.0
+            running = [one.check(excused) for one in self._entries()]
+            if any(running):
                 self._busy.set()
-
-    def _check(self, excused: float) -> bool:
-        """Check all running entries, without the seconds that the process was stopped; return whether there are any."""
-        running = [entry for entries in self._entries() for entry in entries.running()]
-        for entry in running:
-            if excused:
-                entry.excuse(excused)
-            entry.check(time.monotonic())
-        return bool(running)

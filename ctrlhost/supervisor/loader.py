@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import threading
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -62,27 +63,30 @@ def installed_plugins() -> Mapping[str, tuple[InstalledPlugin, ...]]:
     return {name: tuple(sorted(found[name], key=str)) for name in sorted(found)}
 
 
+class PluginImportError(PluginLoadError):
+    """The plugin's module cannot be imported; it may be possible later."""
+
+
 class Plugin:
     """One loaded plugin. Each method calls the hook of that name for this plugin only and raises its errors."""
 
     def __init__(
-        self, name: str, implementation: object, manager: pluggy.PluginManager, installed: str = "", version: str = ""
+        self, name: str, implementation: object, hooks: pluggy.PluginManager, installed: str = "", version: str = ""
     ) -> None:
-        """Wrap a registered plugin; `installed` is its distribution and version, `version` the latter alone."""
+        """Wrap the only plugin of `hooks`; `installed` is its distribution and version, `version` the latter alone."""
         self.name = name
         self.implementation = implementation
         self.installed = installed
         self.version = version
-        self._manager = manager
+        self._hooks = hooks
 
     def _call(self, hook: str, **arguments: Any) -> Any:
-        others = [plugin for plugin in self._manager.get_plugins() if plugin is not self.implementation]
-        results = self._manager.subset_hook_caller(hook, others)(**arguments)
+        results = getattr(self._hooks.hook, hook)(**arguments)
         return results[0] if results else None
 
     def implements(self, hook: str) -> bool:
         """Return whether the plugin implements `hook`."""
-        callers = self._manager.get_hookcallers(self.implementation) or ()
+        callers = self._hooks.get_hookcallers(self.implementation) or ()
         return any(caller.name == hook for caller in callers)
 
     def settings_type(self) -> type[msgspec.Struct] | None:
@@ -144,12 +148,15 @@ def owned_crds(plugins: Iterable[Plugin]) -> list[dict[str, Any]]:
 
 
 class PluginManager:
-    """The plugins of one host; several managers in a process are independent."""
+    """The plugins of one host; several managers in a process are independent. Callable from any thread.
+
+    Each plugin has hooks of its own: while the code of one plugin runs, no lock and no list is shared with another.
+    """
 
     def __init__(self) -> None:
         """Start without plugins."""
-        self._manager = pluggy.PluginManager(hookspecs.PROJECT)
-        self._manager.add_hookspecs(hookspecs)
+        self._lock = threading.Lock()
+        self._loaded: dict[str, object] = {}
 
     def load(self, name: str) -> Plugin:
         """Import the installed plugin `name`.
@@ -168,7 +175,7 @@ class PluginManager:
         try:
             implementation = installed.entry_point.load()
         except (Exception, SystemExit) as error:
-            raise PluginLoadError(
+            raise PluginImportError(
                 name,
                 f"it could not be imported: {_one_line(error)}",
                 hint=f"fix or reinstall {installed.distribution or installed.target}, or drop it from `--plugins`",
@@ -179,22 +186,33 @@ class PluginManager:
         """Register a module or object with hook implementations as the plugin `name`."""
         if name in RESERVED_NAMES:
             raise PluginLoadError(name, f"invalid plugin name `{name}`: the host reserves it")
-        if self._manager.has_plugin(name):
-            raise PluginLoadError(name, "another plugin of this name is already loaded")
-        if self._manager.is_registered(implementation):
-            raise PluginLoadError(name, "the same module is already loaded under another name")
+        with self._lock:
+            if name in self._loaded:
+                raise PluginLoadError(name, "another plugin of this name is already loaded")
+            if any(other is implementation for other in self._loaded.values()):
+                raise PluginLoadError(name, "the same module is already loaded under another name")
+            self._loaded[name] = implementation
         try:
-            self._manager.register(implementation, name=name)
-            self._manager.check_pending()
-        except Exception as error:
-            if self._manager.is_registered(implementation):
-                self._manager.unregister(implementation)
-            raise PluginLoadError(name, _misuse(implementation, self._manager, error)) from error
-        if not self._manager.get_hookcallers(implementation):
-            self._manager.unregister(implementation)
-            message, hint = _no_hooks(implementation)
-            raise PluginLoadError(name, message, hint=hint)
-        return Plugin(name, implementation, self._manager, installed, version)
+            return Plugin(name, implementation, _hooks_of(name, implementation), installed, version)
+        except BaseException:
+            with self._lock:
+                del self._loaded[name]
+            raise
+
+
+def _hooks_of(name: str, implementation: object) -> pluggy.PluginManager:
+    """Return a manager with the hooks of one plugin; PluginLoadError if it has none, or misuses one."""
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    try:
+        manager.register(implementation, name=name)
+        manager.check_pending()
+    except Exception as error:
+        raise PluginLoadError(name, _misuse(implementation, manager, error)) from error
+    if not manager.get_hookcallers(implementation):
+        message, hint = _no_hooks(implementation)
+        raise PluginLoadError(name, message, hint=hint)
+    return manager
 
 
 def check_installed(name: str) -> None:
@@ -250,5 +268,7 @@ def _one_line(error: BaseException) -> str:
 
 def name_of(implementation: object) -> str:
     """Return the plugin name of a module or object that is passed to the host: `ctrlhost_foo` is `foo`."""
-    name = getattr(implementation, "__name__", None) or type(implementation).__name__
+    # Not `getattr`: a property would run the plugin's code on the caller's thread.
+    given = inspect.getattr_static(implementation, "__name__", None)
+    name = given if isinstance(given, str) and given else type(implementation).__name__
     return str(name).rpartition(".")[2].removeprefix("ctrlhost_").replace("_", "-").lower()

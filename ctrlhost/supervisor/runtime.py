@@ -1,76 +1,90 @@
-"""The lifecycle of one plugin in a host: loaded, set up, synced, running, stopped; or failed, with the reason.
-
-Exceptions from a plugin's code end here: they are logged under the plugin's name and become its reason. Each plugin
-runs its hooks on its own thread, so that a hook that blocks does not delay other plugins.
-"""
+"""The life of one plugin in a host: its states, its restarts, and why it is in the state that it is in."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
+from ctrlhost.config.settings import Supervision
 from ctrlhost.controller.context import bound
 from ctrlhost.entries import Entries
+from ctrlhost.errors import ConfigError, PluginNotFound
 from ctrlhost.health import Check
-from ctrlhost.supervisor.containment import contained, with_place
-from ctrlhost.supervisor.crds import Installation, check_crds, install_crds
+from ctrlhost.supervisor.attempt import Attempt
+from ctrlhost.supervisor.containment import Failure
+from ctrlhost.supervisor.restart import Restarts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
 
+    from ctrlhost.clock import Clock
     from ctrlhost.config.load import Configuration
     from ctrlhost.controller.controller import Controller
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.plugin.context import PluginContext
-    from ctrlhost.plugin.task import Task
+    from ctrlhost.supervisor.attempt import Progress
     from ctrlhost.supervisor.loader import Plugin, PluginManager
 
 log = logging.getLogger("ctrlhost.host")
 
-State = Literal["failed", "waiting", "syncing", "running", "stopping", "stopped"]
+State = Literal["disabled", "starting", "syncing", "waiting", "running", "failing", "failed", "stopping", "stopped"]
 
-#: Seconds between two checks of the plugin's caches, by state.
-_PAUSE: dict[State, float] = {"syncing": 0.01, "waiting": 0.1, "running": 0.5, "stopping": 0, "stopped": 0, "failed": 0}
-#: A plugin never moves from one of these to a state of a lower rank; all others have rank 0.
-_RANK: dict[State, int] = {"failed": 3, "stopped": 2, "stopping": 1}
-_LEVEL: dict[State, int] = {"failed": logging.ERROR, "waiting": logging.WARNING}
-_STOPPING_HOOK_TIMEOUT = 5.0
+_LEVEL: dict[State, int] = {"failing": logging.ERROR, "failed": logging.ERROR, "waiting": logging.WARNING}
+#: States of a plugin that does what it can do now.
+_WELL: frozenset[State] = frozenset({"disabled", "waiting", "running", "stopped"})
+#: States that an attempt cannot change.
+_OVER: frozenset[State] = frozenset({"disabled", "failed", "stopping", "stopped"})
+#: How many times the limit of one attempt may hang over all attempts.
+_ALL_STUCK = 4
+#: Seconds that running work of a failed attempt may take until it is abandoned.
 _FAILED_DRAIN = 1.0
 
 
 class PluginRuntime:
-    """One plugin of one host, with its state and the reason for it."""
+    """One plugin of one host, with its state and the reason for it. Methods may be called from any thread."""
 
-    def __init__(self, name: str, changed: Callable[[], None] = lambda: None) -> None:
-        """Prepare a plugin that is not loaded; `changed` is called after each change of state."""
+    def __init__(self, name: str, clock: Clock, changed: Callable[[], None], notify: Callable[[], None]) -> None:
+        """Prepare a plugin; this starts nothing. `clock` times pauses and the running state.
+
+        `changed` is called after each change of state, `notify` when the plugin's code begins to run.
+        """
         self.name = name
-        self.state: State = "syncing"
+        self.state: State = "starting"
         self.reason = ""
         self.error: BaseException | None = None
+        #: An invalid setting, or a plugin that is not installed: the host does not start.
+        self.mistake: ConfigError | PluginNotFound | None = None
         self.plugin: Plugin | None = None
-        self.settings: Any = None
-        self.context: PluginContext | None = None
-        #: Set when the plugin's CRDs are installed, or cannot be installed for now.
-        self.crds_tried = threading.Event()
+        self.attempt: Attempt | None = None
+        self.may_set_up, self.may_run, self.crds_tried = threading.Event(), threading.Event(), threading.Event()
+        self.with_crds: bool | Literal["force"] = False
+        #: The `crds_tried` of the plugin's peers.
+        self.waits_for: Sequence[threading.Event] = ()
+        self.services: PluginServices | None = None
+        self.settings = Supervision()
+        #: The number of restarts by reason; only grows.
+        self.restarted: Counter[str] = Counter()
+        #: The number of overruns by entry; only grows.
+        self.overruns: Counter[str] = Counter()
+        self._clock = clock
         self._changed = changed
-        #: The calls into the plugin's code that run now.
-        self.entries = Entries(name, fail=self.fail, changed=changed)
-        self._crds: list[dict[str, Any]] = []
-        #: Guards `state` and `reason`.
-        self._lock = threading.Lock()
-        self._draining = threading.Lock()
-        self._drained: bool | None = None
-        self._ending = threading.Event()
-        self._wake = threading.Event()
-        self._peers: tuple[PluginRuntime, ...] = ()
-        self._thread: threading.Thread | None = None
-        #: Controllers and tasks, which may have the same names.
-        self._started: set[Controller | Task] = set()
-        self._led = False
+        self._notify = notify
+        self._load: Callable[[], Plugin] | None = None
+        self._configuration: Configuration | None = None
+        self._listen: Callable[[PluginContext], Callable[[], None]] = lambda _context: lambda: None
+        self._close_listeners: Callable[[], None] = lambda: None
+        self._restarts = Restarts(self.settings.restart_limit, self.settings.restart_delay)
+        self._restarts_at = 0.0
+        self._running_since: float | None = None
+        self._entries: list[Entries] = []
+        #: Guards the state and the attempt.
+        self._lock = threading.RLock()
+        self._ended = threading.Event()
+        self._prepared = False
+        self._may_log_end = False
 
     def __repr__(self) -> str:
         """Show name, state and reason."""
@@ -78,12 +92,12 @@ class PluginRuntime:
 
     @property
     def failed(self) -> bool:
-        """Whether the plugin has failed; this is final."""
+        """Whether the plugin has failed for good."""
         return self.state == "failed"
 
     def settled(self) -> bool:
-        """Return whether the plugin runs, waits for others, has failed or has stopped."""
-        return self.state not in ("syncing", "stopping")
+        """Return whether the plugin runs, waits for others or for its restart, has failed or has stopped."""
+        return self.state not in ("starting", "syncing", "stopping")
 
     @property
     def installed(self) -> str:
@@ -91,240 +105,209 @@ class PluginRuntime:
         return self.plugin.installed if self.plugin else ""
 
     @property
+    def context(self) -> PluginContext | None:
+        """The context of the current attempt, once the plugin is set up and until the attempt fails."""
+        attempt = self.attempt
+        return attempt.context if attempt is not None and self.state not in ("failing", "failed") else None
+
+    @property
     def controllers(self) -> list[Controller]:
         """The plugin's controllers; none before its set-up."""
         return list(self.context.controllers) if self.context else []
 
-    def load(self, manager: PluginManager, implementation: object | None = None) -> None:
-        """Import the plugin, or register `implementation` as the plugin."""
-        with self._contained("loading"):
-            self.plugin = (
-                manager.load(self.name) if implementation is None else manager.register(self.name, implementation)
-            )
+    @property
+    def entries(self) -> Entries:
+        """The entries of the current attempt."""
+        return self._entries[-1] if self._entries else Entries(self.name)
 
-    def configure(self, configuration: Configuration) -> None:
-        """Read the plugin's settings; ConfigError if they are invalid, which is not the plugin's fault."""
-        if self.plugin is not None and not self.failed:
-            with self._contained("ctrlhost_settings"):
-                self.settings = configuration.plugin(self.name, self.plugin.settings_type())
+    def all_entries(self) -> list[Entries]:
+        """Return the entries of the current attempt, and of those before whose threads still hang."""
+        with self._lock:
+            self._entries = [one for one in self._entries[:-1] if one.active] + self._entries[-1:]
+            return list(self._entries)
 
-    def set_up(self, services: PluginServices) -> None:
-        """Call the plugin's `ctrlhost_setup`, in which it registers its controllers and tasks."""
-        from ctrlhost.plugin.context import PluginContext
-
-        if self.plugin is None or self.failed:
+    def begin(
+        self,
+        manager: PluginManager,
+        implementation: object | None,
+        configuration: Configuration,
+    ) -> None:
+        """Begin to import the plugin, or to register `implementation` as the plugin, and to read its settings."""
+        if self.failed:
             return
-        with self._contained("ctrlhost_setup"):
-            context = PluginContext(self.name, self.settings, services)
-            limits = [services.namespaces, *(one.namespaces for one in services.controller_overrides.values())]
-            if any(limits):
-                # The limit does not apply to cluster-scoped kinds. Installing the CRDs reports a failing hook.
-                with contextlib.suppress(Exception):
-                    services.client.resources.expect(self.plugin.crds())
-            try:
-                self.plugin.setup(context)
-            except BaseException:
-                context.close()
-                raise
-            self.context = context
+        self._configuration = configuration
+        self.settings = configuration.supervision(self.name)
+        self._restarts = Restarts(self.settings.restart_limit, self.settings.restart_delay)
+        if not self.settings.enabled:
+            self._set_state("disabled", "")
+            self.crds_tried.set()
+            return
+        self._load = lambda: (
+            manager.load(self.name) if implementation is None else manager.register(self.name, implementation)
+        )
+        self._try()
 
-    def start(self, *, with_crds: bool | Literal["force"], peers: Sequence[PluginRuntime] = ()) -> None:
-        """Start syncing and running on the plugin's own thread, after installing its CRDs if `with_crds`.
+    def _try(self) -> None:
+        """Begin an attempt."""
+        deadlines = self.settings.deadlines
+        entries = Entries(
+            self.name,
+            {name: float(getattr(deadlines, name)) for name in deadlines.__struct_fields__},
+            self.overruns,
+            stuck_limit=self.settings.stuck_limit,
+            began=self._notify,
+            fail=lambda reason: self.failed_now(attempt, reason),
+            changed=self._changed,
+        )
+        attempt = Attempt(self, entries)
+        with self._lock:
+            if self._ended.is_set():
+                return
+            self._entries.append(entries)
+            self.attempt = attempt
+            self._running_since = None
+            attempt.start()
+
+    def load(self) -> Plugin:
+        """Return the plugin; imported by the first attempt that can."""
+        if self.plugin is None and self._load is not None:
+            self.plugin = self._load()
+        if self.plugin is None:
+            raise PluginNotFound(self.name, "it was not loaded")
+        return self.plugin
+
+    def read_settings(self, plugin: Plugin) -> Any:
+        """Return the plugin's settings; ConfigError if they are invalid."""
+        configuration = self._configuration
+        return configuration.plugin(self.name, plugin.settings_type()) if configuration is not None else None
+
+    def prepared(self) -> None:
+        """Fail only this plugin, from now on, for what would have been a mistake of the operator before."""
+        with self._lock:
+            self._prepared = True
+        if self.mistake is not None:
+            raise self.mistake
+
+    def set_up(self, services: PluginServices, listen: Callable[[PluginContext], Callable[[], None]]) -> None:
+        """Let the plugin be set up, now or as soon as it is configured; `listen` opens its listeners."""
+        self.services, self._listen = services, listen
+        self.may_set_up.set()
+
+    def run(self, *, with_crds: bool | Literal["force"], peers: Sequence[PluginRuntime] = ()) -> None:
+        """Let the plugin sync and run, after installing its CRDs if `with_crds`.
 
         The plugin also waits until all `peers` have installed theirs, or found that they cannot for now.
         """
-        if self.context is None or self.failed:
-            return
-        self._peers = tuple(peer for peer in peers if peer is not self)
-        self._thread = threading.Thread(target=self._run, args=(with_crds,), name=f"plugin {self.name}", daemon=True)
-        self._thread.start()
+        self.with_crds = with_crds
+        self.waits_for = tuple(peer.crds_tried for peer in peers if peer is not self)
+        self.may_run.set()
 
-    def _run(self, with_crds: bool | Literal["force"]) -> None:
-        plugin, context = self.plugin, self.context
-        if plugin is None or context is None:
-            return
-        with bound(plugin=self.name), self._contained("starting"):
-            installed = self._prepare_crds(plugin, context, with_crds)
-            self.crds_tried.set()
-            if not installed:
+    def opened(self, context: PluginContext) -> None:
+        """Open the listeners of the plugin; PluginLoadError or ConfigError for an address that cannot be bound."""
+        self._close_listeners = self._listen(context)
+
+    def report(self, attempt: Attempt, state: Progress, reason: str) -> None:
+        """Note the progress of an attempt."""
+        with self._lock:
+            if attempt is not self.attempt or self.state in _OVER or self.state == "failing":
                 return
-            for peer in self._peers:
-                peer.crds_tried.wait()
-            if self._ending.is_set():
-                return
-            for controller in context.controllers:
-                controller.attach()
-            context.services.factory.start()
-            synced = False
-            while not self._ending.is_set():
-                behind, waiting = self._unsynced_and_blocked(context)
-                if not synced and self._may_start(context):
-                    check_crds(self.name, context.services.client, self._crds)
-                    with self._contained("ctrlhost_synced"):
-                        plugin.synced(context)
-                    synced = not self.failed
-                if self.failed:
-                    return
-                if synced:
-                    self._follow_leadership(plugin, context)
-                    self._start_what_is_ready(context)
-                self._report(behind, waiting, synced=synced)
-                self._wake.wait(_PAUSE[self.state])
-                self._wake.clear()
+            if state == "running" and self._running_since is None:
+                self._running_since = self._clock.now()
+            self._set_state(state, reason)
 
-    def wake(self) -> None:
-        """Check at once whether the plugin leads now."""
-        self._wake.set()
+    def fail(self, reason: str) -> None:
+        """Fail for good before the first attempt."""
+        self._set_state("failed", reason)
+        self.crds_tried.set()
 
-    @staticmethod
-    def _unsynced_and_blocked(context: PluginContext) -> tuple[list[str], list[str]]:
-        """Return the names of controllers and informers that have not synced, and why those that wait cannot."""
-        parts = [(one.name, one.has_synced(), one.waiting()) for one in context.controllers]
-        for informer in context.informers:
-            why = f"{informer.key}: {informer.reason}" if informer.state == "waiting" else None
-            parts += [(str(informer.key), informer.has_synced, why)]
-        return [name for name, synced, why in parts if why or not synced], [why for _, _, why in parts if why]
-
-    @staticmethod
-    def _may_start(context: PluginContext) -> bool:
-        """Return whether the plugin may start: its caches have synced.
-
-        A controller that waits for a missing CRD or permission does not delay the plugin's other controllers. All of
-        them may read the plugin's own informers, so these must have synced in any case.
-        """
-        controllers = context.controllers
-        synced = [controller.has_synced() for controller in controllers]
-        settled = all(done or one.waiting() for done, one in zip(synced, controllers, strict=True))
-        return settled and (any(synced) or not controllers) and all(one.has_synced for one in context.informers)
-
-    def _report(self, behind: list[str], waiting: list[str], *, synced: bool) -> None:
-        if waiting:
-            self._set_state("waiting", "; ".join(dict.fromkeys(waiting)))
-        elif behind or not synced:
-            self._set_state("syncing", f"{', '.join(behind)} not synced yet" if behind else "")
+    def failed_now(self, attempt: Attempt, reason: str) -> None:
+        """End an attempt for `reason`; for good if too many threads of all attempts hang."""
+        stuck = sum(entries.stuck() for entries in self.all_entries())
+        limit = _ALL_STUCK * self.settings.stuck_limit
+        if stuck >= limit:
+            self.attempt_failed(attempt, Failure(f"{stuck} threads of all its attempts hang", final=True))
         else:
-            self._set_state("running", "")
+            self.attempt_failed(attempt, Failure(reason))
+
+    def attempt_failed(self, attempt: Attempt, failure: Failure) -> None:
+        """End an attempt, and restart the plugin after a pause unless that cannot help; called once per attempt."""
+        with self._lock:
+            if attempt is not self.attempt or self.state in _OVER or self.state == "failing":
+                return
+            self.error = failure.error
+            if isinstance(failure.error, (ConfigError, PluginNotFound)) and not self._prepared:
+                # Raised to the caller of the host, who shows it.
+                self.mistake, self.state = failure.error, "failed"
+                return
+            now = self._clock.now()
+            ran = None if self._running_since is None else now - self._running_since
+            pause = None if failure.final else self._restarts.next_pause(ran)
+            self._restarts_at = now + (pause or 0.0)
+            self._set_state("failing" if pause is not None else "failed", failure.reason)
+        threading.Thread(
+            target=self._end_and_restart, args=(attempt, pause), name=f"{self.name}/restart", daemon=True
+        ).start()
+
+    def _end_and_restart(self, attempt: Attempt, pause: float | None) -> None:
+        with bound(plugin=self.name):
+            self._close_listeners()
+            self._close_listeners = lambda: None
+            attempt.stop_intake()
+            attempt.drain(time.monotonic() + _FAILED_DRAIN)
+            if pause is None or self._clock.wait(self._ended, max(0.0, self._restarts_at - self._clock.now())):
+                return
+            with self._lock:
+                if self.state != "failing":
+                    return
+                self.restarted["deadline" if self.error is None else "error"] += 1
+                log.info("plugin %s restarts: %d of %d", self.name, self._restarts.count, self._restarts.limit)
+                self._set_state("starting", "")
+            self._try()
 
     def _set_state(self, state: State, reason: str) -> None:
         with self._lock:
-            if _RANK.get(state, 0) < _RANK.get(self.state, 0) or (state, reason) == (self.state, self.reason):
+            if (state, reason) == (self.state, self.reason):
                 return
             moved = state != self.state
+            # The end of a plugin that never ran is not logged.
+            quiet = state == "starting" or (state in ("stopping", "stopped") and not self._may_log_end)
             self.state, self.reason = state, reason
-        # The end of a plugin that never started is not logged.
-        quiet = self._thread is None and state in ("stopping", "stopped")
-        if not quiet and (moved or state != "syncing"):
-            line = f"{state}: {reason}" if reason else state
-            log.log(_LEVEL.get(state, logging.INFO), "plugin %s %s", self.name, line, extra={"plugin": self.name})
+            if not quiet and (moved or state != "syncing"):
+                line = f"{state}: {reason}" if reason else state
+                log.log(_LEVEL.get(state, logging.INFO), "plugin %s %s", self.name, line, extra={"plugin": self.name})
         self._changed()
 
-    def _prepare_crds(self, plugin: Plugin, context: PluginContext, wanted: bool | Literal["force"]) -> bool:
-        """Install the CRDs if that is wanted; return whether the plugin can go on."""
-        installed = False
-        with self._contained("ctrlhost_crds"):
-            self._crds = plugin.crds()
-            if not wanted:
-                return True
-            installation = Installation(plugin.version, force=wanted == "force")
-            client = context.services.client
-            installed = install_crds(client, self._crds, self._ending, self._wait_for_crds, installation)
-            # Another plugin may have started informers of these kinds before the server knew the kinds.
-            for group in {crd["spec"]["group"] for crd in self._crds}:
-                context.services.factory.wake(group)
-        return installed
+    def wake(self) -> None:
+        """Check at once whether the plugin leads now."""
+        if self.attempt is not None:
+            self.attempt.wake()
 
-    def _wait_for_crds(self, why: str) -> None:
-        self.crds_tried.set()
-        self._set_state("waiting", f"installing CRDs: {why}")
+    def stop(self, deadline: float) -> bool:
+        """Call `ctrlhost_stopping`, accept no new work, and wait for running work until `deadline` (time.monotonic).
 
-    def _follow_leadership(self, plugin: Plugin, context: PluginContext) -> None:
-        leading = context.services.leading()
-        if leading == self._led:
-            return
-        self._led = leading
-        hook = plugin.elected if leading else plugin.deposed
-        with self._contained("ctrlhost_elected" if leading else "ctrlhost_deposed"):
-            hook(context)
-        for task in context.tasks:
-            if task.needs_leader and not leading:
-                task.stop(0)
-                self._started.discard(task)
-
-    def _start_what_is_ready(self, context: PluginContext) -> None:
-        for controller in context.controllers:
-            if self._ending.is_set() or self.failed:
-                return
-            wanted = self._led or not controller.options.needs_leader
-            if wanted and controller in self._started:
-                controller.resume()
-            elif wanted and controller.has_synced():
-                self._started.add(controller)
-                controller.start_workers()
-        for task in context.tasks:
-            # A task that was stopped when leadership was lost may still be running.
-            if (self._led or not task.needs_leader) and task not in self._started and not task.running:
-                self._started.add(task)
-                task.start()
-
-    def stop_intake(self) -> None:
-        """Call the plugin's `ctrlhost_stopping`, and accept no new work."""
+        Return whether all of it finished.
+        """
         with self._lock:
-            alive = self.state not in ("failed", "stopped")
-        if alive:
-            self._set_state("stopping", "")
-            self._call_stopping()
-        self._halt()
-
-    def _call_stopping(self) -> None:
-        plugin, context = self.plugin, self.context
-        if plugin is None or context is None or not plugin.implements("ctrlhost_stopping"):
-            return
-
-        def hook() -> None:
-            with bound(plugin=self.name):
-                try:
-                    plugin.stopping(context)
-                except BaseException as error:  # noqa: BLE001 - a plugin's failure must not stop the shutdown
-                    log.error("plugin %s: ctrlhost_stopping: %s", self.name, with_place(error))
-
-        thread = threading.Thread(target=hook, name=f"plugin {self.name} stopping", daemon=True)
-        thread.start()
-        thread.join(_STOPPING_HOOK_TIMEOUT)
-        if thread.is_alive():
-            log.error("plugin %s: ctrlhost_stopping did not return within %g s", self.name, _STOPPING_HOOK_TIMEOUT)
-
-    def drain(self, deadline: float) -> bool:
-        """Wait for running work until `deadline` (time.monotonic); True if all finished. Only the first call waits."""
-        with self._draining:
-            if self._drained is None:
-                self._drained = self._drain(deadline)
-            return self._drained
-
-    def _drain(self, deadline: float) -> bool:
+            self._ended.set()
+            attempt, alive = self.attempt, self.state not in ("disabled", "failed", "stopped")
+            well = alive and self.state != "failing"
+            self._may_log_end = self.may_run.is_set()
+            if alive:
+                self._set_state("stopping", "")
+        self.may_set_up.set()
+        self.may_run.set()
         drained = True
-        for controller in self.controllers:
-            if not controller.drain(max(0.0, deadline - time.monotonic())):
-                drained = False
-                log.error("controller %s did not stop in time; abandoned", controller.name)
-        if self.context is not None:
-            for task in self.context.tasks:
-                if not task.stop(max(0.0, deadline - time.monotonic())):
-                    drained = False
-                    log.error("task %s did not stop in time; abandoned", task.name)
-            self.context.close()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(max(0.0, deadline - time.monotonic()))
-            drained = drained and not self._thread.is_alive()
-        if not self.failed:
+        if attempt is not None:
+            attempt.stop_intake(deadline if well else None)
+            drained = attempt.drain(deadline) or not well
+        self._close_listeners()
+        if alive:
             self._set_state("stopped", "")
         return drained
 
     def checks(self) -> list[Check]:
         """Return the plugin's line of a health report, followed by one line per controller."""
-        detail = f"{self.state}: {self.reason}" if self.reason else self.state
-        degraded = "; ".join(f"{reason}: {why}" for reason, why in sorted(self.entries.degraded.items()))
-        detail += f", degraded: {degraded}" if degraded else ""
-        lines = [Check(f"plugin/{self.name}", passed=self.state in ("running", "waiting"), detail=detail)]
+        lines = [Check(f"plugin/{self.name}", passed=self.state in _WELL, detail=self._detail())]
         for controller in self.controllers:
             status = controller.status()
             text = f"{status.runs} runs, {status.errors} errors, {status.queued} queued"
@@ -335,25 +318,11 @@ class PluginRuntime:
             lines.append(Check(f"controller/{controller.name}", passed=True, detail=text))
         return lines
 
-    def fail(self, reason: str, error: BaseException | None = None) -> None:
-        """Mark the plugin as failed, and stop its controllers and tasks."""
-        self.error = error
-        self._set_state("failed", reason)
-        self._halt()
-        if self.context is not None:
-            # Not on this thread, which may be a worker or the plugin's own. Draining releases the informers.
-            deadline = time.monotonic() + _FAILED_DRAIN
-            threading.Thread(target=self.drain, args=(deadline,), name=f"plugin {self.name} end", daemon=True).start()
-
-    def _halt(self) -> None:
-        self._ending.set()
-        self._wake.set()
-        self.crds_tried.set()
-        for controller in self.controllers:
-            controller.stop_intake()
-        for task in self.context.tasks if self.context else ():
-            task.stop(0)
-
-    def _contained(self, stage: str) -> AbstractContextManager[None]:
-        # Before the plugin has its own thread, mistakes of the operator are raised to the host's caller.
-        return contained(self.name, stage, self.fail, everything=self._thread is not None)
+    def _detail(self) -> str:
+        with self._lock:
+            detail = f"{self.state}: {self.reason}" if self.reason else self.state
+            if self.state == "failing":
+                left = max(0.0, self._restarts_at - self._clock.now())
+                return f"{detail}, restart {self._restarts.count} of {self._restarts.limit} in {left:.0f} s"
+        degraded = "; ".join(f"{reason}: {why}" for reason, why in sorted(self.entries.degraded.items()))
+        return f"{detail}, degraded: {degraded}" if degraded else detail

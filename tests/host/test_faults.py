@@ -41,7 +41,7 @@ from tests.support.plugin_sources import ALWAYS_RAISES, BLOCKS, GREETER, WIDGETS
 def test_a_failing_plugin_is_named_and_the_others_continue(distributions, start_host, source, reason):
     distributions.add("bad", source)
     distributions.add("greeter", GREETER)
-    host = start_host("--sandbox", plugins="bad,greeter")
+    host = start_host("--sandbox", "--set=supervision.restart_limit=0", plugins="bad,greeter")
     line = host.line("plugin bad failed")
     assert reason in line["msg"]
     assert line["level"] == "error"
@@ -66,7 +66,7 @@ def test_a_failing_plugin_is_named_and_the_others_continue(distributions, start_
 )
 def test_the_host_exits_with_code_1_when_its_only_plugin_fails(distributions, start_host, source):
     distributions.add("bad", source)
-    host = start_host("--sandbox", plugins="bad")
+    host = start_host("--sandbox", "--set=supervision.restart_limit=0", plugins="bad")
     assert host.wait() == 1
     assert "plugin bad failed" in host.text
     assert "every plugin has failed" in host.text

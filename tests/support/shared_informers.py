@@ -37,7 +37,7 @@ def watch(informer: SharedInformer, kind: str, *pods: dict[str, Any], process: b
 
 
 def deliver(added: Listener | int) -> None:
-    """Do what the thread of a plugin does with the handler that `enqueue_to` returned, if it has functions in Python."""
+    """Do what the thread of a plugin does with what `enqueue_to` returned for functions in Python."""
     while not isinstance(added, int) and added.deliver():
         pass
 

@@ -27,7 +27,7 @@ def test_the_thread_of_a_caller_exists_while_it_has_sources():
         thread.add(source)
         engine.feed_watch(json.dumps(event("ADDED", pod(name, number + 1))).encode() + b"\n")
         engine.process()
-        eventually(lambda: heard[-1:] == [name] and not engine.pending)
+        eventually(lambda name=name: heard[-1:] == [name] and not engine.pending)
         assert "of the test" in [each.name for each in threading.enumerate()]
         engine.remove_handler(source)
         eventually(lambda: "of the test" not in [each.name for each in threading.enumerate()])

@@ -126,7 +126,8 @@ def test_callbacks_of_two_plugins_that_remove_each_other_do_not_wait_for_each_ot
     frames.send_event(event("ADDED", pod("a", 2)))
     eventually(lambda: sorted(done) == ["handler", "map"])
     assert not any(each.active for each in handles.values())
-    assert all([each.stop(20) for each in (one, two)])
+    assert one.stop(20)
+    assert two.stop(20)
 
 
 def running_map(rig: Rig, frames: Frames) -> tuple[WorkQueue, Handle, threading.Event]:

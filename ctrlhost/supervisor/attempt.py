@@ -1,0 +1,344 @@
+"""One attempt to run a plugin: import, set-up, sync, work, clean-up. A restart is another attempt.
+
+An attempt has its own context and its own thread, `PLUGIN/main`, on which it calls the plugin's hooks one at a time. A
+hook that is overdue ends the attempt: its thread is abandoned, and the late result dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from ctrlhost.controller.context import bound
+from ctrlhost.supervisor.containment import Ended, Failure, HookCalls, failing, failure_of
+from ctrlhost.supervisor.crds import Installation, check_crds, install_crds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctrlhost.controller.controller import Controller
+    from ctrlhost.controller.services import PluginServices
+    from ctrlhost.entries import Entries, Entry
+    from ctrlhost.plugin.context import PluginContext
+    from ctrlhost.plugin.task import Task
+    from ctrlhost.supervisor.loader import Plugin
+
+log = logging.getLogger("ctrlhost.host")
+
+#: Seconds between two checks of the plugin's caches, by state.
+_PAUSE = {"syncing": 0.01, "waiting": 0.1}
+_USUAL_PAUSE = 0.5
+
+Progress = Literal["starting", "syncing", "waiting", "running"]
+
+
+class Owner(Protocol):
+    """What an attempt needs of its plugin's runtime, which outlives it."""
+
+    name: str
+    #: Set by the host when the plugin may be set up, and when all informers are declared.
+    may_set_up: threading.Event
+    may_run: threading.Event
+    #: Whether to install the plugin's CRDs.
+    with_crds: bool | Literal["force"]
+
+    @property
+    def waits_for(self) -> Sequence[threading.Event]:
+        """The `crds_tried` of the plugin's peers."""
+
+    #: Set when the plugin's CRDs are installed, or cannot be installed for now.
+    crds_tried: threading.Event
+    services: PluginServices | None
+
+    def load(self) -> Plugin:
+        """Return the plugin, imported by the first attempt that can."""
+
+    def read_settings(self, plugin: Plugin) -> Any:
+        """Return the plugin's settings; ConfigError if they are invalid."""
+
+    def opened(self, context: PluginContext) -> None:
+        """Serve the listeners of a plugin that was set up; ConfigError for an address that cannot be bound."""
+
+    def report(self, attempt: Attempt, state: Progress, reason: str) -> None:
+        """Note the progress of an attempt."""
+
+    def attempt_failed(self, attempt: Attempt, failure: Failure) -> None:
+        """Note that an attempt has failed, and end it."""
+
+
+class Attempt:
+    """One attempt. `start` starts it; `stop_intake` and `drain` end it. Callable from any thread."""
+
+    def __init__(self, owner: Owner, entries: Entries) -> None:
+        """Prepare; this starts nothing."""
+        self.owner = owner
+        self.entries = entries
+        #: The plugin's context once it is set up.
+        self.context: PluginContext | None = None
+        #: Set when the plugin's settings are read, and when it is set up; or when the attempt is over.
+        self.configured, self.set_up = threading.Event(), threading.Event()
+        #: Whether the attempt has failed or was asked to end.
+        self.ending = threading.Event()
+        self._wake = threading.Event()
+        #: Whether `ctrlhost_stopping` is to be called at the end.
+        self._orderly = False
+        #: Set when the plugin has finished `ctrlhost_stopping`, or will not.
+        self._halted = threading.Event()
+        self._draining = threading.Lock()
+        self._drained: bool | None = None
+        self._crds: list[dict[str, Any]] = []
+        #: Controllers and tasks, which may have the same names.
+        self._started: set[Controller | Task] = set()
+        self._led = False
+        # Leadership has ended already when `ctrlhost_deposed` is called, so its overrun is only reported.
+        on_overrun = {"": self._overran, "ctrlhost_deposed": None, "ctrlhost_stopping": self._leave_behind}
+        self._hooks = HookCalls(owner.name, entries, on_overrun)
+        self.thread = threading.Thread(target=self._run, name=f"{owner.name}/main", daemon=True)
+
+    @property
+    def controllers(self) -> list[Controller]:
+        """The plugin's controllers; none before its set-up."""
+        return list(self.context.controllers) if self.context else []
+
+    def start(self) -> None:
+        """Start the thread."""
+        self.thread.start()
+
+    def wake(self) -> None:
+        """Check at once whether the plugin leads now."""
+        self._wake.set()
+
+    def _run(self) -> None:
+        try:
+            with bound(plugin=self.owner.name):
+                self._live()
+        except Ended:
+            pass
+        except Failure as failure:
+            self.owner.attempt_failed(self, failure)
+        except BaseException as error:
+            log.debug("plugin %s failed", self.owner.name, exc_info=error)
+            self.owner.attempt_failed(self, failure_of("starting", error))
+        finally:
+            self._halted.set()
+            self.configured.set()
+            self.set_up.set()
+            self.owner.crds_tried.set()
+
+    def _live(self) -> None:
+        owner = self.owner
+        plugin = self._hooks.call("import", owner.load)
+        settings = self._hooks.call("ctrlhost_settings", owner.read_settings, plugin)
+        self.configured.set()
+        self._wait(owner.may_set_up)
+        context = self.context = self._make_context(plugin, settings)
+        self.set_up.set()
+        try:
+            self._serve(plugin, context)
+        except Ended:
+            if not self._orderly:
+                raise
+        if self._orderly and not self._halted.is_set():
+            with contextlib.suppress(Failure):
+                self._hooks.call("ctrlhost_stopping", plugin.stopping, context)
+
+    def _serve(self, plugin: Plugin, context: PluginContext) -> None:
+        """Run the plugin, which is set up, until the attempt ends."""
+        owner = self.owner
+        self._wait(owner.may_run)
+        self._report("syncing", "")
+        with failing("starting"):
+            owner.opened(context)
+        if not self._prepare_crds(plugin, context):
+            return
+        owner.crds_tried.set()
+        for tried in owner.waits_for:
+            self._wait(tried)
+        with failing("starting"):
+            # The host has done this for the plugins that were set up in time, before the first informer.
+            for controller in context.controllers:
+                controller.declare()
+            for controller in context.controllers:
+                controller.attach()
+            context.services.factory.start()
+        self._work(plugin, context)
+
+    def _wait(self, event: threading.Event) -> None:
+        """Wait for an event that the end of the attempt also sets."""
+        while not event.wait(_USUAL_PAUSE):
+            self._check_alive()
+        self._check_alive()
+
+    def _check_alive(self) -> None:
+        if self.ending.is_set():
+            raise Ended
+
+    def _overran(self, entry: Entry) -> None:
+        """End the attempt whose hook is overdue; called on a thread of the host."""
+        self.owner.attempt_failed(self, Failure(f"{entry.name} did not return within {entry.deadline:g} s"))
+
+    def _leave_behind(self, entry: Entry) -> None:
+        """Begin the drain without `ctrlhost_stopping`."""
+        log.error("plugin %s: %s did not return within %g s", self.owner.name, entry.name, entry.deadline)
+        self._halted.set()
+
+    def _make_context(self, plugin: Plugin, settings: Any) -> PluginContext:
+        from ctrlhost.plugin.context import PluginContext
+
+        services = self.owner.services
+        if services is None:
+            raise Ended
+        context = PluginContext(self.owner.name, settings, services)
+        limits = [services.namespaces, *(one.namespaces for one in services.controller_overrides.values())]
+        if any(limits):
+            # The limit does not apply to cluster-scoped kinds. Installing the CRDs reports a failing hook.
+            with contextlib.suppress(Failure):
+                services.client.resources.expect(self._hooks.call("ctrlhost_crds", plugin.crds))
+        try:
+            self._hooks.call("ctrlhost_setup", plugin.setup, context)
+            self._check_alive()
+        except BaseException:
+            context.close()
+            raise
+        return context
+
+    def _prepare_crds(self, plugin: Plugin, context: PluginContext) -> bool:
+        """Install the CRDs if that is wanted; return whether the plugin can go on."""
+        self._crds, wanted = self._hooks.call("ctrlhost_crds", plugin.crds), self.owner.with_crds
+        if not wanted:
+            return True
+        installation = Installation(plugin.version, force=wanted == "force")
+        client = context.services.client
+        with failing("ctrlhost_crds"):
+            installed = install_crds(client, self._crds, self.ending, self._wait_for_crds, installation)
+            # Another plugin may have started informers of these kinds before the server knew the kinds.
+            for group in {crd["spec"]["group"] for crd in self._crds}:
+                context.services.factory.wake(group)
+        return installed
+
+    def _wait_for_crds(self, why: str) -> None:
+        self.owner.crds_tried.set()
+        self._report("waiting", f"installing CRDs: {why}")
+
+    def _work(self, plugin: Plugin, context: PluginContext) -> None:
+        """Follow caches and leadership until the attempt ends."""
+        synced = False
+        while not self.ending.is_set():
+            behind, waiting = _unsynced_and_blocked(context)
+            if not synced and _may_start(context):
+                check_crds(self.owner.name, context.services.client, self._crds)
+                self._hooks.call("ctrlhost_synced", plugin.synced, context)
+                synced = True
+                self._check_alive()
+            if synced:
+                self._follow_leadership(plugin, context)
+                self._start_what_is_ready(context)
+            if waiting:
+                state = self._report("waiting", "; ".join(dict.fromkeys(waiting)))
+            elif behind or not synced:
+                state = self._report("syncing", f"{', '.join(behind)} not synced yet" if behind else "")
+            else:
+                state = self._report("running", "")
+            self._wake.wait(_PAUSE.get(state, _USUAL_PAUSE))
+            self._wake.clear()
+
+    def _report(self, state: Progress, reason: str) -> Progress:
+        self.owner.report(self, state, reason)
+        return state
+
+    def _follow_leadership(self, plugin: Plugin, context: PluginContext) -> None:
+        leading = context.services.leading()
+        if leading == self._led:
+            return
+        self._led = leading
+        if leading:
+            self._hooks.call("ctrlhost_elected", plugin.elected, context)
+            return
+        for task in context.tasks:
+            if task.needs_leader:
+                task.stop(0)
+                self._started.discard(task)
+        self._hooks.call("ctrlhost_deposed", plugin.deposed, context)
+
+    def _start_what_is_ready(self, context: PluginContext) -> None:
+        for controller in context.controllers:
+            self._check_alive()
+            wanted = self._led or not controller.options.needs_leader
+            if wanted and controller in self._started:
+                controller.resume()
+            elif wanted and controller.has_synced():
+                self._started.add(controller)
+                controller.start_workers()
+        for task in context.tasks:
+            # A task that was stopped when leadership was lost may still be running.
+            if (self._led or not task.needs_leader) and task not in self._started and not task.running:
+                self._started.add(task)
+                task.start()
+
+    def stop_intake(self, deadline: float | None = None) -> None:
+        """Accept no new work; with a `deadline` (time.monotonic), call `ctrlhost_stopping` before, if there is time."""
+        self._orderly = deadline is not None and self.context is not None and not self.ending.is_set()
+        self.ending.set()
+        self._wake.set()
+        if self._orderly and deadline is not None and not self._halted.wait(self._time_for_stopping(deadline)):
+            log.error("plugin %s: ctrlhost_stopping was not called: another hook still runs", self.owner.name)
+            self._halted.set()
+        self.owner.crds_tried.set()
+        for controller in self.controllers:
+            controller.stop_intake()
+        for task in self.context.tasks if self.context else ():
+            task.stop(0)
+
+    def _time_for_stopping(self, deadline: float) -> float:
+        """Return the seconds until the drain begins without the hook; a bit more than the hook's own deadline."""
+        allowed = self.entries.deadline("ctrlhost_stopping")
+        left = max(0.0, deadline - time.monotonic())
+        return min(left, allowed + _USUAL_PAUSE) if allowed else left
+
+    def drain(self, deadline: float) -> bool:
+        """Wait for running work until `deadline` (time.monotonic); True if all finished. Only the first call waits."""
+        with self._draining:
+            if self._drained is None:
+                self._drained = self._drain(deadline)
+            return self._drained
+
+    def _drain(self, deadline: float) -> bool:
+        drained = True
+        for controller in self.controllers:
+            if not controller.drain(max(0.0, deadline - time.monotonic())):
+                drained = False
+                log.error("controller %s did not stop in time; abandoned", controller.name)
+        if self.context is not None:
+            for task in self.context.tasks:
+                if not task.stop(max(0.0, deadline - time.monotonic())):
+                    drained = False
+                    log.error("task %s did not stop in time; abandoned", task.name)
+            self.context.close()
+        if self.thread.ident is not None and self.thread is not threading.current_thread():
+            self.thread.join(max(0.0, deadline - time.monotonic()))
+            drained = drained and not self.thread.is_alive()
+        return drained
+
+
+def _unsynced_and_blocked(context: PluginContext) -> tuple[list[str], list[str]]:
+    """Return the names of controllers and informers that have not synced, and why those that wait cannot."""
+    parts = [(one.name, one.has_synced(), one.waiting()) for one in context.controllers]
+    for informer in context.informers:
+        why = f"{informer.key}: {informer.reason}" if informer.state == "waiting" else None
+        parts += [(str(informer.key), informer.has_synced, why)]
+    return [name for name, synced, why in parts if why or not synced], [why for _, _, why in parts if why]
+
+
+def _may_start(context: PluginContext) -> bool:
+    """Return whether the plugin may start: its caches have synced.
+
+    A controller that waits for a missing CRD or permission does not delay the plugin's other controllers. All of them
+    may read the plugin's own informers, so these must have synced in any case.
+    """
+    controllers = context.controllers
+    synced = [controller.has_synced() for controller in controllers]
+    settled = all(done or one.waiting() for done, one in zip(synced, controllers, strict=True))
+    return settled and (any(synced) or not controllers) and all(one.has_synced for one in context.informers)

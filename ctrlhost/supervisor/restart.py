@@ -1,0 +1,36 @@
+"""The pauses before the restarts of a plugin, and how many of them there are."""
+
+from __future__ import annotations
+
+import random
+
+#: Seconds; the pause before a restart never grows beyond.
+_MAX_DELAY = 300.0
+#: The pause is longer by up to this part of it, so that plugins that fail together do not restart together.
+_JITTER = 0.2
+#: Seconds without a failure after which the count starts again.
+RESET_AFTER = 600.0
+
+
+class Restarts:
+    """Counts the restarts of one plugin. Not thread-safe."""
+
+    def __init__(self, limit: int, delay: float) -> None:
+        """Allow `limit` restarts; `delay` is the first pause in seconds."""
+        self.limit = limit
+        #: Restarts since the plugin last ran well.
+        self.count = 0
+        self._delay = delay
+
+    def next_pause(self, ran: float | None) -> float | None:
+        """Return the seconds until the next restart and count it; None if none is left.
+
+        `ran` is how long the plugin has run without a failure, in seconds; None if it did not run.
+        """
+        if ran is not None and ran >= RESET_AFTER:
+            self.count = 0
+        if self.count >= self.limit:
+            return None
+        self.count += 1
+        pause = min(self._delay * 2.0 ** (self.count - 1), _MAX_DELAY)
+        return pause * random.uniform(1, 1 + _JITTER)  # noqa: S311 - spreads restarts only

@@ -1,0 +1,51 @@
+"""Waiting for the threads of several plugins at once."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterable
+
+#: Seconds between two looks at the threads.
+_PERIOD = 0.01
+#: Looks at a thread that does nothing, after which the others go on without it.
+_PATIENCE = 10
+
+
+def wait_while_busy(waits: Iterable[tuple[threading.Event, threading.Thread]]) -> None:
+    """Wait until each event is set, or its thread has used no processor for a while.
+
+    Plugins that are set up together share informers, so it is worth waiting for one that computes. One that hangs must
+    not delay the others. Where a thread's processor time cannot be read, this waits for the event.
+    """
+    pending = {event: _Progress(thread) for event, thread in waits}
+    while pending := {event: seen for event, seen in pending.items() if not event.is_set() and seen.patient()}:
+        next(iter(pending)).wait(_PERIOD)
+
+
+class _Progress:
+    """The processor time of a thread."""
+
+    def __init__(self, thread: threading.Thread) -> None:
+        self._thread = thread
+        self._seconds = -1.0
+        self._idle = 0
+
+    def patient(self) -> bool:
+        """Return whether the thread has used the processor in one of the last looks."""
+        seconds = self._used()
+        self._idle = 0 if seconds is None or seconds > self._seconds else self._idle + 1
+        self._seconds = self._seconds if seconds is None else seconds
+        return self._idle < _PATIENCE
+
+    def _used(self) -> float | None:
+        if self._thread.ident is None or not hasattr(time, "pthread_getcpuclockid"):
+            return None
+        try:
+            return time.clock_gettime(time.pthread_getcpuclockid(self._thread.ident))
+        except OSError:
+            # The thread has ended; its event is about to be seen.
+            return None
