@@ -279,11 +279,9 @@ class Entry:
             self._failed = False
         if overdue and started is not None:
             seconds = time.monotonic() - started
-            text, fields = (
-                f"{self.describe()} returned after {seconds:.1f} s, result {self._result}",
-                self._fields(seconds),
-            )
-            log.warning("%s", text, extra=fields)
+            text = f"{self.describe()} returned after {seconds:.1f} s, result {self._result}"
+            log.warning("%s", text, extra=self._fields(seconds))
+            self._entries.returned()
         return not overdue
 
     def __enter__(self) -> Self:
@@ -322,19 +320,22 @@ class Entry:
         if not reported:
             line = f"{text} runs for {now - started:.1f} s (deadline {self.deadline:g} s)"
             log.warning("%s", line, extra={**fields, "stack": self.stack()})
-            self._entries.degrade("slow", line)
+            self._entries.degrade("slow", f"{self._what()} is beyond its deadline of {self.deadline:g} s")
             self._entries.bound_stuck()
+            # It may have returned meanwhile.
+            self._entries.returned()
             if self._on_overrun is not None:
                 self._on_overrun(self)
         if fatal:
-            subject = f" of {_text(self.subject)}" if self.subject else ""
-            self._entries.fail(f"{self.name}{subject} has not returned after {now - started:.1f} s")
+            self._entries.fail(f"{self._what()} has not returned after {now - started:.1f} s")
         return True
 
     def describe(self) -> str:
         """Return the plugin, the entry and its object as the beginning of a log line."""
-        subject = f" of {_text(self.subject)}" if self.subject else ""
-        return f"plugin {self._entries.plugin}: {self.name}{subject}"
+        return f"plugin {self._entries.plugin}: {self._what()}"
+
+    def _what(self) -> str:
+        return f"{self.name} of {_text(self.subject)}" if self.subject else self.name
 
     def stack(self) -> list[str]:
         """Return the innermost frames of the call, the innermost last, as `file:line function`; empty if it is over."""

@@ -25,6 +25,8 @@ log = logging.getLogger("ctrlhost.controller")
 
 #: Seconds of real time between two checks of running workers; idle workers are not checked.
 _PERIOD = 0.02
+#: Seconds that a cancelled run may take to end, until it counts as stuck.
+_CANCELLATION = 1.0
 
 
 class Watched(Protocol):
@@ -137,8 +139,11 @@ class Watchdog:
             self._unwatch()
         for worker, run, seconds in self._running():
             run.excused += excused
-            if seconds - run.excused >= self._slow_after and run.entry is None:
-                self._report(worker, run, seconds - run.excused)
+            deadline = self._slow_after
+            if run.timed_out and worker.task is not None and self._timeout + _CANCELLATION < deadline:
+                deadline = self._timeout + _CANCELLATION
+            if seconds - run.excused >= deadline and run.entry is None:
+                self._report(worker, run, seconds - run.excused, deadline)
 
     def _running(self) -> Iterator[tuple[Watched, _Run, float]]:
         """Return the workers that run, what is known of their runs, and the seconds that these have taken."""
@@ -166,8 +171,8 @@ class Watchdog:
         if self.on_timeout is not None:
             self.on_timeout(worker)
 
-    def _report(self, worker: Watched, run: _Run, seconds: float) -> None:
-        entry = self._entries.open("reconcile", controller=self.controller, deadline=self._slow_after)
+    def _report(self, worker: Watched, run: _Run, seconds: float, deadline: float) -> None:
+        entry = self._entries.open("reconcile", controller=self.controller, deadline=deadline)
         with self._lock:
             if worker.context.number != run.number or self._runs.get(id(worker.context)) is not run:
                 entry.close()

@@ -159,6 +159,10 @@ class Host:
         services.events.start()
         if self.leadership is not None:
             self.leadership.start(services.factory)
+        for runtime in self.plugins:
+            if runtime.context is None:
+                # Its peers do not wait for the CRDs of a plugin that hangs before it could name them.
+                runtime.crds_tried.set()
         with_crds = self.settings.install_crds or self.settings.sandbox or self._sandbox is not None
         for runtime in self.plugins:
             runtime.run(with_crds=with_crds, peers=self.plugins)

@@ -104,7 +104,7 @@ def test_a_leader_task_writes_nothing_after_the_renew_deadline_and_restarts_afte
     go_on.set()
     host.wait_for(lambda: results == ["begun", "refused"])
     (plugin,) = host.host.plugins
-    host.wait_for(lambda: not plugin._led)
+    host.wait_for(lambda: not plugin.attempt._led)
     host.faults.clear()
 
     def written():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
@@ -28,12 +29,21 @@ _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _REFUSED = ("$ref", "$schema", "definitions", "dependencies", "id", "patternProperties", "additionalItems")
 _NOT_IN_LOGIC = ("type", "default", "nullable", "description", "additionalProperties")
 _JUNCTORS = ("allOf", "anyOf", "oneOf")
+_NOT_WITH_STATUS = (*_JUNCTORS, "not", "enum", "default", "nullable", "minProperties", "maxProperties", EMBEDDED)
+_ROOT = "<nil>"
+"""The field of a cause about a whole value, as a real server names it."""
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
-def causes(schema: Schema, field: str) -> Iterator[Cause]:
-    """Check the root schema of a version."""
+def causes(schema: Schema, field: str, *, has_status: bool) -> Iterator[Cause]:
+    """Check the root schema of a version; with the subresource `status`, its root has fewer keywords."""
     kind = schema.get("type")
+    if has_status and kind and kind != "object":
+        text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+        yield status.invalid_value(f"{field}.type", kind, text)
+    elif has_status and (name := next(filter(schema.get, _NOT_WITH_STATUS), "")):
+        text = f"{name} is not allowed at the root of the schema if the status subresource is enabled"
+        yield status.invalid_value(field, schema, text)
     if not kind:
         yield status.required(f"{field}.type", "must not be empty at the root")
     elif kind != "object":
@@ -43,7 +53,7 @@ def causes(schema: Schema, field: str) -> Iterator[Cause]:
     if "additionalProperties" in schema:
         yield status.forbidden_field(f"{field}.additionalProperties", "must not be used at the root")
     if set(properties(properties(schema).get("metadata") or {})) - {"name", "generateName"}:
-        text = "must not specify anything other than name and generateName"
+        text = "must not specify anything other than name and generateName, but metadata is implicitly specified"
         yield status.forbidden_field(f"{field}.properties[metadata]", text)
     patterns = pattern_causes(schema, field)
     yield from patterns
@@ -137,15 +147,14 @@ def _default_causes(schema: Schema, field: str) -> Iterator[Cause]:
     value = schema.get("default")
     if value is None:
         return
-    found = validate(schema, value)
-    for cause in found:
-        yield status.invalid_value(f"{field}.default", value, f"must be valid: {cause.message}")
     unknown: list[str] = []
-    if isinstance(value, (dict, list)) and not found:
+    if isinstance(value, (dict, list)):
         prune({"type": "object", "properties": {"value": schema}}, {"value": copy.deepcopy(value)}, unknown)
     if unknown:
-        text = f"must not have unknown fields: {', '.join(unknown)}"
-        yield status.invalid_value(f"{field}.default", value, text)
+        yield status.invalid_value(f"{field}.default", value, "must not have unknown fields")
+    for cause in validate(schema, value):
+        below = "" if cause.field in ("", _ROOT) else f".{cause.field}"
+        yield replace(cause, field=f"{field}.default{below}")
 
 
 def _logic_causes(schema: Schema, outer: Schema, field: str) -> Iterator[Cause]:

@@ -3,31 +3,51 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import is_label_1035, is_subdomain
-from ctrlhost.sandbox.crds import schema_rules
+from ctrlhost.sandbox.crds import schema_rules, selectable_fields
 from ctrlhost.sandbox.schema import rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.schema.structural import Schema
 
+    Version = dict[str, Any]
+
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 
 
-def _schemas(crd: Object) -> list[Schema]:
-    versions = crd["spec"].get("versions") or ()
-    return [(version.get("schema") or {}).get("openAPIV3Schema") or {} for version in versions]
+def _placed(versions: Sequence[Version], key: str) -> Iterator[tuple[Version, str]]:
+    """Yield each version and its field in causes.
+
+    A real server stores what all versions share in the field of the first API.
+    """
+    if versions and all(version.get(key) == versions[0].get(key) for version in versions):
+        yield versions[0], "spec"
+    else:
+        for index, version in enumerate(versions):
+            yield version, f"spec.versions[{index}]"
+
+
+def _schemas(versions: Sequence[Version]) -> Iterator[tuple[Schema, str, bool]]:
+    """Yield each schema, its field in causes, and whether its objects have the subresource `status`."""
+    for version, field in _placed(versions, "schema"):
+        shared = field == "spec"
+        if isinstance(schema := (version.get("schema") or {}).get("openAPIV3Schema"), dict):
+            users = versions if shared else [version]
+            has_status = any((one.get("subresources") or {}).get("status") is not None for one in users)
+            yield schema, f"{field}.{'validation' if shared else 'schema'}.openAPIV3Schema", has_status
 
 
 def warn(crd: Object, warnings: list[str], *, enforced: bool) -> None:
     """Add warnings about parts without effect; `enforced` says whether validation rules have one."""
-    if not enforced and any(map(rules.has_rules, _schemas(crd))):
+    if not enforced and any(rules.has_rules(schema) for schema, _, _ in _schemas(crd["spec"].get("versions") or ())):
         warnings.append("sandbox: CEL validation rules are stored but not evaluated")
     if (crd["spec"].get("conversion") or {}).get("strategy") == "Webhook":
         warnings.append("sandbox: conversion webhooks are not called, objects are converted as with strategy None")
@@ -35,13 +55,8 @@ def warn(crd: Object, warnings: list[str], *, enforced: bool) -> None:
 
 def rule_causes(crd: Object) -> Iterator[Cause]:
     """Check the validation rules of a CRD that is valid otherwise."""
-    schemas = _schemas(crd)
-    if all(schema == schemas[0] for schema in schemas):
-        # A real server stores a schema that all versions share in the field of the first API.
-        yield from rules.problems(schemas[0], "spec.validation.openAPIV3Schema")
-        return
-    for index, schema in enumerate(schemas):
-        yield from rules.problems(schema, f"spec.versions[{index}].schema.openAPIV3Schema")
+    for schema, field, _ in _schemas(crd["spec"]["versions"]):
+        yield from rules.problems(schema, field)
 
 
 def causes(crd: Object) -> Iterator[Cause]:
@@ -50,16 +65,15 @@ def causes(crd: Object) -> Iterator[Cause]:
     names, group = spec.get("names") or {}, spec.get("group", "")
     wanted = f"{names.get('plural', '')}.{group}"
     if name != wanted:
-        yield status.invalid_value("metadata.name", name, f'must be spec.names.plural+"."+spec.group ({wanted})')
-    if not group or not is_subdomain(group):
+        yield status.invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    if not group:
+        yield status.required("spec.group")
+    elif not is_subdomain(group):
         yield status.invalid_value("spec.group", group, "must be a DNS subdomain")
     elif "." not in group:
         yield status.invalid_value("spec.group", group, "should be a domain with at least one dot")
-    protected = group in ("k8s.io", "kubernetes.io") or group.endswith((".k8s.io", ".kubernetes.io"))
-    approved = (crd["metadata"].get("annotations") or {}).get("api-approved.kubernetes.io", "")
-    if protected and not (approved.startswith(("https://", "http://", "unapproved"))):
-        text = 'protected groups must have approval annotation "api-approved.kubernetes.io"'
-        yield status.required("metadata.annotations[api-approved.kubernetes.io]", text)
+    if group in ("k8s.io", "kubernetes.io") or group.endswith((".k8s.io", ".kubernetes.io")):
+        yield from _approval_causes(crd)
     if spec.get("scope") not in ("Namespaced", "Cluster"):
         yield status.not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced"))
     if spec.get("preserveUnknownFields"):
@@ -69,6 +83,27 @@ def causes(crd: Object) -> Iterator[Cause]:
     yield from _name_causes(names, "spec.names")
     yield from _name_causes(accepted, "status.acceptedNames", required=False)
     yield from _version_causes(spec.get("versions") or [])
+
+
+def _approval_causes(crd: Object) -> Iterator[Cause]:
+    """Check the annotation that a CRD in a group of the Kubernetes community needs."""
+    field = "metadata.annotations[api-approved.kubernetes.io]"
+    found = (crd["metadata"].get("annotations") or {}).get("api-approved.kubernetes.io", "")
+    text = 'protected groups must have approval annotation "api-approved.kubernetes.io"'
+    see = "see https://github.com/kubernetes/enhancements/pull/1111"
+    if not found:
+        yield status.required(field, f"{text}, {see}")
+    elif not found.startswith("unapproved") and not _is_url(found):
+        choice = 'with either a URL or a reason starting with "unapproved"'
+        yield status.invalid_value(field, found, f"{text} {choice}, {see}")
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme and parts.netloc)
 
 
 def _name_causes(names: dict[str, Any], where: str, *, required: bool = True) -> Iterator[Cause]:
@@ -88,36 +123,64 @@ def _name_causes(names: dict[str, Any], where: str, *, required: bool = True) ->
         yield status.invalid_value(f"{where}.listKind", names["listKind"], "kind and listKind may not be the same")
 
 
-def _version_causes(versions: list[dict[str, Any]]) -> Iterator[Cause]:
+def _version_causes(versions: list[Version]) -> Iterator[Cause]:
     if not versions:
         yield status.required("spec.versions")
         return
-    seen: set[str] = set()
+    names = [version.get("name", "") for version in versions]
     for index, version in enumerate(versions):
-        field, name = f"spec.versions[{index}]", version.get("name", "")
-        if not is_label_1035(name):
-            yield status.invalid_value(f"{field}.name", name, "must be a DNS-1035 label")
-        if name in seen:
-            yield status.duplicate(f"{field}.name", name)
-        seen.add(name)
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")
-        if not isinstance(schema, dict):
-            yield status.required(f"{field}.schema.openAPIV3Schema", "schemas are required")
-        else:
-            yield from schema_rules.causes(schema, f"{field}.schema.openAPIV3Schema")
+        field = f"spec.versions[{index}]"
+        if not is_label_1035(names[index]):
+            yield status.invalid_value(f"{field}.name", names[index], "must be a DNS-1035 label")
+        if not isinstance((version.get("schema") or {}).get("openAPIV3Schema"), dict):
+            yield status.required(f"{field}.schema.openAPIV3Schema")
         if version.get("deprecationWarning") is not None and not version.get("deprecated"):
             text = "can only be set for deprecated versions"
             yield status.invalid_value(f"{field}.deprecationWarning", version["deprecationWarning"], text)
+    for schema, field, has_status in _schemas(versions):
+        yield from schema_rules.causes(schema, field, has_status=has_status)
     for key, check in (("additionalPrinterColumns", _column_causes), ("subresources", _scale_causes)):
-        if all(version.get(key) == versions[0].get(key) for version in versions):
-            # A real server stores what all versions share in the field of the first API.
-            yield from check(versions[0], "spec")
+        for version, field in _placed(versions, key):
+            yield from check(version, field)
+    yield from _selectable_field_causes(versions)
+    if len(set(names)) < len(names):
+        yield status.invalid_value("spec.versions", names, "must contain unique version names")
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        yield status.invalid_value("spec.versions", names, "must have exactly one version marked as storage version")
+
+
+def stored_version_causes(crd: Object) -> Iterator[Cause]:
+    """Check the list of stored versions against the versions of the CRD."""
+    field, stored = "status.storedVersions", (crd.get("status") or {}).get("storedVersions") or []
+    if not stored:
+        yield status.invalid_value(field, None, "must have at least one stored version")
+        return
+    versions = crd["spec"].get("versions") or ()
+    for version in versions:
+        if version.get("storage") and version.get("name") not in stored:
+            yield status.invalid_value(field, stored, f"must have the storage version {version.get('name')}")
+    names = [version.get("name") for version in versions]
+    for index, name in enumerate(stored):
+        if name not in names:
+            text = f"missing from spec.versions; {name} was previously a storage version"
+            yield status.invalid_value(f"{field}[{index}]", name, text)
+
+
+def _selectable_field_causes(versions: Sequence[Version]) -> Iterator[Cause]:
+    """Check selectable fields, which must be in the same API as the schema: shared if it is shared."""
+    shared = any(field == "spec" for _, field in _placed(versions, "schema"))
+    for version, place in _placed(versions, "selectableFields"):
+        field, fields = f"{place}.selectableFields", version.get("selectableFields") or ()
+        schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        if not fields:
+            continue
+        if place == "spec" and not shared:
+            yield status.invalid_value(field, "", "may only be set when validations.schema is included")
+        elif place != "spec" and shared:
+            text = "may only be set when `version.schema.openAPIV3Schema` is not included"
+            yield status.invalid_value(field, "", text)
         else:
-            for index, version in enumerate(versions):
-                yield from check(version, f"spec.versions[{index}]")
-    storage = sum(bool(version.get("storage")) for version in versions)
-    if storage != 1:
-        yield status.invalid_value("spec.versions", storage, "must have exactly one version marked as storage version")
+            yield from selectable_fields.causes(fields, schema, field)
 
 
 def _column_causes(version: dict[str, Any], field: str) -> Iterator[Cause]:

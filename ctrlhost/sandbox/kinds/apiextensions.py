@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.objects import is_true
 from ctrlhost.sandbox.crds import validation
 from ctrlhost.sandbox.crds.conditions import FINALIZER, set_condition
@@ -61,11 +60,7 @@ class _Crds(BuiltinStrategy):
         if not causes and context.options.cel == "enforce":
             # Rules are checked with the types of a structural schema.
             yield from validation.rule_causes(obj)
-        versions = [version.get("name") for version in obj["spec"].get("versions") or ()]
-        for index, name in enumerate((obj.get("status") or {}).get("storedVersions") or ()):
-            if name not in versions:
-                text = f"missing from spec.versions; {name} was previously a storage version"
-                yield status.invalid_value(f"status.storedVersions[{index}]", name, text)
+        yield from validation.stored_version_causes(obj)
         if old is not None and is_true(old, "Established"):
             for path in (("group",), ("scope",), ("names", "plural"), ("names", "kind")):
                 yield from immutable(obj, old, "spec", *path)
@@ -84,7 +79,8 @@ class _Crds(BuiltinStrategy):
 
 
 def _storage_versions(obj: Object) -> list[str]:
-    return [version["name"] for version in obj["spec"].get("versions") or () if version.get("storage")]
+    """Return the storage version, the first one if an invalid CRD has several."""
+    return [version["name"] for version in obj["spec"].get("versions") or () if version.get("storage")][:1]
 
 
 STRATEGIES = {("apiextensions.k8s.io", "CustomResourceDefinition"): _Crds()}

@@ -73,13 +73,14 @@ class Disk:
         try:
             if fresh:
                 self._path.chmod(0o600)
-            database.execute("PRAGMA journal_mode = WAL")
             # A commit survives a crash of the process; after a crash of the machine, up to the last checkpoint.
             database.execute("PRAGMA synchronous = NORMAL")
             if fresh:
                 database.executescript(_SCHEMA)
                 database.execute(_META, ("format", FORMAT))
             self._check(database)
+            # This writes to a file that has another mode: a damaged one stays as it is.
+            database.execute("PRAGMA journal_mode = WAL")
         except BaseException as error:
             database.close()
             if fresh:

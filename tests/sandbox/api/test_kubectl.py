@@ -141,6 +141,31 @@ def test_server_side_apply(kubectl: Kubectl, api: Api, ns: str) -> None:
     assert ("kubectl-client-side-apply", "Update") not in found
 
 
+@pytest.mark.behaviour("sandbox/CD-31")
+@pytest.mark.parametrize("categories", [["all"], []])
+def test_short_names_and_categories(
+    kubectl: Kubectl, api: Api, ns: str, make_crd: Callable[..., Crd], categories: list[str]
+) -> None:
+    short = f"s{ns.removeprefix('t-')}"
+    crd = make_crd(names={"shortNames": [short], "categories": categories}).establish()
+    api.post(crd.path(ns), crd.obj("w")).expect(201)
+    assert kubectl("get", short, "-o", "name") == f"widget.{crd.group}/w\n"
+    in_all = f"widget.{crd.group}/w" in kubectl("get", "all", "-o", "name").splitlines()
+    assert in_all == bool(categories)
+
+
+@pytest.mark.behaviour("sandbox/RO-05")
+def test_without_tls_kubectl_needs_no_token(tmp_path: Path) -> None:
+    with Sandbox(insecure_http=True) as sandbox:
+        (user,) = yaml.safe_load(sandbox.kubeconfig.read_text())["users"]
+        assert "token" not in user["user"]
+        environment = {**os.environ, "KUBECONFIG": str(sandbox.kubeconfig), "HOME": str(tmp_path)}
+        command = [*KUBECTL, "get", "namespaces", "-o", "name"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "namespace/default" in done.stdout.splitlines()
+
+
 @pytest.mark.behaviour("sandbox/EE-12")
 def test_a_new_kind_is_found_with_a_warm_cache(kubectl: Kubectl, make_crd: Callable[..., Crd]) -> None:
     kubectl("api-resources")

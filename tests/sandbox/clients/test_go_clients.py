@@ -49,8 +49,15 @@ def steps_of(*words: str, **environment: str) -> Any:
 @pytest.mark.behaviour("sandbox/EE-05")
 @pytest.mark.parametrize("streaming", ["true", "false"])
 def test_an_informer_follows_a_thousand_objects(compare: Comparison, streaming: str) -> None:
-    watch_list = {"KUBE_FEATURE_WatchListClient": streaming}
-    compare("client-go informer", steps_of("informer", "1000", **watch_list), at_once=False)
+    lists = {"lists": 0, "streaming lists": 1} if streaming == "true" else {"lists": 1, "streaming lists": 0}
+
+    def steps(server: Server) -> None:
+        found = run(server, "informer", "1000", KUBE_FEATURE_WatchListClient=streaming)
+        for step in found:
+            server.note(step["step"], step["answer"])
+        assert {step["step"]: step["answer"] for step in found if "lists" in step["step"]} == lists
+
+    compare("client-go informer", steps, at_once=False)
 
 
 @pytest.mark.parametrize("program", ["typed", "dynamic", "apply", "election"])

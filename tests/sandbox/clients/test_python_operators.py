@@ -134,7 +134,20 @@ def test_kr8s(compare: Comparison) -> None:
         found = list(api.get("configmaps", namespace=server.namespace, label_selector={"a": "b"}))
         server.note("list", [item.name for item in found])
         server.note("exists", config.exists())
-        config.delete()
+        seen = []
+        for event, item in kr8s.watch(
+            "configmaps", server.namespace, label_selector={"a": "b"}, api=api, _asyncio=False
+        ):
+            seen.append([event, item.raw["data"]])
+            if event == "ADDED":
+                # kr8s has no apply of its own.
+                config.patch({"data": {"k": "x"}})
+            elif event == "MODIFIED":
+                config.delete()
+            else:
+                break
+        assert [event for event, _ in seen] == ["ADDED", "MODIFIED", "DELETED"]
+        server.note("watch", seen)
         config.wait("delete", timeout=20)
         server.note("exists after deletion", config.exists())
         try:

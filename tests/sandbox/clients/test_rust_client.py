@@ -22,6 +22,7 @@ def built() -> None:
 
 
 @pytest.mark.behaviour("findings/FS5")
+@pytest.mark.behaviour("sandbox/EE-09")
 def test_a_kube_rs_controller(compare: Comparison) -> None:
     def steps(server: Server) -> None:
         command = [CLIENTS, server.kubeconfig, server.namespace]

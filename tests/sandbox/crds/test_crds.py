@@ -36,6 +36,7 @@ def test_a_crd_is_established_and_served(api: Api, ns: str, make_crd: Callable[.
     assert crd.conditions()["Established"] == ("True", "InitialNamesAccepted")
     accepted = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
     assert found["status"]["acceptedNames"] == accepted
+    assert found["spec"]["names"] == accepted
     assert found["status"]["storedVersions"] == ["v1"]
     assert found["spec"]["conversion"] == {"strategy": "None"}
     api.post(crd.path(ns), crd.obj()).expect(201)
@@ -119,6 +120,8 @@ def test_a_kind_belongs_to_one_crd(api: Api, ns: str, make_crd: Callable[..., Cr
     assert api.get(second.path(ns)).status == 404
     api.delete(first.url).expect(200)
     eventually(second.established)
+    assert second.conditions()["NamesAccepted"] == ("True", "NoConflicts")
+    assert api.get(second.url).json()["status"]["acceptedNames"]["kind"] == "Widget"
     api.get(second.path(ns)).expect(200)
 
 
@@ -137,7 +140,7 @@ def test_short_names_conflict(api: Api, ns: str, make_crd: Callable[..., Crd]) -
     body = api.get(third.url).json()
     body["spec"]["names"]["shortNames"] = ["wd"]
     api.put(third.url, body).expect(200)
-    eventually(lambda: third.conditions()["NamesAccepted"][0] == "False")
+    eventually(lambda: third.conditions()["NamesAccepted"] == ("False", "ShortNamesConflict"))
     assert third.established()
     api.get(third.path(ns)).expect(200)
 
@@ -249,78 +252,12 @@ def test_embedded_resources(api: Api, ns: str, make_crd: Callable[..., Crd]) -> 
     assert found == {"apiVersion": "v1", "kind": "X", "metadata": {"name": "n"}}
 
 
-@pytest.fixture
-def versions(api: Api, make_crd: Callable[..., Crd]) -> Crd:
-    crd = make_crd()
-    crd.body["spec"]["versions"].append({**copy.deepcopy(version(crd.body)), "name": "v2", "storage": False})
-    return crd.establish()
-
-
-@pytest.mark.behaviour("sandbox/CD-20")
-@pytest.mark.behaviour("sandbox/CD-22")
-def test_one_object_in_two_versions(api: Api, ns: str, versions: Crd) -> None:
-    one = api.post(versions.path(ns), versions.obj(size=1)).expect(201)
-    two = api.get(versions.path(ns, "a", "v2")).expect(200)
-    assert two["apiVersion"] == f"{versions.group}/v2"
-    assert two["metadata"]["uid"] == one["metadata"]["uid"]
-    assert two["metadata"]["resourceVersion"] == one["metadata"]["resourceVersion"]
-    assert api.watch(versions.path(ns, "", "v2")).next()["object"]["apiVersion"] == f"{versions.group}/v2"
-    body = api.get(versions.url).json()
-    first, second = body["spec"]["versions"]
-    first["storage"], second["storage"] = False, True
-    body = api.put(versions.url, body).expect(200)
-    assert body["status"]["storedVersions"] == ["v1", "v2"]
-    del body["spec"]["versions"][0]
-    api.put(versions.url, body).fails(422, "Invalid")
-    assert api.get(versions.path(ns, "a")).expect(200)["apiVersion"] == f"{versions.group}/v1"
-
-
-@pytest.mark.behaviour("sandbox/CD-21")
-@pytest.mark.behaviour("sandbox/CD-27")
-def test_unserved_and_deprecated_versions(api: Api, ns: str, versions: Crd) -> None:
-    body = api.get(versions.url).json()
-    body["spec"]["versions"][1]["served"] = False
-    version(body).update(deprecated=True, deprecationWarning="use something else")
-    api.put(versions.url, body).expect(200)
-    eventually(lambda: api.get(versions.path(ns, "", "v2")).status == 404)
-    found = api.get(f"/apis/{versions.group}").expect(200)
-    assert [item["version"] for item in found["versions"]] == ["v1"]
-    assert any("use something else" in text for text in api.get(versions.path(ns)).warnings)
-
-
-@pytest.mark.behaviour("findings/FS16")
-def test_the_warning_of_a_deprecated_version_names_the_best_newer_one(
-    each_api: Api, namespace: str, each_crd: Callable[..., Crd]
-) -> None:
-    crd = each_crd(deprecated=True)
-    body, path = each_api.get(crd.url).json(), crd.path(namespace)
-    old = f"{crd.group}/v1 Widget is deprecated"
-
-    def add(name: str, **changes: Any) -> None:
-        new = {**version(body), "name": name, "storage": False, "deprecated": False, **changes}
-        body["spec"]["versions"].append(new)
-        body["metadata"].pop("resourceVersion", None)
-        each_api.patch(crd.url, {"spec": body["spec"]}).expect(200)
-
-    def warned(text: str) -> None:
-        eventually(lambda: each_api.get(path).warnings == [f'299 - "{text}"'], 30)
-
-    warned(old)
-    # Older, deprecated and unserved versions are no replacement.
-    add("v1beta1")
-    add("v4", deprecated=True)
-    add("v5", served=False)
-    add("v2")
-    warned(f"{old}; use {crd.group}/v2 Widget")
-    add("v3")
-    warned(f"{old}; use {crd.group}/v3 Widget")
-
-
 @pytest.mark.behaviour("sandbox/CD-23")
 def test_an_established_crd_has_immutable_fields(api: Api, widgets: Crd) -> None:
     body = api.get(widgets.url).json()
     body["spec"]["scope"] = "Cluster"
     api.put(widgets.url, body).fails(422, "Invalid", "spec.scope")
+    body["spec"]["scope"] = "Namespaced"
     del body["metadata"]["resourceVersion"]
     api.put(widgets.url, body).fails(422, "Invalid", "metadata.resourceVersion")
 
@@ -331,7 +268,7 @@ def test_objects_are_deleted_with_their_crd(api: Api, ns: str, widgets: Crd) -> 
     api.post(widgets.path(ns), widgets.obj()).expect(201)
     assert api.delete(widgets.url).expect(200)["kind"] == "CustomResourceDefinition"
     api.gone(widgets.url)
-    assert api.get(widgets.path(ns)).status == 404
+    assert api.get(widgets.path(ns)).status == api.get(widgets.path(ns, "a")).status == 404
     widgets.establish()
     assert names(api.get(widgets.path(ns))) == []
 
@@ -343,6 +280,7 @@ def test_a_finalizer_of_an_object_delays_its_crd(api: Api, ns: str, widgets: Crd
     api.delete(widgets.url).expect(200)
     eventually(lambda: widgets.conditions()["Terminating"][0] == "True")
     eventually(lambda: "deletionTimestamp" in api.get(widgets.path(ns, "a")).json()["metadata"])
+    assert api.get(widgets.url).expect(200)["metadata"]["deletionTimestamp"]
     api.post(widgets.path(ns), widgets.obj("b")).fails(403, "Forbidden")
     api.patch(widgets.path(ns, "a"), {"metadata": {"finalizers": None}}).expect(200)
     api.gone(widgets.url)
@@ -389,5 +327,14 @@ def test_another_controller_may_accept_the_names() -> None:
         }
         api.put(crd.url + "/status", body).expect(200)
         eventually(crd.established)
+        assert crd.conditions() == {
+            "NamesAccepted": ("True", "NoConflicts"),
+            "Established": ("True", "InitialNamesAccepted"),
+        }
+        found = api.get(crd.url).json()["status"]
+        assert found["acceptedNames"] == body["spec"]["names"]
+        # The sandbox leaves the controller's condition alone.
+        (own,) = (one for one in found["conditions"] if one["type"] == "NamesAccepted")
+        assert (own["message"], own["lastTransitionTime"]) == ("m", "2026-01-01T00:00:00Z")
         api.get(crd.path("default")).expect(200)
         api.get(core("default", "configmaps")).expect(200)

@@ -35,21 +35,24 @@ def test_each_version_has_its_own_selectable_fields(api: Api, ns: str, make_crd:
     crd = make_crd(selectableFields=[{"jsonPath": ".spec.color"}])
     (version,) = crd.body["spec"]["versions"]
     fields = [{"jsonPath": ".spec.color"}, {"jsonPath": ".spec.size"}]
-    crd.body["spec"]["versions"].append({**version, "name": "v2", "storage": False, "selectableFields": fields})
+    # Versions with the same schema must have the same selectable fields.
+    schema = {"openAPIV3Schema": {**version["schema"]["openAPIV3Schema"], "description": "the second"}}
+    second = {"name": "v2", "storage": False, "schema": schema, "selectableFields": fields}
+    crd.body["spec"]["versions"].append({**version, **second})
     crd.establish()
-    first, second = crd.path(ns), crd.path(ns, version="v2")
+    first, newer = crd.path(ns), crd.path(ns, version="v2")
     in_first = api.watch(first, fieldSelector="spec.color=red")
-    in_second = api.watch(second, fieldSelector="spec.color=red,spec.size=1")
+    in_second = api.watch(newer, fieldSelector="spec.color=red,spec.size=1")
     api.get(first, fieldSelector="spec.size=1").fails(400, "BadRequest")
     for name, color, size in (("a", "red", 1), ("b", "red", 2), ("c", "blue", 1)):
         made = {**crd.obj(name, color=color, size=size), "apiVersion": f"{crd.group}/v2"}
-        api.post(second, made).expect(201)
+        api.post(newer, made).expect(201)
     assert names(api.get(first, fieldSelector="spec.color=red")) == ["a", "b"]
-    assert names(api.get(second, fieldSelector="spec.color=red,spec.size=1")) == ["a"]
+    assert names(api.get(newer, fieldSelector="spec.color=red,spec.size=1")) == ["a"]
     # One is deleted, the other one leaves the selection: a watch sees the end of both.
-    api.delete(second, fieldSelector="spec.color=red,spec.size=1").expect(200)
+    api.delete(newer, fieldSelector="spec.color=red,spec.size=1").expect(200)
     api.patch(crd.path(ns, "b", "v2"), {"spec": {"color": "blue"}}).expect(200)
     assert names(api.get(first, fieldSelector="spec.color=red")) == []
-    assert names(api.get(second, fieldSelector="spec.color=blue")) == ["b", "c"]
+    assert names(api.get(newer, fieldSelector="spec.color=blue")) == ["b", "c"]
     assert seen(in_first, 4) == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a"), ("DELETED", "b")]
     assert seen(in_second, 2) == [("ADDED", "a"), ("DELETED", "a")]

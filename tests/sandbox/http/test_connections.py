@@ -10,6 +10,7 @@ import pytest
 import ctrlhost
 from ctrlhost.sandbox import Options, Sandbox
 from ctrlhost.sandbox.http import http
+from ctrlhost.testing import FaultProxy, HurriedClock
 from tests.support.http_client import Api
 from tests.support.objects import config_map, core
 from tests.support.waiting import eventually
@@ -81,20 +82,38 @@ def test_an_informer_lists_again_after_a_compaction() -> None:
     with (
         Sandbox(options=Options(admin=True), controllers=()) as sandbox,
         Api(sandbox.url, sandbox.ca, sandbox.token) as api,
+        FaultProxy(sandbox.kubeconfig) as proxy,
     ):
-        client = ctrlhost.Client.load(kubeconfig=str(sandbox.kubeconfig))
+        client = ctrlhost.Client.load(kubeconfig=str(proxy.kubeconfig))
         path = core("default", "configmaps")
         api.post(path, config_map("kept")).expect(201)
         api.post(path, config_map("gone")).expect(201)
-        factory = ctrlhost.InformerFactory(client)
+        factory = ctrlhost.InformerFactory(client, clock=HurriedClock())
         informer = factory.informer("v1", "ConfigMap")
         factory.start()
         try:
             assert factory.wait_for_sync(20)
-            sandbox.drop_watches()
+            known = informer.last_resource_version
+            proxy.cut()
             api.delete(f"{path}/gone").expect(200)
             api.post(path, config_map("new")).expect(201)
             api.post("/sandbox/v1/compact", {}).expect(200)
+            (event,) = api.watch(path, resourceVersion=known).rest()
+            assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+            assert informer.status().relists == 0
+            proxy.restore()
             eventually(lambda: sorted(item.name for item in informer.lister.list("default")) == ["kept", "new"])
+            # It listed again, once, because of that error.
+            assert informer.status().relists == 1
+            assert informer.status().last_error == event["object"]["message"]
+            listed = {one["metadata"]["name"]: one for one in api.get(path).json()["items"]}
+            assert {one.name: one.resource_version for one in informer.lister.list("default")} == {
+                name: one["metadata"]["resourceVersion"] for name, one in listed.items()
+            }
+            # The new watch works.
+            api.delete(f"{path}/kept").expect(200)
+            eventually(lambda: [item.name for item in informer.lister.list("default")] == ["new"])
+            assert informer.status().relists == 1
         finally:
             factory.stop()
+            client.close()

@@ -12,7 +12,7 @@ from tests.support.http_client import Api
 from tests.support.objects import core
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-FIELD = "spec.versions[0].schema.openAPIV3Schema"
+FIELD = "spec.validation.openAPIV3Schema"
 
 
 def with_patterns(*patterns: str, **more: Any) -> dict[str, Any]:

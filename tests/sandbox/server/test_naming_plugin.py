@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,29 +14,43 @@ from ctrlhost.host.host import Host
 from ctrlhost.sandbox import Sandbox
 from tests.sandbox.conftest import Crd, crd_body
 from tests.support.http_client import Api
+from tests.support.rbac_rig import api_of
 from tests.support.waiting import eventually
 
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-@pytest.fixture(params=["sandbox", "plugin", "both"])
+
+@pytest.fixture(params=["sandbox", "plugin", "both", "kube-apiserver"])
 def acceptor(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
 
 
 @pytest.fixture
-def api(acceptor: str) -> Iterator[Api]:
-    """A client of a sandbox that accepts names itself, leaves that to the plugin, or runs beside the plugin."""
+def kubeconfig(acceptor: str, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A sandbox that accepts names itself or leaves that to the plugin, or a real kube-apiserver."""
+    if acceptor == "kube-apiserver":
+        yield request.getfixturevalue("kube_apiserver").kubeconfig
+        return
     with Sandbox(crd_conditions="external" if acceptor == "plugin" else "builtin") as sandbox:
-        client = ctrlhost.Client.load(kubeconfig=sandbox.kubeconfig)
-        settings = Configuration.gather(None, {"CTRLHOST_PLUGINS__NAMING__MODE": '"enforce"'}, (), {})
-        host = Host(plugins=[] if acceptor == "sandbox" else ["naming"], configuration=settings, client=client)
-        host.start()
-        try:
-            with Api(sandbox.url, sandbox.ca, sandbox.token) as found:
-                yield found
-        finally:
-            assert host.stop(10)
-            client.close()
+        yield sandbox.kubeconfig
+
+
+@pytest.fixture
+def api(acceptor: str, kubeconfig: Path) -> Iterator[Api]:
+    """A client of that server; the plugin runs too, except in `sandbox`."""
+    client = ctrlhost.Client.load(kubeconfig=kubeconfig)
+    settings = Configuration.gather(None, {"CTRLHOST_PLUGINS__NAMING__MODE": '"enforce"'}, (), {})
+    host = Host(plugins=[] if acceptor == "sandbox" else ["naming"], configuration=settings, client=client)
+    host.start()
+    try:
+        with api_of(kubeconfig) as found:
+            yield found
+            for plural in ("widgets", "others", "shorts", "thirds"):
+                found.delete(f"{CRDS}/{plural}.n.t.example.org").expect(200, 404)
+    finally:
+        assert host.stop(10)
+        client.close()
 
 
 def crd(api: Api, plural: str, kind: str, **names: Any) -> Crd:
@@ -58,6 +73,8 @@ def test_the_outcome_is_the_same_whoever_accepts_the_names(api: Api) -> None:
         "shortNames": ["wd"],
     }
     assert accepted == wanted
+    # A real server serves a kind a little after it establishes it.
+    eventually(lambda: api.get(first.path("default")).status == 200)
     api.post(first.path("default"), first.obj()).expect(201)
 
     clash = crd(api, "others", "Widget", listKind="OtherList", singular="other")
@@ -70,8 +87,7 @@ def test_the_outcome_is_the_same_whoever_accepts_the_names(api: Api) -> None:
     api.post(short.url.rpartition("/")[0], short.body).expect(201)
     eventually(lambda: short.conditions().get("NamesAccepted") == ("False", "ShortNamesConflict"))
     names = api.get(short.url).json()["status"]["acceptedNames"]
-    assert names["kind"] == "Short"
-    assert "shortNames" not in names
+    assert names == {"plural": "shorts", "singular": "short", "kind": "Short", "listKind": "ShortList"}
 
     third = crd(api, "thirds", "Third").establish()
     body = api.get(third.url).json()
@@ -79,8 +95,9 @@ def test_the_outcome_is_the_same_whoever_accepts_the_names(api: Api) -> None:
     api.put(third.url, body).expect(200)
     eventually(lambda: third.conditions()["NamesAccepted"] == ("False", "ShortNamesConflict"))
     assert third.established()
-    api.get(third.path("default")).expect(200)
+    eventually(lambda: api.get(third.path("default")).status == 200)
 
     api.delete(first.url).expect(200)
     eventually(clash.established)
-    api.get(clash.path("default")).expect(200)
+    assert clash.conditions()["NamesAccepted"] == ("True", "NoConflicts")
+    eventually(lambda: api.get(clash.path("default")).status == 200)

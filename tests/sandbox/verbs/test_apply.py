@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.sandbox.conftest import Crd
-from tests.support.http_client import Api
+from tests.support.http_client import APPLY, Api
 from tests.support.objects import apps, changed, config_map, container, core, deployment
 
 
@@ -38,6 +38,7 @@ def test_applying_creates_and_then_changes_nothing(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("sandbox/SA-03")
 def test_invalid_applies_are_refused(api: Api, ns: str) -> None:
     path = core(ns, "configmaps", "a")
+    api.patch(path, config_map(), APPLY).fails(422, "Invalid", "fieldManager", "FieldValueRequired")
     api.apply(path, config_map(), "").fails(422, field="fieldManager")
     api.apply(path, config_map(), "m" * 129).fails(422, field="fieldManager")
     api.apply(path, {**config_map(), "kind": "Secret"}, "m").fails(400)
@@ -66,6 +67,10 @@ def test_a_field_no_longer_applied_is_removed_unless_another_manager_applies_it(
     assert [key[0] for key in managers(found)] == ["m2"]
 
 
+def appliers_of_replicas(obj: dict[str, Any]) -> set[str]:
+    return {key[0] for key, fields in managers(obj).items() if "f:replicas" in fields.get("f:spec", ())}
+
+
 @pytest.mark.behaviour("sandbox/SA-06")
 @pytest.mark.behaviour("sandbox/SA-24")
 def test_a_field_has_one_manager_unless_all_agree(api: Api, ns: str) -> None:
@@ -74,11 +79,16 @@ def test_a_field_has_one_manager_unless_all_agree(api: Api, ns: str) -> None:
     status = api.apply(path, deployment(replicas=3, paused=True), "m2").fails(
         409, "Conflict", ".spec.replicas", "FieldManagerConflict"
     )
-    assert '"m1"' in status["message"]
+    assert [cause["message"] for cause in status["details"]["causes"]] == ['conflict with "m1"']
     found = api.apply(path, deployment(replicas=3, paused=True), "m2", force="true").expect(200)
-    assert "f:replicas" not in managers(found)["m1", "Apply", ""]["f:spec"]
+    assert found["spec"]["replicas"] == 3
+    assert appliers_of_replicas(found) == {"m2"}
+    # Both manage the field, then one drops it from its configuration.
+    shared = api.apply(path, deployment(replicas=3, paused=True), "m1").expect(200)
+    assert appliers_of_replicas(shared) == {"m1", "m2"}
     found = api.apply(path, deployment(paused=True), "m1").expect(200)
     assert found["spec"]["replicas"] == 3
+    assert appliers_of_replicas(found) == {"m2"}
 
 
 @pytest.mark.behaviour("sandbox/SA-07")
@@ -96,6 +106,7 @@ def test_updates_manage_the_fields_they_change(api: Api, ns: str) -> None:
     assert managers(found)["foo", "Update", ""] == {"f:data": {"f:b": {}}}
     found = api.apply(path, config_map(data={"a": "2"}), "m1").expect(200)
     assert found["data"] == {"a": "2", "b": "9"}
+    assert [key[0] for key, fields in managers(found).items() if "f:b" in fields["f:data"]] == ["foo"]
     api.post(core(ns, "configmaps"), config_map("c"), fieldManager="p").expect(201)
     assert '"p"' in api.apply(core(ns, "configmaps", "c"), config_map("c", data={"k": "w"}), "m1").fails(409)["message"]
 
@@ -135,7 +146,8 @@ def test_an_atomic_list_has_one_manager(api: Api, ns: str, make_crd: Callable[..
     crd = list_crd(make_crd)
     path = crd.path(ns, "a")
     api.apply(path, crd.obj(list=["1", "2"]), "m1").expect(201)
-    api.apply(path, crd.obj(list=["3"]), "m2").fails(409, "Conflict", ".spec.list")
+    api.apply(path, crd.obj(list=["3"]), "m2").fails(409, "Conflict", ".spec.list", "FieldManagerConflict")
+    assert api.get(path).json()["spec"]["list"] == ["1", "2"]
 
 
 @pytest.mark.behaviour("sandbox/SA-16")
@@ -156,8 +168,10 @@ def test_items_of_a_keyed_list_are_merged(api: Api, ns: str, make_crd: Callable[
     path = crd.path(ns, "a")
     api.apply(path, crd.obj(list=[{"name": "x", "value": 1}]), "m1").expect(201)
     found = api.apply(path, crd.obj(list=[{"name": "y", "value": 2}]), "m2").expect(200)
-    assert [item["name"] for item in found["spec"]["list"]] == ["x", "y"]
-    assert 'k:{"name":"y"}' in managers(found)["m2", "Apply", ""]["f:spec"]["f:list"]
+    assert found["spec"]["list"] == [{"name": "x", "value": 1}, {"name": "y", "value": 2}]
+    for manager, name in (("m1", "x"), ("m2", "y")):
+        owned = {f'k:{{"name":"{name}"}}': {".": {}, "f:name": {}, "f:value": {}}}
+        assert managers(found)[manager, "Apply", ""]["f:spec"]["f:list"] == owned
     api.apply(path, crd.obj(list=[{"name": "z"}, {"name": "z"}]), "m2").fails(500)
     assert [item["name"] for item in api.get(path).json()["spec"]["list"]] == ["x", "y"]
 

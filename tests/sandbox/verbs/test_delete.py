@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -79,6 +80,33 @@ def test_preconditions(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/DE-07")
+@pytest.mark.parametrize(
+    ("in_body", "in_query", "held"),
+    [
+        ({"propagationPolicy": "Foreground"}, {"propagationPolicy": "Foreground"}, [FINALIZER, "foregroundDeletion"]),
+        ({"propagationPolicy": "Orphan"}, {"propagationPolicy": "Orphan"}, [FINALIZER, "orphan"]),
+        ({"propagationPolicy": "Background"}, {"propagationPolicy": "Background"}, [FINALIZER]),
+        ({"orphanDependents": True}, {"orphanDependents": "true"}, [FINALIZER, "orphan"]),
+        ({"gracePeriodSeconds": 0}, {"gracePeriodSeconds": 0}, [FINALIZER]),
+        ({"dryRun": ["All"]}, {"dryRun": "All"}, [FINALIZER]),
+    ],
+)
+def test_options_in_the_query_act_like_those_in_the_body(
+    api: Api, ns: str, in_body: dict[str, Any], in_query: dict[str, Any], held: list[str]
+) -> None:
+    left = []
+    for name, body, query in (("body", in_body, {}), ("query", None, in_query)):
+        path = core(ns, "configmaps", name)
+        api.post(core(ns, "configmaps"), config_map(name, finalizers=[FINALIZER])).expect(201)
+        answer = api.delete(path, body, **query).expect(200)["metadata"]
+        stored = api.get(path).expect(200)["metadata"]
+        # What the controllers do next removes their own finalizer only.
+        assert FINALIZER in stored["finalizers"]
+        left.append([answer["finalizers"], answer.get("deletionGracePeriodSeconds"), "deletionTimestamp" in stored])
+    assert left[0] == left[1]
+    assert left[0] == [held, 0, "dryRun" not in in_body]
+
+
 @pytest.mark.behaviour("sandbox/DE-08")
 @pytest.mark.behaviour("sandbox/DE-21")
 def test_options_in_body_or_query(api: Api, ns: str) -> None:
@@ -88,13 +116,6 @@ def test_options_in_body_or_query(api: Api, ns: str) -> None:
     api.delete(path, {"propagationPolicy": "Orphan", "orphanDependents": True}).fails(422)
     api.delete(path, dryRun="All", propagationPolicy="Background").expect(200)
     api.get(path).expect(200)
-    asked = {"propagationPolicy": "Foreground"}
-    held = []
-    for name, body, query in (("body", asked, {}), ("query", None, asked)):
-        api.post(core(ns, "configmaps"), config_map(name, finalizers=[FINALIZER])).expect(201)
-        held.append(api.delete(core(ns, "configmaps", name), body, **query).expect(200)["metadata"]["finalizers"])
-    assert held[0] == held[1]
-    assert "foregroundDeletion" in held[0]
     for version in ({}, {"apiVersion": "v1"}, {"apiVersion": "meta.k8s.io/v1"}):
         kind = {"kind": "DeleteOptions"} if version else {}
         api.delete(path, {**version, **kind, "propagationPolicy": "Background"}).expect(200)
@@ -129,10 +150,11 @@ def test_a_foreground_deletion_waits_for_dependents(api: Api, ns: str) -> None:
     going = api.delete(path, propagationPolicy="Foreground").expect(200)
     assert going["metadata"]["finalizers"] == ["foregroundDeletion"]
     eventually(lambda: "deletionTimestamp" in api.get(dependent).json()["metadata"])
-    api.get(path).expect(200)
+    assert api.get(path).expect(200)["metadata"]["finalizers"] == ["foregroundDeletion"]
     release(api, dependent)
     api.gone(path)
-    api.gone(dependent)
+    # The dependent went first.
+    api.get(dependent).fails(404)
 
 
 @pytest.mark.behaviour("sandbox/DE-17")
@@ -208,7 +230,9 @@ def test_a_dry_run_of_a_creation(api: Api, ns: str) -> None:
     api.post(path, config_map(), dryRun="All").fails(409, "AlreadyExists")
     api.post(path, config_map(), dryRun="Foo").fails(422)
     api.post(path, config_map("A"), dryRun="All").fails(422, "Invalid")
-    assert api.post(path, {"metadata": {"generateName": "g-"}}, dryRun="All").expect(201)["metadata"]["name"] > "g-"
+    found = api.post(path, {"metadata": {"generateName": "g-"}}, dryRun="All").expect(201)["metadata"]
+    assert re.fullmatch("g-[a-z0-9]{5}", found["name"])
+    api.get(core(ns, "configmaps", found["name"])).fails(404)
 
 
 @pytest.mark.behaviour("sandbox/DR-03")
@@ -226,12 +250,14 @@ def test_a_dry_run_of_a_patch_and_a_deletion(api: Api, ns: str, widgets: Crd) ->
 @pytest.mark.behaviour("sandbox/NS-01")
 @pytest.mark.behaviour("sandbox/NS-05")
 def test_a_new_namespace(api: Api, ns: str) -> None:
-    found = api.get(f"/api/v1/namespaces/{ns}").expect(200)
-    assert found["metadata"]["labels"]["kubernetes.io/metadata.name"] == ns
-    assert (found["spec"], found["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
+    made = api.post("/api/v1/namespaces", {"metadata": {"name": f"{ns}-new"}}).expect(201)
+    for name, found in ((f"{ns}-new", made), (ns, api.get(f"/api/v1/namespaces/{ns}").expect(200))):
+        assert found["metadata"]["labels"]["kubernetes.io/metadata.name"] == name
+        assert (found["spec"], found["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
     for plural, name in (("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")):
-        path = core(ns, plural, name)
+        path = core(f"{ns}-new", plural, name)
         eventually(lambda path=path: api.get(path).status == 200)
+    api.delete(f"/api/v1/namespaces/{ns}-new").expect(200)
 
 
 @pytest.mark.behaviour("sandbox/NS-02")
@@ -243,7 +269,9 @@ def test_a_namespace_is_deleted_once_it_is_empty(api: Api, ns: str, widgets: Crd
     uid = api.get(path).json()["metadata"]["uid"]
     api.post(widgets.path(ns), widgets.obj()).expect(201)
     api.post(core(ns, "configmaps"), config_map("held", finalizers=[FINALIZER])).expect(201)
+    api.post(core(ns, "configmaps"), config_map("free")).expect(201)
     going = api.delete(path).expect(200)
+    assert (going["kind"], going["metadata"]["uid"]) == ("Namespace", uid)
     assert going["metadata"]["deletionTimestamp"]
 
     def remaining() -> bool:
@@ -252,8 +280,10 @@ def test_a_namespace_is_deleted_once_it_is_empty(api: Api, ns: str, widgets: Crd
         return status["phase"] == "Terminating" and found.get("NamespaceFinalizersRemaining") == "True"
 
     eventually(remaining)
+    assert names(api.get(core(ns, "configmaps"))) == ["held"]
     release(api, core(ns, "configmaps", "held"))
     api.gone(path)
     assert api.get(widgets.path(ns)).json()["items"] == []
     assert api.post("/api/v1/namespaces", {"metadata": {"name": ns}}).expect(201)["metadata"]["uid"] != uid
-    assert "held" not in names(api.get(core(ns, "configmaps")))
+    assert not {"held", "free"} & set(names(api.get(core(ns, "configmaps"))))
+    assert names(api.get(widgets.path(ns))) == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import socket
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox import Sandbox
 from tests.sandbox.conftest import Crd
 from tests.support.http_client import TABLE, Api
@@ -33,9 +36,10 @@ def test_pods_as_a_table(api: Api, ns: str) -> None:
     assert len(row["cells"]) == len(table["columnDefinitions"])
     assert row["cells"][:3] == ["p", "0/1", "Pending"]
     assert row["object"]["kind"] == "PartialObjectMetadata"
-    for include, check in (("None", lambda found: not found), ("Object", lambda found: found["spec"])):
+    stored = api.get(core(ns, "pods", "p")).expect(200)
+    for include, wanted in (("None", None), ("Object", stored)):
         (row,) = api.get(core(ns, "pods"), TABLE, includeObject=include).expect(200)["rows"]
-        assert check(row.get("object"))
+        assert row.get("object") == wanted
     api.get(core(ns, "pods"), TABLE, includeObject="Foo").fails(400)
     one = api.get(core(ns, "pods", "p"), TABLE).expect(200)
     assert len(one["rows"]) == 1
@@ -56,7 +60,13 @@ def test_custom_columns(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None
     table = api.get(crd.path(ns), TABLE).expect(200)
     assert heads(table) == ["Name", "Color", "Size", "On", "Since"]
     assert [item["priority"] for item in table["columnDefinitions"]] == [0, 0, 1, 0, 0]
-    assert table["rows"][0]["cells"][:4] == ["a", None, 3, None]
+    assert [item["type"] for item in table["columnDefinitions"]] == ["string", "string", "integer", "boolean", "date"]
+    *cells, age = table["rows"][0]["cells"]
+    assert cells == ["a", None, 3, None]
+    assert re.fullmatch(r"\d+s", age)
+    api.post(crd.path(ns), crd.obj("b", color="red")).expect(201)
+    api.patch(crd.path(ns, "b") + "/status", {"status": {"on": True}}).expect(200)
+    assert api.get(crd.path(ns), TABLE).expect(200)["rows"][1]["cells"][:4] == ["b", "red", None, True]
     plain = make_crd(names={"plural": "plains", "kind": "Plain"}).establish()
     assert heads(api.get(plain.path(ns), TABLE).expect(200)) == ["Name", "Age"]
 
@@ -91,10 +101,20 @@ def test_built_in_tables(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/ER-01")
 def test_every_error_is_a_status(api: Api, ns: str) -> None:
-    api.get(core(ns, "configmaps", "none")).fails(404)
-    api.put(core(ns, "configmaps", "none"), config_map("none")).fails(404)
-    api.post(core(ns, "configmaps"), b"x").fails(400)
-    api.request("TRACE", core(ns, "configmaps")).fails(405)
+    path = core(ns, "configmaps")
+    api.request("GET", path, headers={"Authorization": "Bearer wrong"}).fails(401, "Unauthorized")
+    api.delete("/api/v1/namespaces/default").fails(403, "Forbidden")
+    api.get(f"{path}/none").fails(404, "NotFound")
+    api.put(f"{path}/none", config_map("none")).fails(404, "NotFound")
+    api.post(path, b"x").fails(400, "BadRequest")
+    api.request("TRACE", path).fails(405, "MethodNotAllowed")
+    api.get(path, "text/html").fails(406, "NotAcceptable")
+    api.post(path, config_map()).expect(201)
+    api.post(path, config_map()).fails(409, "AlreadyExists")
+    api.post(path, config_map("b", {"k": "x" * 4_000_000})).fails(413, "RequestEntityTooLarge")
+    api.post(path, config_map("b"), content_type="text/plain").fails(415, "UnsupportedMediaType")
+    api.post(path, config_map("A")).fails(422, "Invalid")
+    api.post(path, config_map("b", resourceVersion="1")).fails(500)
 
 
 @pytest.mark.behaviour("sandbox/ER-02")
@@ -115,6 +135,8 @@ def test_invalid_names_are_refused(api: Api, ns: str, name: str) -> None:
 def test_names_of_services_and_namespaces_are_labels(api: Api, ns: str) -> None:
     api.post("/api/v1/namespaces", {"metadata": {"name": "a.b"}}).fails(422, "Invalid", "metadata.name")
     api.post(core(ns, "services"), service("a.b")).fails(422, "Invalid", "metadata.name")
+    # Since 1.34 the name of a Service may begin with a digit.
+    api.post(core(ns, "services"), service("1a")).expect(201)
 
 
 @pytest.mark.behaviour("sandbox/ER-05")
@@ -159,22 +181,28 @@ BOMB = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
 @pytest.mark.parametrize(
     ("body", "content_type"),
     [
-        (b'{"spec":' + DEEP + b"}", "application/json"),
-        (b'{"apiVersion":', "application/json"),
-        (BOMB, "application/yaml"),
-        (b'{"spec":{"size":1e400}}', "application/json"),
+        (b'{"metadata":{"name":"a"},KIND,"spec":' + DEEP + b"}", "application/json"),
+        (b'{"metadata":{"name":"a"},KIND,"spec":{"color":"x"', "application/json"),
+        (b"metadata: {name: a}\n" + BOMB, "application/yaml"),
+        (b'{"metadata":{"name":"a"},KIND,"spec":{"size":1e400}}', "application/json"),
+        (b'{"metadata":{"name":"a"},KIND,"spec":{"color":"\xff\xfe"}}', "application/json"),
+        (b'{"metadata":{"name":"a"},KIND,"spec":{"color":"\\ud800"}}', "application/json"),
+        (b'{"metadata":{"name":"\\ud800"},KIND}', "application/json"),
         (b"\xff\xfe", "application/json"),
-        (b'{"metadata":{"name":"\\ud800"}}', "application/json"),
         (b"null", "application/json"),
         (b"[]", "application/json"),
-        (b'{"metadata":[]}', "application/json"),
-        (b'{"metadata":{"labels":{"a":1}}}', "application/json"),
+        (b'{"metadata":[],KIND}', "application/json"),
+        (b'{"metadata":{"name":"a","labels":{"a":1}},KIND}', "application/json"),
     ],
 )
 def test_hostile_bodies_are_refused(api: Api, ns: str, widgets: Crd, body: bytes, content_type: str) -> None:
-    answer = api.post(widgets.path(ns), body, content_type=content_type)
+    kind = b'"apiVersion":"%s/v1","kind":"Widget"' % widgets.group.encode()
+    if content_type == "application/yaml":
+        body += kind.replace(b",", b"\n").replace(b":", b": ")
+    answer = api.post(widgets.path(ns), body.replace(b"KIND", kind), content_type=content_type)
     assert 400 <= answer.status < 500
-    api.get(widgets.path(ns)).expect(200)
+    api.get(widgets.path(ns, "a")).fails(404)
+    api.post(widgets.path(ns), widgets.obj()).expect(201)
 
 
 @pytest.mark.behaviour("sandbox/RO-02")
@@ -184,12 +212,23 @@ def test_hostile_bodies_are_refused(api: Api, ns: str, widgets: Crd, body: bytes
 def test_hostile_protobuf_is_refused(api: Api, ns: str, body: bytes) -> None:
     answer = api.post(core(ns, "configmaps"), body, content_type="application/vnd.kubernetes.protobuf")
     assert answer.status in (400, 415)
+    api.get(core(ns, "configmaps")).expect(200)
 
 
 @pytest.mark.behaviour("sandbox/RO-03")
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}])
-def test_foreign_hosts_and_origins_are_refused(api: Api, headers: dict[str, str]) -> None:
-    api.request("GET", "/version", headers=headers).fails(403, "Forbidden")
+def test_foreign_hosts_and_origins_are_refused(api: Api, ns: str, headers: dict[str, str]) -> None:
+    path = core(ns, "configmaps")
+    for method, target, body in (
+        ("GET", "/version", None),
+        ("GET", "/healthz", None),
+        ("GET", path, None),
+        ("POST", path, config_map()),
+        ("DELETE", path, None),
+    ):
+        api.request(method, target, body, headers=headers).fails(403, "Forbidden")
+    api.get(core(ns, "configmaps", "kube-root-ca.crt")).expect(200)
+    api.get(core(ns, "configmaps", "a")).fails(404)
 
 
 @pytest.mark.behaviour("findings/FS24")
@@ -222,6 +261,13 @@ def test_without_tls_there_is_no_token() -> None:
         assert sandbox.url.startswith("http://127.0.0.1:")
         assert sandbox.token == ""
         plain.get("/api/v1/namespaces").expect(200)
+        # No other address of the machine is bound, not even another one of loopback.
+        with socket.socket() as other:
+            other.settimeout(5)
+            assert other.connect_ex(("127.0.0.2", int(sandbox.url.rpartition(":")[2]))) != 0
+    for expose in (False, True):
+        with pytest.raises(ConfigError, match="loopback addresses only"):
+            Sandbox(insecure_http=True, address="0.0.0.0", expose=expose)
 
 
 @pytest.mark.behaviour("sandbox/AU-01")

@@ -136,7 +136,7 @@ def test_an_index_path_finds_the_scalars_at_its_end(path: str, values: list[str]
 
 @pytest.mark.parametrize("path", ["", "spec.", "spec..host", "spec["])
 def test_an_invalid_index_path_is_refused(path: str) -> None:
-    with pytest.raises(ValueError, match="invalid path"):
+    with pytest.raises(ValueError, match="invalid index path"):
         Indexer({"path": path})
 
 

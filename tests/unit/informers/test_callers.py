@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -667,3 +668,81 @@ def test_nothing_is_requested_for_an_owner_until_it_is_known_whether_it_has_a_na
     frames.send_event(event("ADDED", child("b", 6, "four")))
     assert queue.get(timeout=20) == Request("four")
     assert len(queue) == len(removed) == 0
+
+
+@behaviour("supervision/IN2")
+@pytest.mark.parametrize("use", ["map", "index"])
+def test_others_are_called_while_a_function_computes(rig, frames, plugin, use):
+    """The figure is in `benches/budget.toml`."""
+    bad, good, queue, busy = plugin("bad"), plugin("good"), WorkQueue(), threading.Event()
+
+    def compute(_obj: Any) -> list[Any]:
+        while not busy.is_set():
+            pass
+        return []
+
+    add(rig, use, compute, bad.caller)
+    rig.pods.enqueue_to(queue, lambda obj: [Request(obj.name)], caller=good.caller)
+    rig.pods.add_indexers({"name": lambda obj: [obj.name]}, caller=good.caller)
+    for number in range(100):
+        frames.send_event(event("ADDED", pod(f"p{number}", 2 + number)))
+    eventually(lambda: len(queue) == 100)
+    assert len(rig.pods.indexer.by_index("name", "p99")) == 1
+    busy.set()
+
+
+@behaviour("supervision/IN1")
+def test_an_entry_of_a_stopped_caller_is_closed_when_its_call_returns(rig, frames, plugin, hanging):
+    bad, requests = plugin("bad", callback=0.05), hanging()
+    rig.pods.enqueue_to(WorkQueue(), requests, caller=bad.caller)
+    rig.pods.add_indexers({"name": lambda obj: [obj.name]}, caller=bad.caller)
+    frames.send_event(event("ADDED", pod("a", 2)))
+    assert requests.running.wait(20)
+    assert not bad.caller.stop(0.1)
+    # The thread that hangs still counts.
+    eventually(lambda: bad.entries.stuck() == 1)
+    requests.proceed.set()
+    eventually(lambda: not bad.entries.active)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_child_cannot_use_a_caller_of_its_parent(rig, frames, plugin):
+    good = plugin("good")
+    rig.pods.enqueue_to(WorkQueue(), lambda obj: [Request(obj.name)], caller=good.caller)
+    child = os.fork()
+    if not child:
+        try:
+            rig.pods.enqueue_to(WorkQueue(), lambda obj: [Request(obj.name)], caller=good.caller)
+        except RuntimeError as error:
+            os._exit(0 if "before fork" in str(error) else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@behaviour("supervision/IN10")
+def test_keys_and_errors_with_broken_methods_do_no_harm(rig, frames, plugin, caplog):
+    class Text(str):
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("eq")
+
+        def __hash__(self) -> int:
+            raise ValueError("hash")
+
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise ValueError("str")
+
+        __repr__ = __str__
+
+    def requests(obj: Any) -> list[Any]:
+        if obj.name == "broken":
+            raise Broken
+        return [Request(Text(obj.name)), Request(Text(obj.name)), Request("plain")]
+
+    good, queue = plugin("good"), WorkQueue()
+    rig.pods.enqueue_to(queue, requests, caller=good.caller)
+    frames.send_event(event("ADDED", pod("broken", 2)))
+    frames.send_event(event("ADDED", pod("a", 3)))
+    eventually(lambda: len(queue) == 2)
+    assert keys(queue) == [Request("a"), Request("plain")]
+    assert any(record.msg == "%s" and "a map function failed" in str(record.args) for record in caplog.records)

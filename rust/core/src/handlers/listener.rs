@@ -1,15 +1,10 @@
 //! A buffer of notifications for a handler beyond the border.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
-
 use super::Change;
-use super::merge::merge;
-use crate::object::Key;
+use super::pending::Pending;
 use crate::sync::{Condvar, Mutex, Rank, Signal, ThreadId};
 use crate::sync::{assert_none_held, this_thread, wait_until};
 
@@ -40,13 +35,7 @@ impl Bounds {
 
 #[derive(Default)]
 struct State {
-    /// By the number of its arrival.
-    pending: BTreeMap<u64, Change>,
-    /// The last pending change of each object.
-    last: HashMap<Key, u64, RandomState>,
-    arrived: u64,
-    /// Initial adds that were pushed and whose callbacks have not returned.
-    initial: usize,
+    pending: Pending,
     /// Initial adds in the batch that the handler is processing.
     handed_out: usize,
     /// The thread that processes a batch.
@@ -54,8 +43,6 @@ struct State {
     /// The informer's first list is processed, so no further initial adds come.
     synced: bool,
     closed: bool,
-    /// The number of notifications that were merged into others.
-    merged: usize,
     /// Wakes the thread of the handler.
     signal: Option<Arc<Signal>>,
 }
@@ -75,54 +62,24 @@ pub struct Listener {
 }
 
 impl State {
-    fn push(&mut self, change: Change, bounds: Bounds) {
-        let known = self.last.get(change.key()).copied();
-        let earlier = known
-            .filter(|_| self.pending.len() >= bounds.merge_from)
-            .and_then(|at| Some((at, self.pending.remove(&at)?)));
-        let Some((at, earlier)) = earlier else {
-            return self.append(change);
-        };
-        self.initial -= usize::from(earlier.is_initial());
-        self.last.remove(change.key());
-        let (first, second) = merge(earlier, change, bounds.both_states);
-        self.merged += 2 - usize::from(first.is_some()) - usize::from(second.is_some());
-        if let Some(first) = first {
-            self.put(at, first);
-        }
-        if let Some(second) = second {
-            self.append(second);
-        }
-    }
-
-    fn append(&mut self, change: Change) {
-        self.arrived += 1;
-        self.put(self.arrived, change);
-    }
-
-    fn put(&mut self, at: u64, change: Change) {
-        self.initial += usize::from(change.is_initial());
-        self.last.insert(change.key().clone(), at);
-        self.pending.insert(at, change);
-    }
-
     fn take(&mut self) -> Option<Change> {
-        let (at, change) = self.pending.pop_first()?;
-        if self.last.get(change.key()) == Some(&at) {
-            self.last.remove(change.key());
-        }
+        let change = self.pending.take()?;
         self.handed_out += usize::from(change.is_initial());
+        self.busy = Some(this_thread());
         Some(change)
     }
 
-    /// Ignore further changes, and return what is pending, to be dropped without the lock.
-    fn close(&mut self) -> BTreeMap<u64, Change> {
-        self.closed = true;
-        self.last = HashMap::default();
+    fn raise(&self) {
         if let Some(signal) = &self.signal {
             signal.raise();
         }
-        std::mem::take(&mut self.pending)
+    }
+
+    /// Ignore further changes, and return what is pending, to be dropped without the lock.
+    fn close(&mut self) -> Pending {
+        self.closed = true;
+        self.raise();
+        self.pending.take_all()
     }
 }
 
@@ -153,11 +110,11 @@ impl Listener {
         if state.closed {
             return 0;
         }
-        let (before, merged) = (state.arrived, state.merged);
+        let merged = state.pending.merged;
         for change in changes {
-            state.push(change.clone(), self.bounds);
+            state.pending.push(change.clone(), self.bounds);
         }
-        let merged = state.merged - merged;
+        let merged = state.pending.merged - merged;
         let limit = self
             .bounds
             .limit
@@ -171,10 +128,8 @@ impl Listener {
             if let Some(on_full) = &self.on_full {
                 on_full();
             }
-        } else if state.arrived > before {
-            if let Some(signal) = &state.signal {
-                signal.raise();
-            }
+        } else if !state.pending.is_empty() {
+            state.raise();
             drop(state);
             self.changed.notify_all();
         }
@@ -193,7 +148,6 @@ impl Listener {
     /// Note that the last batch is handled. Called by the handler's thread when its callbacks have returned.
     pub fn done(&self) {
         let mut state = self.state.lock();
-        state.initial = state.initial.saturating_sub(state.handed_out);
         state.handed_out = 0;
         state.busy = None;
         drop(state);
@@ -202,10 +156,7 @@ impl Listener {
 
     /// Take the oldest change; None if there is none, or the listener is closed. [`Listener::done`] comes afterwards.
     pub fn take(&self) -> Option<Change> {
-        let mut state = self.state.lock();
-        let change = state.take()?;
-        state.busy = Some(this_thread());
-        Some(change)
+        self.state.lock().take()
     }
 
     /// Wait for notifications until the deadline (None: for ever) and take up to `max`. The call also means that the
@@ -219,7 +170,6 @@ impl Listener {
             }
             if !state.pending.is_empty() {
                 let count = state.pending.len().min(max);
-                state.busy = Some(this_thread());
                 return Next::Batch((0..count).filter_map(|_| state.take()).collect());
             }
             if wait_until(&self.changed, &mut state, deadline) {
@@ -249,7 +199,7 @@ impl Listener {
     /// Return whether the informer is synced and the handler has returned from every initial add.
     pub fn has_synced(&self) -> bool {
         let state = self.state.lock();
-        state.synced && state.initial == 0
+        state.synced && state.pending.initial + state.handed_out == 0
     }
 
     /// Return the number of pending notifications, plus one while the handler processes others.
@@ -260,7 +210,7 @@ impl Listener {
 
     /// Return the number of notifications merged into others because the handler was slower than the changes.
     pub fn merged(&self) -> usize {
-        self.state.lock().merged
+        self.state.lock().pending.merged
     }
 
     /// Close the listener: drop what is pending, ignore further changes, and wake all waiting threads.

@@ -2,8 +2,8 @@
 
 mod listener;
 mod mapping;
-mod merge;
 mod owner_scope;
+mod pending;
 mod predicate;
 mod queue_handler;
 mod selection;

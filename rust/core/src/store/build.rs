@@ -6,7 +6,8 @@ use hashbrown::HashSet;
 
 use super::index::{Index, IndexFunc};
 use super::slots::Place;
-use super::{Columns, State, Store, StoreError};
+use super::state::{Columns, State};
+use super::{Store, StoreError};
 use crate::object::Object;
 
 /// Objects that are read under one lock.
@@ -70,7 +71,7 @@ fn add(
     objects: &[(Place, Option<Arc<Object>>)],
 ) {
     let present: Vec<_> = objects.iter().filter_map(|(_, one)| one.as_ref()).collect();
-    let mut values = Columns::compute(funcs, &present);
+    let mut values = Columns::compute(0, funcs, &present);
     for (place, object) in objects {
         if object.is_some() {
             values.next(indexes, *place);

@@ -8,7 +8,8 @@ use hashbrown::HashSet;
 
 use super::index::{Index, IndexFailed, IndexFunc, Values};
 use super::slots::Place;
-use super::{State, Store, StoreError};
+use super::state::State;
+use super::{Store, StoreError};
 use crate::object::Object;
 use crate::sync::{Condvar, Mutex, Rank, Signal, assert_none_held, wait_until};
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use ctrlhost_core::handlers::{Bounds, Change, Next, OnFull, QueueHandler, SharedListener};
+use ctrlhost_core::handlers::{self, Bounds, Change, Next, OnFull, QueueHandler, SharedListener};
 use ctrlhost_core::informer::{self, HandlerId};
 use ctrlhost_core::object;
 use ctrlhost_core::sync;
@@ -13,6 +13,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::clock::timeout;
 use crate::errors;
+use crate::informer::SharedInformer;
 use crate::interpreter::{self, Local};
 use crate::kept::{Keeps, Kept};
 use crate::object::Object;
@@ -49,15 +50,15 @@ const SLICE: Duration = Duration::from_millis(50);
 /// Buffered notifications for one handler.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct Listener {
-    pub(crate) buffer: Local<SharedListener>,
+    buffer: Local<SharedListener>,
     pub(crate) handle: u64,
-    pub(crate) engine: Arc<informer::SharedInformer>,
+    engine: Arc<informer::SharedInformer>,
     /// Maps the changes to requests; None for a handler that takes the notifications.
-    pub(crate) handler: Option<QueueHandler>,
+    handler: Option<QueueHandler>,
     /// The informer, whose engine has functions that only the informer shows to the collector.
-    pub(crate) keeps: Keeps,
+    keeps: Keeps,
     /// What the handler and the buffer keep.
-    pub(crate) functions: Arc<Keeps>,
+    functions: Arc<Keeps>,
 }
 
 /// Return the bounds of a buffer; `limits` are the most entries, and the most for each object.
@@ -71,7 +72,7 @@ pub(crate) fn bounds(merge_from: usize, limits: Option<(usize, usize)>) -> Bound
 }
 
 /// Return what calls `func` when a buffer is full; the buffer does not keep it alive.
-pub(crate) fn on_full(func: Option<&Bound<'_, PyAny>>, keeps: &Keeps) -> Option<OnFull> {
+fn on_full(func: Option<&Bound<'_, PyAny>>, keeps: &Keeps) -> Option<OnFull> {
     let kept: Weak<Kept> = Arc::downgrade(&keeps.add(func?));
     Some(Box::new(move || {
         let Some(kept) = kept.upgrade() else { return };
@@ -85,6 +86,31 @@ pub(crate) fn on_full(func: Option<&Bound<'_, PyAny>>, keeps: &Keeps) -> Option<
 }
 
 impl Listener {
+    /// Add a buffer to an informer, for `handler` if there is one.
+    pub(crate) fn attach(
+        informer: &Bound<'_, SharedInformer>,
+        bounds: Bounds,
+        full: Option<&Bound<'_, PyAny>>,
+        resync: Option<f64>,
+        handler: Option<QueueHandler>,
+        functions: Arc<Keeps>,
+    ) -> PyResult<Self> {
+        let listener = handlers::Listener::new(bounds, on_full(full, &functions));
+        let listener = SharedListener::new(listener);
+        let added = informer::Handler::Listener(listener.clone());
+        let handle = informer.get().add_handler(informer.py(), added, resync)?;
+        let keeps = Keeps::default();
+        keeps.add(informer);
+        Ok(Self {
+            buffer: Local::new(listener),
+            handle,
+            engine: informer.get().engine.get()?.clone(),
+            handler,
+            keeps,
+            functions,
+        })
+    }
+
     /// Wait until the index of the mapping has everything that its store has now, or the handler is removed.
     fn wait_for_index(&self, py: Python<'_>, handler: &QueueHandler, buffer: &SharedListener) {
         let Some(lag) = handler.mapping.lag() else {

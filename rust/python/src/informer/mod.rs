@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use ctrlhost_core::clock::seconds;
 use ctrlhost_core::decode::{DecodeError, MAX_OBJECT_BYTES};
-use ctrlhost_core::handlers::{self, Bounds, SharedListener};
+use ctrlhost_core::handlers::Bounds;
 use ctrlhost_core::informer::{self, Config, FollowError, Handler, Transform};
 use parking_lot::Mutex;
 use pyo3::IntoPyObjectExt;
@@ -19,7 +19,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::clock::not_negative;
 use crate::errors;
-use crate::handlers::listener::{Listener, bounds, on_full};
+use crate::handlers::listener::{Listener, bounds};
 use crate::interpreter::{self, Local};
 use crate::kept::{Keeps, Kept};
 use crate::object::transform::PyTransform;
@@ -36,7 +36,7 @@ const MERGE_FROM: usize = 1024;
 /// The engine of one informer.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct SharedInformer {
-    engine: Local<Arc<informer::SharedInformer>>,
+    pub(crate) engine: Local<Arc<informer::SharedInformer>>,
     clock: Option<Arc<Kept>>,
     indexer: Arc<Kept>,
     /// The clock, the indexer and the transform.
@@ -96,7 +96,12 @@ impl SharedInformer {
         })
     }
 
-    fn add_handler(&self, py: Python<'_>, handler: Handler, resync: Option<f64>) -> PyResult<u64> {
+    pub(crate) fn add_handler(
+        &self,
+        py: Python<'_>,
+        handler: Handler,
+        resync: Option<f64>,
+    ) -> PyResult<u64> {
         let resync = resync_of(resync)?;
         let now = self.now(py)?;
         let engine = &**self.engine.get()?;
@@ -105,31 +110,6 @@ impl SharedInformer {
             let resource = self.resource().unwrap_or_default();
             let what = format!("handler of {resource} was not added to shared informer because it has stopped already");
             errors::raise(py, "Closed", &what, "")
-        })
-    }
-
-    /// Add a buffer of notifications, for a handler of the listener's thread if one is given.
-    fn listen(
-        slf: &Bound<'_, Self>,
-        bounds: Bounds,
-        full: Option<&Bound<'_, PyAny>>,
-        resync: Option<f64>,
-        handler: Option<handlers::QueueHandler>,
-        functions: Arc<Keeps>,
-    ) -> PyResult<Listener> {
-        let listener = handlers::Listener::new(bounds, on_full(full, &functions));
-        let listener = SharedListener::new(listener);
-        let added = Handler::Listener(listener.clone());
-        let handle = slf.get().add_handler(slf.py(), added, resync)?;
-        let keeps = Keeps::default();
-        keeps.add(slf);
-        Ok(Listener {
-            buffer: Local::new(listener),
-            handle,
-            engine: slf.get().engine.get()?.clone(),
-            handler,
-            keeps,
-            functions,
         })
     }
 }
@@ -290,7 +270,8 @@ impl SharedInformer {
                 both_states: true,
                 ..bounds(0, limits)
             };
-            return Self::listen(slf, bounds, full, resync, Some(handler), keeps)?.into_py_any(py);
+            return Listener::attach(slf, bounds, full, resync, Some(handler), keeps)?
+                .into_py_any(py);
         }
         let mut handlers = this.handlers.lock();
         handlers.retain(|keeps| keeps.strong_count() > 0);
@@ -310,7 +291,7 @@ impl SharedInformer {
     ) -> PyResult<Listener> {
         let merge_from = if every_change { usize::MAX } else { MERGE_FROM };
         let functions = Arc::new(Keeps::default());
-        Self::listen(
+        Listener::attach(
             slf,
             bounds(merge_from, limits),
             full,

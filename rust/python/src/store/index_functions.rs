@@ -7,16 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ctrlhost_core::json::path::Path;
 use ctrlhost_core::object;
-use ctrlhost_core::store::{self, IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
+use ctrlhost_core::store::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use pyo3::{PyTraverseError, PyVisit};
 
 use crate::handlers::callback_metrics::Function;
-use crate::handlers::listener::Signal;
-use crate::interpreter::{self, Local, UNTIL_OTHERS};
-use crate::kept::{Keeps, Kept};
+use crate::interpreter::{self, UNTIL_OTHERS};
+use crate::kept::Keeps;
 use crate::object::Object;
 use crate::object::input::from_any;
 
@@ -101,68 +99,6 @@ impl IndexFunc for PyIndex {
     }
 }
 
-/// An index function that the thread of a plugin calls: `start` gets the index once it is part of the store.
-#[pyclass(frozen, module = "ctrlhost._core")]
-pub(crate) struct Deferred {
-    pub(super) function: Arc<Kept>,
-    pub(super) start: Arc<Kept>,
-}
-
-#[pymethods]
-impl Deferred {
-    #[new]
-    fn new(function: Py<PyAny>, start: Py<PyAny>) -> Self {
-        Self {
-            function: Kept::new(function),
-            start: Kept::new(start),
-        }
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.function.traverse(&visit)?;
-        self.start.traverse(&visit)
-    }
-
-    fn __clear__(&self) {
-        self.function.clear();
-        self.start.clear();
-    }
-}
-
-/// A deferred index, for the thread that calls its function.
-#[pyclass(frozen, module = "ctrlhost._core")]
-pub(crate) struct DeferredIndex(pub(super) Local<store::DeferredIndex>, pub(super) Arc<Kept>);
-
-#[pymethods]
-impl DeferredIndex {
-    fn wake(&self, signal: &Bound<'_, Signal>) -> PyResult<()> {
-        self.0.get()?.wake(signal.get().0.get()?.clone());
-        Ok(())
-    }
-
-    fn deliver(&self) -> PyResult<bool> {
-        Ok(self.0.get()?.catch_up())
-    }
-
-    fn close(&self) -> PyResult<()> {
-        self.0.get()?.close();
-        Ok(())
-    }
-
-    #[getter]
-    fn closed(&self) -> PyResult<bool> {
-        Ok(self.0.get()?.is_closed())
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.1.traverse(&visit)
-    }
-
-    fn __clear__(&self) {
-        self.1.clear();
-    }
-}
-
 /// Read an index function: `native`, a path, or a callable whose failures are counted in `errors`; and whether its calls
 /// enter Python.
 pub(crate) fn index_function(
@@ -176,8 +112,12 @@ pub(crate) fn index_function(
         return Ok(Arc::new(NamespaceIndex));
     }
     if let Ok(path) = func.cast::<PyString>() {
-        let path = Path::parse(&path.to_cow()?)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let path = Path::parse(&path.to_cow()?).map_err(|error| {
+            PyValueError::new_err(format!(
+                "invalid index path `{}`: {}",
+                error.path, error.why
+            ))
+        })?;
         return Ok(Arc::new(PathIndex(path)));
     }
     let function = Function::of(func, keeps)?.ok_or_else(|| {

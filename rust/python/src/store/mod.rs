@@ -1,28 +1,28 @@
 //! The indexed store in Python.
 
+pub(crate) mod deferred;
 pub(crate) mod index_functions;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use ctrlhost_core::object::{self, Key};
-use ctrlhost_core::store::{self, IndexFunc, NamespaceIndex, Store, Write};
+use ctrlhost_core::store::{IndexFunc, NamespaceIndex, Store, Write};
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::errors::{self, store_error};
+use crate::errors::store_error;
 use crate::interpreter::{self, Local};
 use crate::kept::{Keeps, Kept};
 use crate::object::Object;
 use crate::object::input::{Intake, from_any};
 use crate::object::tombstone::DeletedFinalStateUnknown;
-use crate::queue::wait::wait_in_slices;
-use index_functions::{Deferred, DeferredIndex, index_function, is_indexing};
+use deferred::Deferred;
+use index_functions::index_function;
 
 pub(crate) fn wrap_all(objects: Vec<Arc<object::Object>>) -> Vec<Object> {
     objects.into_iter().map(Object).collect()
@@ -51,9 +51,6 @@ pub(crate) struct Indexer {
     keeps: Keeps,
 }
 
-/// How long a reader waits for an index of a function in Python.
-const WAIT: Duration = Duration::from_secs(2);
-
 impl Indexer {
     pub(crate) fn wrap(store: Arc<Store>, deferred: Option<&Bound<'_, PyAny>>) -> Self {
         let made = Self::reading(store, None, None);
@@ -75,51 +72,6 @@ impl Indexer {
             functions: Mutex::default(),
             keeps,
         }
-    }
-
-    /// Return the store once an index has everything that the store holds now.
-    ///
-    /// # Errors
-    /// `Stale` if that takes too long, `RuntimeError` in an index function, `KeyError` for an unknown index.
-    fn caught_up(&self, py: Python<'_>, name: &str) -> PyResult<&Arc<Store>> {
-        let store = self.store()?;
-        let Some(lag) = store.lag(name).map_err(store_error)? else {
-            return Ok(store);
-        };
-        if is_indexing() {
-            return Err(PyRuntimeError::new_err(format!(
-                "an index function cannot read the index {name}: the thread that it runs on fills it"
-            )));
-        }
-        if !lag.wait(Some(Instant::now())) {
-            let reached = wait_in_slices(py, Some(WAIT), |end| lag.wait(Some(end)).then_some(()))?;
-            if reached.is_none() {
-                let what = format!(
-                    "the index {name} is behind its cache after {} s",
-                    WAIT.as_secs()
-                );
-                return Err(errors::raise(py, "Stale", &what, ""));
-            }
-        }
-        Ok(store)
-    }
-
-    /// Add the index of a function that another thread calls, and hand it to that thread.
-    fn defer(slf: &Bound<'_, Self>, name: &str, func: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (py, this) = (slf.py(), slf.get());
-        let deferred = func.cast::<Deferred>()?.get();
-        let (store, native) = (this.store()?, py.None().into_bound(py));
-        let function = deferred.function.get(py)?;
-        let keeps = Keeps::default();
-        let built = index_function(name, &function, &native, &this.index_errors, &keeps)?;
-        let index = interpreter::detach(py, || store::DeferredIndex::add(store, name, built));
-        let index = index.map_err(store_error)?;
-        this.functions.lock().insert(name.to_owned(), keeps);
-        // The indexer shows the function to the collector.
-        let indexer = Kept::new(slf.clone().into_any().unbind());
-        let index = Bound::new(py, DeferredIndex(Local::new(index), indexer))?;
-        deferred.start.get(py)?.call1((index,))?;
-        Ok(())
     }
 
     pub(crate) fn store(&self) -> PyResult<&Arc<Store>> {
