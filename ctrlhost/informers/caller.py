@@ -16,11 +16,10 @@ from ctrlhost.entries import Entries
 from ctrlhost.informers.callback_metrics import FunctionMetrics, Use, handler_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from ctrlhost.entries import Entry
     from ctrlhost.informers.handle import Handle
-    from ctrlhost.informers.informer import Informer
 
 log = logging.getLogger(__name__)
 
@@ -139,17 +138,17 @@ class Caller:
         self.indexes = CallbackThread(f"{name}/indexes", self.entries)
         self._lock = threading.Lock()
         self._handles: list[Handle] = []
-        self._indexed: list[tuple[Informer, Sequence[str]]] = []
+        self._indexed: list[Callable[[], None]] = []
 
     def owns_handler(self, handle: Handle) -> None:
         """Remove a handler when this stops, unless it was removed before."""
         with self._lock:
             self._handles = [*(each for each in self._handles if each.active), handle]
 
-    def owns_indexes(self, informer: Informer, names: Sequence[str]) -> None:
-        """Remove these indexes of a shared informer when this stops."""
+    def owns_indexes(self, remove: Callable[[], None]) -> None:
+        """Call `remove`, which removes indexes of a shared informer, when this stops."""
         with self._lock:
-            self._indexed.append((informer, names))
+            self._indexed.append(remove)
 
     def watched(self, use: Use, value: Any, metrics: list[FunctionMetrics], controller: str = "") -> Any:
         """Wrap a function so that its calls are watched and counted, and append its metrics.
@@ -208,8 +207,8 @@ class Caller:
             indexed, self._indexed = self._indexed, []
         for handle in handles:
             handle.remove()
-        for informer, names in indexed:
-            informer.remove_indexers(names)
+        for remove in indexed:
+            remove()
         threads = (self.callbacks, self.indexes)
         for thread in threads:
             thread.stop()

@@ -12,7 +12,6 @@ from ctrlhost.informers.event_handler import Callbacks, EventHandler, OnAdd, OnD
 from ctrlhost.informers.handle import Handle
 from ctrlhost.informers.handler import Handler
 from ctrlhost.informers.lister import Lister
-from ctrlhost.informers.mappings import mapping_in_core
 from ctrlhost.informers.predicates import in_core
 from ctrlhost.informers.verify import Difference, check_parts
 from ctrlhost.reflector.status import InformerStatus, State
@@ -167,7 +166,7 @@ class Informer:
         if not hasattr(queue, "add_many"):
             raise TypeError(f"queue must be a WorkQueue, got {queue!r}")
         caller, metrics = caller or self.caller, list[FunctionMetrics]()
-        mapping = caller.watched("map", mapping_in_core(key, self.owners), metrics, controller)
+        mapping = caller.watched("map", self.owners.in_core(key), metrics, controller)
         checks = [caller.watched("predicate", in_core(each), metrics, controller) for each in predicates]
         wanted, name = self._within(checks), f"queue {getattr(queue, 'name', '')}"
         options: dict[str, Any] = {"predicates": wanted, "priority": priority, "low_priority": low_priority}
@@ -193,7 +192,8 @@ class Informer:
         functions = {name: caller.index_function(by, metrics[name]) for name, by in indexers.items()}
         self.indexer.add_indexers(functions)
         if caller is not self.caller:
-            caller.owns_indexes(self, tuple(indexers))
+            names = tuple(indexers)
+            caller.owns_indexes(lambda: self.remove_indexers(names))
         with self._lock:
             self._index_metrics = {**self._index_metrics, **metrics}
 

@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
-
-from ctrlhost import _core
-
-if TYPE_CHECKING:
-    from ctrlhost.informers.owner_kinds import OwnerKinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +42,3 @@ class ByIndex:
     """
 
     index: str
-
-
-def mapping_in_core(key: Any, owners: OwnerKinds) -> Any:
-    """Return the core's form of an `Owner` or a `ByLabel`; a function, or "object", is returned unchanged."""
-    if isinstance(key, ByLabel):
-        return _core.ByLabel(key.name, namespace=key.namespace, cluster_scoped=key.cluster_scoped)
-    return owners.in_core(key) if isinstance(key, Owner) else key

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
 from ctrlhost.client.builtin_kinds import BUILTIN_KINDS, builtin_plural
 from ctrlhost.errors import CtrlhostError
+from ctrlhost.informers.mappings import ByLabel, Owner
 
 if TYPE_CHECKING:
     from ctrlhost.client import Client
-    from ctrlhost.informers.mappings import Owner
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,13 @@ class OwnerKinds:
         self._waiting: tuple[_core.Owner, ...] = ()
         self._thread: threading.Thread | None = None
 
-    def in_core(self, owner: Owner) -> _core.Owner:
+    def in_core(self, mapping: Any) -> Any:
+        """Return the core's form of an `Owner` or a `ByLabel`; a function, or "object", is returned unchanged."""
+        if isinstance(mapping, ByLabel):
+            return _core.ByLabel(mapping.name, namespace=mapping.namespace, cluster_scoped=mapping.cluster_scoped)
+        return self._owner(mapping) if isinstance(mapping, Owner) else mapping
+
+    def _owner(self, owner: Owner) -> _core.Owner:
         """Return the core's form of an owner. While its scope is unknown, its requests wait."""
         cluster_scoped = owner.cluster_scoped
         if cluster_scoped is None:
