@@ -1,5 +1,6 @@
 //! Handlers: the reaction to each change of a cached object, without a call of Python.
 
+mod causes;
 mod listener;
 mod mapping;
 mod owner_scope;
@@ -10,6 +11,7 @@ mod selection;
 
 use std::sync::Arc;
 
+pub use causes::{Cause, Causes};
 pub use listener::{Bounds, Listener, Next, OnFull, SharedListener};
 pub use mapping::{LabelNamespace, MapFunc, Mapping, OwnedRequest};
 pub use owner_scope::OwnerScope;
@@ -21,7 +23,7 @@ use crate::delta_fifo::DeltaObject;
 use crate::object::{Key, Object};
 
 /// The key of one reconcile, borrowed from the object from which it was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestRef<'a> {
     /// The object's name, or whatever names the unit of work.
     pub name: &'a str,
@@ -40,6 +42,11 @@ pub trait RequestSink: Send + Sync {
     /// Return whether adding requests calls nothing beyond the border.
     fn is_native(&self) -> bool {
         true
+    }
+
+    /// Return the record of the changes that add requests; None if there is none.
+    fn causes(&self) -> Option<&Causes> {
+        None
     }
 }
 

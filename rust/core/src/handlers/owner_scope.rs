@@ -136,7 +136,7 @@ mod tests {
             let shown = requests
                 .iter()
                 .map(|one| format!("{}/{} {priority:?}", one.namespace, one.name));
-            self.0.lock().unwrap().extend(shown);
+            self.0.lock().expect("no panic").extend(shown);
         }
     }
 
@@ -160,10 +160,10 @@ mod tests {
             for change in [child("a", "one"), child("b", "one"), child("c", "two")] {
                 handler.handle([change].iter(), &|| false);
             }
-            assert!(seen.0.lock().unwrap().is_empty());
+            assert!(seen.0.lock().expect("no panic").is_empty());
             scope.resolve(cluster_scoped);
             handler.handle([child("d", "three")].iter(), &|| false);
-            let mut seen = seen.0.lock().unwrap().clone();
+            let mut seen = seen.0.lock().expect("no panic").clone();
             seen.sort();
             let wanted = ["one", "three", "two"].map(|name| format!("{namespace}/{name} Some(0)"));
             assert_eq!(seen, wanted);
@@ -179,6 +179,6 @@ mod tests {
         scope.drop_waiting();
         handler.handle([child("b", "two")].iter(), &|| false);
         scope.resolve(true);
-        assert!(seen.0.lock().unwrap().is_empty());
+        assert!(seen.0.lock().expect("no panic").is_empty());
     }
 }

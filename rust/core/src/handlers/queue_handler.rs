@@ -1,5 +1,6 @@
 //! The handler that adds requests to a work queue.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::mapping::Mapped;
@@ -46,6 +47,11 @@ impl QueueHandler {
         let mut mapped: Vec<Mapped<'_>> = Vec::new();
         // Runs of requests of one priority, in order: the initial list is one run, so is a burst of events.
         let mut runs: Vec<(Option<i32>, usize)> = Vec::new();
+        let scope = self.mapping.owner_scope();
+        let cluster_scoped = scope.and_then(OwnerScope::is_cluster_scoped);
+        // Unknown now: if the answer comes meanwhile, the scope has it.
+        let unknown = scope.filter(|_| cluster_scoped.is_none());
+        let causes = self.sink.causes().filter(|causes| causes.wanted());
         for change in changes {
             let (old, new) = change.states();
             let passes = |predicate: &Predicate| !removed() && predicate.passes(old, new);
@@ -61,6 +67,14 @@ impl QueueHandler {
             if added == 0 {
                 continue;
             }
+            if cluster_scoped == Some(true) {
+                let owners = mapped.iter_mut().skip(before);
+                owners.for_each(|owner| owner.namespace = Cow::Borrowed(""));
+            }
+            if let Some(causes) = causes {
+                // Before they are queued, so that a run finds all of its causes.
+                causes.note(change, mapped.iter().skip(before).map(Mapped::request));
+            }
             let low = change.is_initial() || change.is_sync();
             // A real change without its own priority gets 0, not "keep": it must raise a key that the initial list
             // queued low.
@@ -74,29 +88,16 @@ impl QueueHandler {
                 _ => runs.push((priority, added)),
             }
         }
-        // Read once, so that what comes later than the answer has it.
-        let scope = self.mapping.owner_scope();
-        let cluster_scoped = scope.map(OwnerScope::is_cluster_scoped);
-        let requests: Vec<RequestRef<'_>> = mapped
-            .iter()
-            .map(|one| RequestRef {
-                name: &one.name,
-                namespace: match cluster_scoped {
-                    Some(Some(true)) => "",
-                    _ => &one.namespace,
-                },
-                cluster: &one.cluster,
-            })
-            .collect();
+        let requests: Vec<RequestRef<'_>> = mapped.iter().map(Mapped::request).collect();
         let mut rest = requests.as_slice();
         for (priority, count) in runs {
             if removed() {
                 return;
             }
             let (run, after) = rest.split_at(count);
-            match (scope, cluster_scoped) {
-                (Some(scope), Some(None)) => scope.hold(run, priority, &self.sink),
-                _ => self.sink.add_requests(run, priority),
+            match unknown {
+                Some(scope) => scope.hold(run, priority, &self.sink),
+                None => self.sink.add_requests(run, priority),
             }
             rest = after;
         }

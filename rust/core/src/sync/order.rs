@@ -14,6 +14,7 @@
 /// | `Listener` | the notifications for a handler in Python | `Signal` |
 /// | `OwnerScope` | the requests that wait until it is known whether an owner has a namespace | |
 /// | `Signal` | whether a thread has work | |
+/// | `Causes` | the changes that added chosen requests | |
 /// | `Queue` | a work queue | `Limiter`, `Clock` |
 /// | `Limiter` | the failures of keys, the level of a bucket | `Clock` |
 /// | `Clock` | the waiters of a manual clock | |
@@ -33,6 +34,7 @@ pub(crate) enum Rank {
     Listener,
     OwnerScope,
     Signal,
+    Causes,
     Queue,
     Limiter,
     Clock,

@@ -7,7 +7,7 @@ pub(crate) mod mappings;
 use std::sync::Arc;
 
 use ctrlhost_core::handlers::{
-    self, LabelRequirement, OwnerScope, RequestRef, RequestSink, Selection,
+    self, Causes, LabelRequirement, OwnerScope, RequestRef, RequestSink, Selection,
 };
 use ctrlhost_core::object;
 use pyo3::prelude::*;
@@ -270,6 +270,10 @@ impl RequestSink for KeepingSink {
 
     fn is_native(&self) -> bool {
         self.sink.is_native()
+    }
+
+    fn causes(&self) -> Option<&Causes> {
+        self.sink.causes()
     }
 }
 
