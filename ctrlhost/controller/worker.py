@@ -82,7 +82,7 @@ class WorkerScope:
 
 
 class Worker:
-    """Runs reconciles one after the other until its queue is shut down and empty."""
+    """Runs reconciles one after the other until its queue is shut down and empty, or until it is retired."""
 
     def __init__(self, index: int, scope: WorkerScope, counts: WorkerCounts) -> None:
         """Prepare; `run` is the body of the thread."""
@@ -92,7 +92,8 @@ class Worker:
         self.waiting: deque[tuple[Request, int]] = deque()
         self.thread = 0
         self.task: None = None
-        #: Set when another worker has replaced this one, whose run is stuck: it ends after the run.
+        #: Set when another worker has replaced this one, whose run is stuck, or when all were abandoned: it begins no
+        #: further run.
         self.retired = False
         self._scope = scope
 
@@ -104,6 +105,8 @@ class Worker:
         while True:
             if gate is not None:
                 gate.wait()
+            if self.retired:
+                return
             try:
                 batch = queue.get_batch_with_priority(size)
             except ShutDown:
@@ -117,8 +120,6 @@ class Worker:
                 self.context.request = self.context.started = None
                 self.counts.active = 0
                 queue.done_many(done)
-            if self.retired:
-                return
             size = _next_size(size, len(done), now() - began)
 
     def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float) -> None:
@@ -132,8 +133,8 @@ class Worker:
         context.started = started
         if results.timeout is not None or len(batch) > 1:
             scope.watchdog.notify()
-        while waiting and not self.retired:
-            if gate is not None and not gate.passes():
+        while waiting:
+            if self.retired or (gate is not None and not gate.passes()):
                 self._requeue(done)
                 return
             try:
@@ -167,7 +168,7 @@ class Worker:
             started = ended
 
     def _requeue(self, done: list[Request]) -> None:
-        """Requeue the waiting keys until this replica leads again."""
+        """Requeue the waiting keys, for other workers or until this replica leads again; done at a shutdown."""
         while self.waiting:
             try:
                 key, priority = self.waiting.popleft()
