@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from ctrlhost.controller.worker import Worker
 
@@ -43,7 +43,7 @@ class Workers:
         self._spare: list[WorkerCounts] = []
         self._indexes = itertools.count()
         self._lock = threading.Lock()
-        self._threads: dict[Watched, threading.Thread] = {}
+        self._threads: dict[Worker, threading.Thread] = {}
         scope.watchdog.watch(self._threads)
         scope.watchdog.on_stuck = self._replace
 
@@ -61,7 +61,7 @@ class Workers:
         for thread in threads.values():
             thread.join(max(deadline - time.monotonic(), 0.0))
         for worker in threads:
-            worker.retired = True
+            worker.retire()
         return not any(thread.is_alive() for thread in threads.values())
 
     def _start_one(self) -> None:
@@ -76,7 +76,7 @@ class Workers:
         with self._lock:
             if self._scope.queue.shutting_down:
                 return
-            stuck.retired = True
+            cast("Worker", stuck).retire()
             for worker in [one for one, thread in self._threads.items() if not thread.is_alive()]:
                 del self._threads[worker]
                 self._spare.append(worker.counts)

@@ -35,8 +35,6 @@ class Watched(Protocol):
     context: Context
     waiting: deque[tuple[Request, int]]
     counts: WorkerCounts
-    #: Set for a worker that begins no further run.
-    retired: bool
     #: The thread that runs the reconciler, for its stack.
     thread: int
 

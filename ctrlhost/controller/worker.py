@@ -92,10 +92,8 @@ class Worker:
         self.waiting: deque[tuple[Request, int]] = deque()
         self.thread = 0
         self.task: None = None
-        #: Set when another worker has replaced this one, whose run is stuck, or when all were abandoned: it begins no
-        #: further run.
-        self.retired = False
         self._scope = scope
+        self._retired = False
 
     def run(self) -> None:
         """Reconcile keys until the queue is shut down and empty."""
@@ -105,7 +103,7 @@ class Worker:
         while True:
             if gate is not None:
                 gate.wait()
-            if self.retired:
+            if self._retired:
                 return
             try:
                 batch = queue.get_batch_with_priority(size)
@@ -122,6 +120,14 @@ class Worker:
                 queue.done_many(done)
             size = _next_size(size, len(done), now() - began)
 
+    def retire(self) -> None:
+        """Begin no further run; called on another thread, while a run is stuck or after it has returned."""
+        self._retired = True
+        # Here, so that the loop over a batch needs no check.
+        done: list[Request] = []
+        self._requeue(done)
+        self._scope.queue.done_many(done)
+
     def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float) -> None:
         """Run the keys, and append those that this worker began or requeued to `done`."""
         scope, context, counts, waiting = self._scope, self.context, self.counts, self.waiting
@@ -129,12 +135,15 @@ class Worker:
         failing, now = results.failing, context.clock.now
         limit, buckets = scope.watchdog.limit, counts.buckets
         waiting.extend(batch)
+        if self._retired:
+            self._requeue(done)
+            return
         # Set before the watchdog wakes, which would otherwise see no running worker and sleep again.
         context.started = started
         if results.timeout is not None or len(batch) > 1:
             scope.watchdog.notify()
         while waiting:
-            if self.retired or (gate is not None and not gate.passes()):
+            if gate is not None and not gate.passes():
                 self._requeue(done)
                 return
             try:

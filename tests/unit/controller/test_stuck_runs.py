@@ -53,7 +53,7 @@ class AtReport(logging.Handler):
         super().__init__()
         self.function = function
 
-    def createLock(self) -> None:
+    def createLock(self) -> None:  # noqa: N802 - the name of the overridden method
         """Let other threads log meanwhile."""
         self.lock = None
 
