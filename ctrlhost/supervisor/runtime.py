@@ -107,8 +107,10 @@ class PluginRuntime:
     @property
     def context(self) -> PluginContext | None:
         """The context of the current attempt, once the plugin is set up and until the attempt fails."""
+        # In this order: a restart replaces the attempt before the state.
+        ended = self.state in ("failing", "failed")
         attempt = self.attempt
-        return attempt.context if attempt is not None and self.state not in ("failing", "failed") else None
+        return attempt.context if attempt is not None and not ended else None
 
     @property
     def controllers(self) -> list[Controller]:
@@ -166,6 +168,7 @@ class PluginRuntime:
             self._entries.append(entries)
             self.attempt = attempt
             self._running_since = None
+            self._set_state("starting", "")
             attempt.start()
 
     def load(self) -> Plugin:
@@ -202,9 +205,20 @@ class PluginRuntime:
         self.waits_for = tuple(peer.crds_tried for peer in peers if peer is not self)
         self.may_run.set()
 
-    def opened(self, context: PluginContext) -> None:
-        """Open the listeners of the plugin; PluginLoadError or ConfigError for an address that cannot be bound."""
-        self._close_listeners = self._listen(context)
+    def opened(self, attempt: Attempt, context: PluginContext) -> None:
+        """Open the plugin's listeners until the attempt ends; ConfigError for an address that cannot be bound."""
+        close = self._listen(context)
+        with self._lock:
+            if not attempt.ending.is_set():
+                self._close_listeners = close
+                return
+        close()
+
+    def _close(self) -> None:
+        """Close the listeners of an attempt that is ending."""
+        with self._lock:
+            close, self._close_listeners = self._close_listeners, lambda: None
+        close()
 
     def report(self, attempt: Attempt, state: Progress, reason: str) -> None:
         """Note the progress of an attempt."""
@@ -250,9 +264,8 @@ class PluginRuntime:
 
     def _end_and_restart(self, attempt: Attempt, pause: float | None) -> None:
         with bound(plugin=self.name):
-            self._close_listeners()
-            self._close_listeners = lambda: None
             attempt.stop_intake()
+            self._close()
             attempt.drain(time.monotonic() + _FAILED_DRAIN)
             if pause is None or self._clock.wait(self._ended, max(0.0, self._restarts_at - self._clock.now())):
                 return
@@ -260,9 +273,10 @@ class PluginRuntime:
                 if self.state != "failing":
                     return
                 self.restarted["deadline" if self.error is None else "error"] += 1
+                # Its traceback refers to the context of the attempt.
+                self.error = None
                 log.info("plugin %s restarts: %d of %d", self.name, self._restarts.count, self._restarts.limit)
-                self._set_state("starting", "")
-            self._try()
+                self._try()
 
     def _set_state(self, state: State, reason: str) -> None:
         with self._lock:
@@ -300,7 +314,7 @@ class PluginRuntime:
         if attempt is not None:
             attempt.stop_intake(deadline if well else None)
             drained = attempt.drain(deadline) or not well
-        self._close_listeners()
+        self._close()
         if alive:
             self._set_state("stopped", "")
         return drained
