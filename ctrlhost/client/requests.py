@@ -35,7 +35,7 @@ class Requests:
 
     def resource(self, api_version: str, kind: str, *, timeout: float | None = None) -> Resource:
         """Return plural, scope and verbs of a kind; NotFound if the server does not serve it."""
-        return self.resources.get(api_version, kind, timeout=timeout)
+        return self.resources.get(api_version, kind, timeout=timeout, transport=self.transport)
 
     def _target(
         self,
@@ -89,7 +89,8 @@ class Requests:
         response = self._request(method, path, query, content, content_type=content_type, timeout=timeout)
         written = decode_object(response, f"{method} {path}")
         if self._on_write is not None:
-            self._on_write(Write(verb, target, written))
+            manager = str((query or {}).get("fieldManager") or self.field_manager)
+            self._on_write(Write(verb, target, written, manager))
         return written, response.body
 
     def _call(

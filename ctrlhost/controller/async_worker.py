@@ -11,7 +11,7 @@ from concurrent.futures import wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ctrlhost.controller.context import Context, current
+from ctrlhost.controller.context import Context
 from ctrlhost.workqueue import ShutDown
 
 if TYPE_CHECKING:
@@ -68,6 +68,11 @@ class AsyncWorkers:
         """Start the thread that feeds the loop."""
         self._thread.start()
 
+    @property
+    def running(self) -> bool:
+        """Whether the thread, or a run on the loop, has not ended."""
+        return self._thread.is_alive() or not all(outcome.done() for outcome in self._outcomes())
+
     def drain(self, deadline: float) -> bool:
         """Wait for the last run, also of stuck ones; see `Pool`."""
         self._thread.join(max(deadline - time.monotonic(), 0.0))
@@ -75,6 +80,9 @@ class AsyncWorkers:
         # It may wait for a slot.
         self._slots.release()
         return not self._thread.is_alive()
+
+    def _outcomes(self) -> list[Future[None]]:
+        return [run.outcome for run in tuple(self._runs) if run.outcome is not None]
 
     def _slot(self) -> AsyncRun:
         return AsyncRun(Context(self._scope.contexts, next(self._indexes)), self._counts)
@@ -92,22 +100,24 @@ class AsyncWorkers:
                 key, priority = queue.get_with_priority()
             except ShutDown:
                 break
-            if gate is not None and not gate.passes():
+            term = None if gate is None else gate.passes()
+            if term == 0:
                 # Requeued until this replica leads again.
                 queue.add(key, priority=priority)
                 queue.done(key)
                 self._slots.release()
                 continue
             run = self._free.popleft()
-            run.outcome = self._loop.submit(self._run_key(run, key, priority))
-        outcomes = [run.outcome for run in tuple(self._runs) if run.outcome is not None]
-        while not self._abandoned and wait(outcomes, _PERIOD).not_done:
+            run.outcome = self._loop.submit(self._run_key(run, key, priority, term))
+        while not self._abandoned and wait(self._outcomes(), _PERIOD).not_done:
             pass
 
-    async def _run_key(self, run: AsyncRun, key: Request, priority: int) -> None:
-        """Reconcile one key on the loop's thread, so that the counts need no lock."""
+    async def _run_key(self, run: AsyncRun, key: Request, priority: int, term: int | None) -> None:
+        """Reconcile one key in a term, on the loop's thread, so that the counts need no lock."""
         context, counts, timeout, now = run.context, self._counts, self._scope.results.timeout, run.context.clock.now
-        current.set(context)
+        if term is not None and term != context.term:
+            context.enter(term)
+        self._scope.enter(context)
         run.thread = threading.get_ident()
         started = now()
         context.request, context.started, context.number = key, started, context.number + 1
@@ -133,19 +143,20 @@ class AsyncWorkers:
                 self._slots.release()
 
     async def _reconcile_one(self, run: AsyncRun, key: Request) -> None:
-        results, counts, priority = self._scope.results, self._counts, run.context.priority
+        results, counts, context = self._scope.results, self._counts, run.context
+        priority, permit = context.priority, context.permit
         try:
             # A separate task, so that a cancellation at the timeout ends the reconciler and not this coroutine.
-            run.task = asyncio.ensure_future(self._scope.reconcile(run.context, key))
+            run.task = asyncio.ensure_future(self._scope.reconciler()(context, key))
             result = await run.task
         except asyncio.CancelledError as error:
             if run.overran:
                 late = TimeoutError(f"the reconcile was cancelled at its timeout of {results.timeout:g} s")
-                results.failed(key, priority, late, counts)
+                results.failed(key, priority, late, counts, permit)
             else:
-                results.failed(key, priority, error, counts)
+                results.failed(key, priority, error, counts, permit)
         except BaseException as error:  # noqa: BLE001 - any error of a plugin is contained
-            results.failed(key, priority, error, counts)
+            results.failed(key, priority, error, counts, permit)
         else:
             if result is not None:
                 results.finished(key, priority, result, counts)

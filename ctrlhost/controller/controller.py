@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ctrlhost.controller.async_worker import AsyncWorkers
 from ctrlhost.controller.attachment import Attachment, AttachScope
 from ctrlhost.controller.context import ControllerScope
+from ctrlhost.controller.hot_loops import HotLoops
 from ctrlhost.controller.metrics import WorkerCounts
 from ctrlhost.controller.pool import Workers
 from ctrlhost.controller.results import Results
@@ -18,7 +19,7 @@ from ctrlhost.controller.retries import RetryLimiter
 from ctrlhost.controller.sources import Source
 from ctrlhost.controller.watchdog import Watchdog
 from ctrlhost.controller.worker import LeaderGate, WorkerScope
-from ctrlhost.errors import NotLeading, NotSynced, PluginLoadError
+from ctrlhost.errors import NotSynced, PluginLoadError
 from ctrlhost.own_writes.self_events import SelfEvents
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, WorkQueue
 
@@ -83,8 +84,9 @@ class Controller:
         self._results: Results | None = None
         self._counts: ControllerCounts | None = None
         self._watchdog: Watchdog | None = None
-        electing = options.needs_leader and plugin.services.elects
-        self._gate = LeaderGate(plugin.services.leading) if electing else None
+        self._hot_loops: HotLoops | None = None
+        candidacy = plugin.services.candidacy
+        self._gate = LeaderGate(candidacy.tenure) if options.needs_leader and candidacy.elects else None
         self._self_events = SelfEvents() if options.suppress_echo else None
 
     def _check(self, name: str, sources: Sequence[Any]) -> None:
@@ -174,11 +176,13 @@ class Controller:
                 return
             queue, services, options = self.queue, self._plugin.services, self.options
             self._counts = services.metrics.controller(self.name, options.workers)
-            self._results = Results(self.name, queue, options.timeout)
+            self._results = Results(self.name, queue, options.timeout, self._counts.successes)
             self._watchdog = Watchdog(
                 self.name, queue, services.clock, self._plugin.entries, options.timeout, options.slow_after
             )
             self._counts.longest = self._watchdog.longest
+            if services.supervision(self._plugin.name).hot_loop:
+                self._hot_loops = self._find_hot_loops(queue, self._counts)
             scope = self._scope(queue, self._results, self._watchdog)
             if self.is_async:
                 self._pool = AsyncWorkers(options.workers, scope, self._counts.worker())
@@ -224,6 +228,11 @@ class Controller:
         if self._counts is not None:
             self._plugin.services.metrics.remove(self._counts)
 
+    @property
+    def has_threads(self) -> bool:
+        """Whether a worker still runs."""
+        return self._pool is not None and self._pool.running
+
     def busy(self) -> str | None:
         """Return a description of the work in progress or due by the clock; None if there is none. For tests."""
         if self._counts is None:
@@ -258,32 +267,55 @@ class Controller:
             sources=tuple(source.describe() for source in self.sources),
         )
 
+    @property
+    def working(self) -> bool:
+        """Whether the workers have started, and need no leadership or have it."""
+        return self._counts is not None and self._may_work()
+
+    def failing_in_a_row(self) -> tuple[int, str]:
+        """Return how many runs have failed since the last success, and the error of the last one with its place."""
+        return self._results.failing_in_a_row() if self._results is not None else (0, "")
+
+    def without_hot_loop(self) -> bool:
+        """Return whether no key has been in a hot loop for a minute."""
+        return self._hot_loops is None or self._hot_loops.over()
+
     def _limit(self) -> Sequence[str]:
         limit = self.options.namespaces
         return self._plugin.services.namespaces if limit is None else limit
+
+    def _find_hot_loops(self, queue: WorkQueue, counts: ControllerCounts) -> HotLoops:
+        services, entries = self._plugin.services, self._plugin.entries
+        return HotLoops(
+            self._reconcile,
+            self.name,
+            queue,
+            counts,
+            services.clock,
+            services.written,
+            entries,
+            is_async=self.is_async,
+        )
 
     def _scope(self, queue: WorkQueue, results: Results, watchdog: Watchdog) -> WorkerScope:
         plugin = self._plugin
         listers = self._attached.listers if self._attached is not None else {}
         primary = self._attached.primary if self._attached is not None else None
-        client = plugin.writing_client(self._forbid_writes, self._self_events)
+        needs_leader = self.options.needs_leader
         contexts = ControllerScope(
             plugin=plugin,
             controller=self.name,
             queue=queue,
-            client=client,
-            async_client=plugin.async_client(client),
-            events=plugin.events,
+            clients=plugin.clients,
+            async_client=plugin.async_client(plugin.clients.replica),
+            needs_leader=needs_leader,
+            self_events=self._self_events,
+            events=plugin.events if needs_leader else plugin.replica_events,
             log=plugin.log,
             primary=listers[primary.api_version, primary.kind] if primary is not None else None,
             listers=listers,
         )
-        return WorkerScope(contexts, self._reconcile, queue, results, watchdog, self._gate)
-
-    def _forbid_writes(self) -> None:
-        """Raise NotLeading for a write of a controller that requires leadership if this replica does not lead."""
-        if not self._may_work():
-            raise NotLeading(f"controller {self.name} must not write: this replica does not lead")
+        return WorkerScope(contexts, self._reconcile, queue, results, watchdog, self._gate, self._hot_loops)
 
     def _may_work(self) -> bool:
-        return not self.options.needs_leader or self._plugin.services.leading()
+        return not self.options.needs_leader or self._plugin.services.candidacy.leading

@@ -21,6 +21,10 @@ class Pool(Protocol):
     def start(self) -> None:
         """Start the workers, once."""
 
+    @property
+    def running(self) -> bool:
+        """Whether a worker, or one of its runs, has not ended."""
+
     def drain(self, deadline: float) -> bool:
         """Wait until `deadline` (time.monotonic) for the workers to end; return whether they did.
 
@@ -53,6 +57,12 @@ class Workers:
         with self._lock:
             for _ in range(self._workers):
                 self._start_one()
+
+    @property
+    def running(self) -> bool:
+        """Whether a worker has not ended."""
+        with self._lock:
+            return any(thread.is_alive() for thread in self._threads.values())
 
     def drain(self, deadline: float) -> bool:
         """Wait for the workers to end; see `Pool`."""

@@ -10,19 +10,24 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.controller.clients import working
 from ctrlhost.controller.context import Context, current
 from ctrlhost.controller.metrics import BUCKETS
+from ctrlhost.own_writes.versions import changed_by_run
 from ctrlhost.workqueue import ShutDown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.controller.context import ControllerScope
+    from ctrlhost.controller.hot_loops import HotLoops
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.controller.results import Results
     from ctrlhost.controller.watchdog import Watchdog
+    from ctrlhost.coordination.term import Tenure
     from ctrlhost.request import Request
     from ctrlhost.workqueue import WorkQueue
 
@@ -35,9 +40,9 @@ _BATCH_SECONDS = 0.001
 class LeaderGate:
     """A gate that workers pass only while their replica leads. Safe to use from any thread."""
 
-    def __init__(self, leading: Callable[[], bool]) -> None:
-        """Start open; `leading` is called before each reconcile."""
-        self._leading = leading
+    def __init__(self, tenure: Tenure) -> None:
+        """Start open; `tenure` is read before each reconcile."""
+        self._tenure = tenure
         self._lock = threading.Lock()
         self._open = threading.Event()
         self._open.set()
@@ -47,14 +52,14 @@ class LeaderGate:
         """Wait until `resume` or `end`, if `passes` closed the gate."""
         self._open.wait()
 
-    def passes(self) -> bool:
-        """Return whether a reconcile may begin now; if not, close the gate until `resume`."""
-        if self._leading():
-            return True
+    def passes(self) -> int:
+        """Return the term in which a reconcile may begin now; without one return 0, and close the gate."""
+        if term := self._tenure.term:
+            return term
         with self._lock:
             if not self._ended:
                 self._open.clear()
-        return False
+        return 0
 
     def resume(self) -> None:
         """Open the gate when the replica leads; called repeatedly, since a worker may close it just after a call."""
@@ -79,6 +84,19 @@ class WorkerScope:
     watchdog: Watchdog
     #: Pauses the workers while another replica leads; None if leadership cannot change or does not matter.
     gate: LeaderGate | None
+    #: None if none are looked for.
+    hot_loops: HotLoops | None
+
+    def enter(self, context: Context) -> None:
+        """Attribute the log lines and the writes of this thread or task to the runs in `context`, and to their term."""
+        current.set(context)
+        working.set(context.permit)
+        if self.hot_loops is not None:
+            changed_by_run.set(partial(self.hot_loops.wrote, context))
+
+    def reconciler(self) -> Callable[..., Any]:
+        """Return the function that reconciles a key now."""
+        return self.reconcile if self.hot_loops is None else self.hot_loops.reconcile
 
 
 class Worker:
@@ -97,7 +115,7 @@ class Worker:
 
     def run(self) -> None:
         """Reconcile keys until the queue is shut down and empty."""
-        current.set(self.context)
+        self._scope.enter(self.context)
         self.thread = threading.get_ident()
         queue, gate, size, now = self._scope.queue, self._scope.gate, 1, self.context.clock.now
         while True:
@@ -131,7 +149,7 @@ class Worker:
     def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float) -> None:
         """Run the keys, and append those that this worker began or requeued to `done`."""
         scope, context, counts, waiting = self._scope, self.context, self.counts, self.waiting
-        reconcile, gate, results = scope.reconcile, scope.gate, scope.results
+        reconcile, gate, results = scope.reconciler(), scope.gate, scope.results
         failing, now = results.failing, context.clock.now
         limit, buckets = scope.watchdog.limit, counts.buckets
         waiting.extend(batch)
@@ -143,9 +161,14 @@ class Worker:
         if results.timeout is not None or len(batch) > 1:
             scope.watchdog.notify()
         while waiting:
-            if gate is not None and not gate.passes():
-                self._requeue(done)
-                return
+            if gate is not None:
+                term = gate.passes()
+                if not term:
+                    self._requeue(done)
+                    return
+                if term != context.term:
+                    context.enter(term)
+                    scope.enter(context)
             try:
                 key, context.priority = waiting.popleft()
             except IndexError:
@@ -157,7 +180,7 @@ class Worker:
             try:
                 result = reconcile(context, key)
             except BaseException as error:  # noqa: BLE001 - any error of a plugin is contained
-                results.failed(key, context.priority, error, counts)
+                results.failed(key, context.priority, error, counts, context.permit)
             else:
                 if result is not None:
                     results.finished(key, context.priority, result, counts)

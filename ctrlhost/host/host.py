@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
-from ctrlhost.errors import ConfigError
+from ctrlhost.coordination.term import Candidacy, Tenure
+from ctrlhost.errors import ConfigError, PluginError
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
 from ctrlhost.supervisor.deadlines import Deadlines
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
+from ctrlhost.supervisor.review import Review
 from ctrlhost.supervisor.runtime import PluginRuntime
 from ctrlhost.supervisor.threads import wait_while_busy
 
@@ -85,8 +87,11 @@ class Host:
         for plugin in plugins or self.settings.plugins:
             self._add(plugin)
         self._servers = HostServers()
+        self._review = Review(self.plugins, self.clock)
         self._prepared = False
         self._stopped = False
+        #: Without leader election, each host leads until it has drained.
+        self._tenure = Tenure.endless()
         self._signals = StopSignals(self.stopping, self._notify)
         #: The inspection that the server shows.
         self.inspection = Inspection(self)
@@ -165,9 +170,11 @@ class Host:
         with_crds = self.settings.install_crds or self.settings.sandbox or self._sandbox is not None
         for runtime in self.plugins:
             runtime.run(with_crds=with_crds, peers=self.plugins)
+        self._review.start()
 
     def _services(self, overrides: Mapping[str, Any]) -> Any:
         from ctrlhost.client import Client
+        from ctrlhost.controller.clients import ClientCounts
         from ctrlhost.controller.metrics import ReconcileMetrics
         from ctrlhost.controller.services import PluginServices
         from ctrlhost.events.recorder import EventRecorder
@@ -180,10 +187,11 @@ class Host:
             self.client = Client.load(kubeconfig, None if self._sandbox else self.settings.context)
         self.factory = InformerFactory(self.client, resync=self.settings.resync, clock=self.clock)
         metrics = self.inspection.metrics = HostMetrics()
-        reconciles = ReconcileMetrics()
+        reconciles, clients = ReconcileMetrics(), ClientCounts()
         self.events = EventRecorder(self.client, self.clock)
         metrics.register(PluginCollector(self.plugins))
         metrics.register(reconciles)
+        metrics.register(clients)
         metrics.register(QueueCollector(self._is_ours))
         metrics.register(self.factory.metrics)
         if self.settings.leader_elect:
@@ -199,34 +207,39 @@ class Host:
             factory=self.factory,
             clock=self.clock,
             events=self.events,
-            leading=self._leading,
             stopping=self.stopping,
             controller_overrides=overrides,
             metrics=reconciles,
             namespaces=self.settings.namespaces,
             supervision=self.configuration.supervision,
             entries=self._entries,
+            candidacy=Candidacy(self._tenure),
+            account=self._account,
+            client_counts=clients,
         )
 
     def _entries(self, plugin: str) -> Entries:
         """Return the entries of a plugin of this host."""
         return next(one.entries for one in self.plugins if one.name == plugin)
 
-    def _leading(self) -> bool:
-        """Return whether the host runs: without leader election each host leads."""
-        return not self._stopped
+    def _account(self, plugin: str) -> Client | None:
+        """Return a client with the plugin's own kubeconfig, None for the host's; PluginError if it is unusable."""
+        path = self.configuration.supervision(plugin).kubeconfig
+        if path is None:
+            return None
+        from ctrlhost.client import Client
+
+        where = f"supervision.{plugin}.kubeconfig"
+        try:
+            return Client.of_account(path, where, self.client.metrics if self.client is not None else None)
+        except ConfigError as error:
+            raise PluginError(plugin, f"{where}: {error.message}", hint=error.hint) from error
 
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
         """Return the services of one plugin; with leader election, the leader differs by plugin."""
-        leadership, name = self.leadership, runtime.name
-        if leadership is None:
+        if self.leadership is None:
             return services
-        return replace(
-            services,
-            leading=lambda: not self._stopped and leadership.leading(name),
-            elects=True,
-            leader=lambda: leadership.leader(name),
-        )
+        return replace(services, candidacy=self.leadership.candidacy(runtime.name))
 
     def _on_election(self, plugins: Collection[str]) -> None:
         for plugin in self.plugins:
@@ -251,14 +264,19 @@ class Host:
             return True
         deadline = time.monotonic() + (self.settings.drain_timeout if timeout is None else timeout)
         self.stopping.set()
+        self._review.stop()
         stops = [_Stop(plugin, deadline) for plugin in self.plugins]
         drained = [one.plugin.name for one in stops if one.wait()]
+        if self.events is not None:
+            # Those of plugins are sent only while this replica leads.
+            self.events.flush(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
         self._stopped = True
+        self._tenure.end()
         if self.leadership is not None:
             # Another replica may lead only after all work of this leader has ended.
             self.leadership.stop(drained)
         if self.events is not None:
-            self.events.stop(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
+            self.events.stop(_EVENTS_TIMEOUT)
         if self.factory is not None:
             self.factory.stop()
         self._servers.stop()

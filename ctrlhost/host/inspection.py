@@ -55,13 +55,16 @@ class Inspection:
             return lines
         if endpoint == "readyz":
             lines.append(Check("shutdown", passed=not self._host.stopping.is_set()))
+        leadership = self._host.leadership
         for plugin in list(self._host.plugins):
             first, *rest = plugin.checks()
             if endpoint == "healthz":
-                first = Check(first.name, passed=not plugin.failed, detail=first.detail)
+                led = leadership.misplaced(plugin.name) if leadership is not None else None
+                detail = f"{first.detail}; {led}" if led else first.detail
+                first = Check(first.name, passed=not plugin.failed, detail=detail)
             lines += [first, *rest]
-        if endpoint == "healthz" and self._host.leadership is not None:
-            lines += self._host.leadership.checks()
+        if endpoint == "healthz" and leadership is not None:
+            lines += leadership.checks()
         factory = self._host.factory
         informers = [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
         if endpoint == "healthz":

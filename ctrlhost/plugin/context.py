@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
@@ -11,9 +12,9 @@ from ctrlhost.controller.handle import ControllerHandle
 from ctrlhost.controller.options import ControllerOptions
 from ctrlhost.controller.services import PluginScope, PluginServices
 from ctrlhost.controller.sources import Watches
-from ctrlhost.errors import NotLeading, PluginLoadError
+from ctrlhost.errors import PluginLoadError
 from ctrlhost.health import PluginCheck
-from ctrlhost.plugin.task import Task, leader_only
+from ctrlhost.plugin.task import Task
 
 if TYPE_CHECKING:
     import threading
@@ -39,7 +40,6 @@ class PluginContext:
         self.settings = settings
         self.services = services
         self.scope = PluginScope(name, services)
-        self.client: Client = self.scope.writing_client(self._forbid_writes)
         #: The plugin's event recorder.
         self.events = self.scope.events
         #: The plugin's logger; lines from a reconcile carry its controller, key and id.
@@ -61,19 +61,33 @@ class PluginContext:
         self.informers: list[Informer] = []
 
     @property
+    def client(self) -> Client:
+        """The plugin's client. Its writes raise NotLeading while this replica does not lead.
+
+        Read in work that requires leadership (a reconcile, a task with `needs_leader`, `ctrlhost_elected`), it writes
+        only in the term in which that work began, also on another thread.
+        """
+        return self.scope.clients.current()
+
+    @property
+    def replica_client(self) -> Client:
+        """The client for writes that every replica makes, whether it leads or not."""
+        return self.scope.clients.replica
+
+    @property
+    def term(self) -> int | None:
+        """A number that grows each time this replica begins to lead; None while it does not. 1 without an election."""
+        return self.services.candidacy.term
+
+    @property
     def leading(self) -> bool:
         """Whether this replica leads now; always true without leader election."""
-        return self.services.leading()
+        return self.services.candidacy.leading
 
     @property
     def leader(self) -> str:
         """The identity of the leading replica, as in the Lease; empty if it is unknown or without leader election."""
-        return self.services.leader()
-
-    def _forbid_writes(self) -> None:
-        """Raise NotLeading for a write of a task that requires leadership without it; other code may write."""
-        if leader_only.get() and not self.leading:
-            raise NotLeading(f"plugin {self.name}: the task must not write: this replica does not lead")
+        return self.services.candidacy.leader()
 
     def add_controller(
         self,
@@ -174,13 +188,18 @@ class PluginContext:
         An `async def` runs on the plugin's event loop. ValueError for an invalid period.
         """
         clock, loop = self.services.clock, self.scope.loop
-        task = Task(self.name, name, run, every=every, needs_leader=needs_leader, clock=clock, loop=loop)
+        work = self.scope.clients.work if needs_leader else nullcontext
+        task = Task(self.name, name, run, every=every, needs_leader=needs_leader, clock=clock, loop=loop, work=work)
         self.tasks.append(task)
         return task
 
     def add_health_check(self, name: str, check: Callable[[], None]) -> None:
         """Register a check for `/healthz`, called on its own thread; it raises if the plugin is unhealthy."""
         self.health_checks.append(PluginCheck(f"{self.name}/{name}", check))
+
+    def fence(self) -> None:
+        """Refuse all requests of the plugin's clients from now on; called by the host when the plugin has failed."""
+        self.scope.clients.writes.fence()
 
     def close(self, timeout: float = 1.0) -> None:
         """End the plugin's loop, informers and metric series; called by the host after the controllers are drained."""
