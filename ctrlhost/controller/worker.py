@@ -152,6 +152,7 @@ class Worker:
         reconcile, gate, results = scope.reconciler(), scope.gate, scope.results
         failing, now = results.failing, context.clock.now
         limit, buckets = scope.watchdog.limit, counts.buckets
+        short = min(_FIRST_BUCKET, limit)
         waiting.extend(batch)
         if self._retired:
             self._requeue(done)
@@ -190,13 +191,13 @@ class Worker:
                         results.succeeded(key)
             ended = now()
             seconds = ended - started
-            if seconds <= _FIRST_BUCKET:
+            if seconds < short:
                 counts.seconds += seconds
                 buckets[0] += 1
             else:
                 counts.observe(seconds)
-            if seconds >= limit:
-                scope.watchdog.returned(self)
+                if seconds >= limit:
+                    scope.watchdog.returned(self)
             started = ended
 
     def _requeue(self, done: list[Request]) -> None:
