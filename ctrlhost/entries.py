@@ -83,14 +83,16 @@ class Entries:
         late: Result = "used",
         deadline: float | None = None,
         on_overrun: Callable[[Entry], None] | None = None,
+        fatal: int = 0,
     ) -> Entry:
         """Return an entry `name`, such as `map` or `ctrlhost_setup`, for one thread or slot; close it at the end.
 
         `late` is what happens to a result that comes after the deadline. `deadline`, in seconds, replaces that of the
-        settings; 0: none. `on_overrun` is called at the overrun, on a thread of the host.
+        settings; 0: none. `on_overrun` is called at the overrun, on a thread of the host. After `fatal` deadlines
+        the plugin fails; 0: it does not.
         """
         seconds = self.deadline(name) if deadline is None else deadline
-        entry = Entry(self, name, controller, late, seconds, on_overrun)
+        entry = Entry(self, name, controller, late, seconds, on_overrun, fatal)
         with self._lock:
             self._open.add(entry)
         return entry
@@ -212,6 +214,8 @@ class Entry:
 
     __slots__ = (
         "_entries",
+        "_failed",
+        "_fatal",
         "_lock",
         "_on_overrun",
         "_result",
@@ -234,6 +238,7 @@ class Entry:
         late: Result,
         deadline: float,
         on_overrun: Callable[[Entry], None] | None,
+        fatal: int = 0,
     ) -> None:
         """Prepare; see `Entries.open`."""
         self.name = name
@@ -254,6 +259,9 @@ class Entry:
         self._result = late
         self._lock = threading.Lock()
         self._on_overrun = on_overrun
+        self._fatal = fatal
+        #: Whether the plugin failed because of the running call.
+        self._failed = False
         self._thread = 0
 
     def begin(self, subject: Any = "", *, thread: int | None = None, seconds_ago: float = 0.0) -> None:
@@ -268,6 +276,7 @@ class Entry:
         with self._lock:
             started, overdue = self.started, self.overdue
             self.started, self.overdue, self.task, self.late = None, False, None, overdue
+            self._failed = False
         if overdue and started is not None:
             seconds = time.monotonic() - started
             text = f"{self.describe()} returned after {seconds:.1f} s, result {self._result}"
@@ -299,20 +308,26 @@ class Entry:
         """Report the call if its deadline has passed and it was not reported; return whether it is overdue."""
         with self._lock:
             started = self.started
-            if started is None or not self.deadline or now - started < self.deadline or self.overdue:
+            if started is None or not self.deadline or now - started < self.deadline:
                 return self.overdue
-            self.overdue = True
+            fatal = bool(self._fatal) and not self._failed and now - started >= self._fatal * self.deadline
+            self._failed = self._failed or fatal
+            reported, self.overdue = self.overdue, True
             fields, text = self._fields(now - started), self.describe()
-            # Before the call can return and log that, so that the number of overruns equals that of these lines.
-            self._entries.overran(self)
-        text = f"{text} runs for {now - started:.1f} s (deadline {self.deadline:g} s)"
-        log.warning("%s", text, extra={**fields, "stack": self.stack()})
-        self._entries.degrade("slow", f"{self._what()} is beyond its deadline of {self.deadline:g} s")
-        self._entries.bound_stuck()
-        # It may have returned meanwhile.
-        self._entries.returned()
-        if self._on_overrun is not None:
-            self._on_overrun(self)
+            if not reported:
+                # Before the call can return and log that, so that the number of overruns equals that of these lines.
+                self._entries.overran(self)
+        if not reported:
+            line = f"{text} runs for {now - started:.1f} s (deadline {self.deadline:g} s)"
+            log.warning("%s", line, extra={**fields, "stack": self.stack()})
+            self._entries.degrade("slow", f"{self._what()} is beyond its deadline of {self.deadline:g} s")
+            self._entries.bound_stuck()
+            # It may have returned meanwhile.
+            self._entries.returned()
+            if self._on_overrun is not None:
+                self._on_overrun(self)
+        if fatal:
+            self._entries.fail(f"{self._what()} has not returned after {now - started:.1f} s")
         return True
 
     def describe(self) -> str:

@@ -69,11 +69,10 @@ impl SharedInformer {
         removed.is_none_or(|removed| removed.wait_idle(deadline))
     }
 
-    /// Return whether listeners wait for news.
-    #[cfg(unix)]
-    pub(super) fn has_listeners(&self) -> bool {
+    /// Return the number of notifications that listeners have not handled.
+    pub fn pending(&self) -> usize {
         let handlers = self.registry.lock().handlers();
-        handlers.iter().any(|handler| handler.is_listener())
+        handlers.iter().map(|handler| handler.pending()).sum()
     }
 
     /// Return the number of handlers.

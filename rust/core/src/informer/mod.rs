@@ -243,11 +243,11 @@ impl SharedInformer {
             };
             processed += batch.len();
             let (changes, handlers) = self.apply(batch.take_items());
-            for piece in changes.chunks(BATCH) {
-                for handler in &*handlers {
-                    handler.notify(piece);
-                }
-            }
+            let objects = self.store.len();
+            let pieces = changes.chunks(BATCH);
+            let merged =
+                pieces.flat_map(|piece| handlers.iter().map(move |one| one.notify(piece, objects)));
+            self.counters.merged.add(merged.sum());
         }
         if !self.synced.load(Ordering::Acquire) && self.fifo.has_synced() {
             let handlers = self.registry.lock().informer_synced();
@@ -334,6 +334,7 @@ impl SharedInformer {
         }
         let idle = self.registry.lock().forget_idle();
         drop(idle);
+        self.store.close_deferred();
     }
 
     /// Return whether a list was ever begun.
