@@ -133,10 +133,8 @@ def test_bookmarks_come_in_quiet_times_and_from_the_informer(
 ) -> None:
     assert FeedLimits().bookmark == 60
     serve(server, PODS, [Json(pod_list(10, pod("a", 1)))], [frames])
-    quick, slow = feed_of(client, bookmark=0.02), feed_of(client)
-    api, other = quick.serving(), slow.serving()
+    api = feed_of(client, bookmark=0.02).serving()
     api.listed(PODS)
-    other.listed(PODS)
     events = api.watch(PODS, resourceVersion="10", allowWatchBookmarks="true")
     seen = [events.next()]
     frames.send_event(event("MODIFIED", pod("a", 12)))
