@@ -261,6 +261,7 @@ def test_readers_share_one_watch(server: StubApiServer, client: Client, feed_of:
     for number in range(5):
         api = feed.serving(plugin=f"p{number}", reads="metadata" if number % 2 else None)
         api.listed(PODS)
+    eventually(lambda: server.received(watch=True))
     # The whole objects were there first.
     assert (len(server.received(watch=False)), len(server.received(watch=True))) == (1, 1)
 
