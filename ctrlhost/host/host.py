@@ -246,9 +246,13 @@ class Host:
             if plugin.name in plugins:
                 plugin.wake()
 
-    def _is_ours(self, queue: str) -> bool:
-        """Return whether a queue of this process belongs to a controller of this host."""
-        return any(controller.name == queue for plugin in self.plugins for controller in plugin.controllers)
+    def _is_ours(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a queue of this process belongs to a controller that this host runs now.
+
+        Not by its name: another host may have a controller of that name, and a restarted plugin had one before.
+        """
+        controllers = (one for plugin in self.plugins for one in plugin.controllers)
+        return any(one.name == row["name"] and one.queue.id == row["id"] for one in controllers)
 
     def wait_ready(self, timeout: float) -> bool:
         """Wait for at most `timeout` real seconds until no plugin is syncing; return whether none is."""

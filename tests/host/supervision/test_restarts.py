@@ -295,6 +295,20 @@ def test_a_restart_loses_no_object(start, good: Good) -> None:
     assert found["map-0"] is not None
 
 
+def test_the_queue_of_a_restarted_plugin_counts_from_zero(start, hang) -> None:
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_controller("c", lambda ctx, request: hang(), For("v1", "ConfigMap", label_selector="mine"))
+
+    host = start(plugin_of(setup, "bad"), supervision={"restart_delay": 0.05})
+    for number in range(3):
+        host.client.create(config_map(f"map-{number}", labels={"mine": "1"}))
+    eventually(lambda: metric(host, "workqueue_adds_total", name="bad/c") == 3)
+    host.client.delete("v1", "ConfigMap", "map-2", "default")
+    host.host.plugins[0].entries.fail("on purpose")
+    # The old queue still exists, since its worker hangs; it must not be counted.
+    eventually(lambda: state_of(host, "bad") == "running" and metric(host, "workqueue_adds_total", name="bad/c") == 2)
+
+
 @behaviour("supervision/LC16")
 def test_a_failure_at_the_shutdown_ends_in_a_final_state(ctrlhost_host, sandbox) -> None:
     for number in range(200):
