@@ -63,7 +63,7 @@ class PluginScope:
         self.services = services
         self.log = logging.getLogger(f"ctrlhost.plugin.{name}")
         self.entries = services.entries(name)
-        self.loop = PluginLoop(name)
+        self.loop = PluginLoop(name, self.entries)
         self.own_writes = OwnWrites()
         self.events = PluginEvents(services.events, f"ctrlhost-{name}")
         self._async_clients: list[AsyncClient] = []

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
+
+from ctrlhost.controller.event_loop import PluginLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ctrlhost.entries import Entry
     from ctrlhost.host.inspection import Inspection
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.server.listener import HttpServer
@@ -24,6 +28,8 @@ class HostServers:
     def __init__(self) -> None:
         """Start without servers."""
         self._own: HttpServer | None = None
+        #: Answers what is neither a probe nor a page.
+        self._status = PluginLoop("host")
 
     @property
     def address(self) -> str | None:
@@ -35,12 +41,13 @@ class HostServers:
         from ctrlhost.server.app import host_app
         from ctrlhost.server.listener import HttpServer
 
-        self._own = HttpServer(address, host_app(inspection), "host")
+        self._own = HttpServer(address, host_app(inspection, self._status), "host")
         self._own.start()
 
     def open(self, context: PluginContext) -> Callable[[], None]:
         """Serve the listeners of a plugin; return a function that ends them. ConfigError for an address in use."""
         from ctrlhost.server.listener import HttpServer
+        from ctrlhost.server.relay import relayed
 
         servers: list[HttpServer] = []
 
@@ -49,7 +56,9 @@ class HostServers:
                 server.stop(_TIMEOUT)
 
         try:
-            for address, app in context.listeners:
+            for address, listener in context.listeners:
+                opened = partial(open_entry, context, "listener")
+                app = relayed(listener, context.scope.loop, f"plugin {context.name}: the listener {address}", opened)
                 servers.append(HttpServer(address, app, context.name, f"listener of {context.name}"))
         except BaseException:
             close()
@@ -63,3 +72,9 @@ class HostServers:
         """Stop the host's own server; those of plugins end with them."""
         if self._own is not None:
             self._own.stop(_TIMEOUT)
+            self._status.stop(_TIMEOUT)
+
+
+def open_entry(context: PluginContext, name: str, on_overrun: Callable[[Entry], None]) -> Entry:
+    """Open the entry of a request to a page or listener of a plugin. All of them share the thread of its loop."""
+    return context.scope.entries.open(name, late="dropped", on_overrun=on_overrun, costs_thread=False)

@@ -54,6 +54,8 @@ class PluginRuntime:
         self.name = name
         self.state: State = "starting"
         self.reason = ""
+        #: Whether the plugin has ever run, waited or failed.
+        self.started = False
         self.error: BaseException | None = None
         #: An invalid setting, or a plugin that is not installed: the host does not start.
         self.mistake: ConfigError | PluginNotFound | None = None
@@ -272,6 +274,7 @@ class PluginRuntime:
             # The end of a plugin that never ran is not logged.
             quiet = state == "starting" or (state in ("stopping", "stopped") and not self._may_log_end)
             self.state, self.reason = state, reason
+            self.started = self.started or state not in ("starting", "syncing")
             if not quiet and (moved or state != "syncing"):
                 line = f"{state}: {reason}" if reason else state
                 log.log(_LEVEL.get(state, logging.INFO), "plugin %s %s", self.name, line, extra={"plugin": self.name})
