@@ -62,6 +62,9 @@ class Owner(Protocol):
     def opened(self, context: PluginContext) -> None:
         """Serve the listeners of a plugin that was set up; ConfigError for an address that cannot be bound."""
 
+    def closed(self) -> None:
+        """End the listeners of the plugin, which run on its loop."""
+
     def report(self, attempt: Attempt, state: Progress, reason: str) -> None:
         """Note the progress of an attempt."""
 
@@ -316,6 +319,7 @@ class Attempt:
                 if not task.stop(max(0.0, deadline - time.monotonic())):
                     drained = False
                     log.error("task %s did not stop in time; abandoned", task.name)
+            self.owner.closed()
             self.context.close()
         if self.thread.ident is not None and self.thread is not threading.current_thread():
             self.thread.join(max(0.0, deadline - time.monotonic()))

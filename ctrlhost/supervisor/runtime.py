@@ -208,6 +208,11 @@ class PluginRuntime:
         """Open the listeners of the plugin; PluginLoadError or ConfigError for an address that cannot be bound."""
         self._close_listeners = self._listen(context)
 
+    def closed(self) -> None:
+        """End the listeners of the plugin; called before the loop ends that they run on."""
+        close, self._close_listeners = self._close_listeners, lambda: None
+        close()
+
     def report(self, attempt: Attempt, state: Progress, reason: str) -> None:
         """Note the progress of an attempt."""
         with self._lock:
@@ -252,8 +257,7 @@ class PluginRuntime:
 
     def _end_and_restart(self, attempt: Attempt, pause: float | None) -> None:
         with bound(plugin=self.name):
-            self._close_listeners()
-            self._close_listeners = lambda: None
+            self.closed()
             attempt.stop_intake()
             attempt.drain(time.monotonic() + _FAILED_DRAIN)
             if pause is None or self._clock.wait(self._ended, max(0.0, self._restarts_at - self._clock.now())):
@@ -303,7 +307,7 @@ class PluginRuntime:
         if attempt is not None:
             attempt.stop_intake(deadline if well else None)
             drained = attempt.drain(deadline) or not well
-        self._close_listeners()
+        self.closed()
         if alive:
             self._set_state("stopped", "")
         return drained
