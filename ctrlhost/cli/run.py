@@ -11,6 +11,8 @@ from click.core import ParameterSource
 
 from ctrlhost.cli.options import CONFIG, NAMESPACE, PLUGINS, SET, gather, make_sandbox, names, sandbox_options
 from ctrlhost.cli.progress import CurrentStderr, ListBars, can_draw
+from ctrlhost.config.settings import DEFAULT_LOG_LINES
+from ctrlhost.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,8 +71,25 @@ def command(
 
     bars = can_draw(sys.stderr) and settings.log_format != "json"
     stream = cast("TextIO", CurrentStderr()) if bars else None
-    logs.configure(settings.log_level, settings.log_format, stream)
-    return _run(configuration, make_sandbox(chosen) if settings.sandbox else None)
+    logs.configure(
+        settings.log_level,
+        settings.log_format,
+        stream,
+        plugins=settings.plugins,
+        log_lines=lambda plugin: _log_lines(configuration, plugin),
+    )
+    try:
+        return _run(configuration, make_sandbox(chosen) if settings.sandbox else None)
+    finally:
+        logs.end()
+
+
+def _log_lines(configuration: Configuration, plugin: str) -> float:
+    """Return the plugin's setting; the default for an invalid one, which the start of the host reports."""
+    try:
+        return configuration.supervision(plugin).log_lines
+    except ConfigError:
+        return DEFAULT_LOG_LINES
 
 
 def _check_sandbox(wanted: bool, flags: dict[str, Any]) -> None:

@@ -34,10 +34,13 @@ def command(**chosen: Any) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with announced(make_sandbox(chosen)):
-        # A signal just before a wait is noticed only after it.
-        while not stop.wait(0.5):
-            pass
+    try:
+        with announced(make_sandbox(chosen)):
+            # A signal just before a wait is noticed only after it.
+            while not stop.wait(0.5):
+                pass
+    finally:
+        logs.end()
     return 0
 
 

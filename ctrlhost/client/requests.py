@@ -89,7 +89,8 @@ class Requests:
         response = self._request(method, path, query, content, content_type=content_type, timeout=timeout)
         written = decode_object(response, f"{method} {path}")
         if self._on_write is not None:
-            self._on_write(Write(verb, target, written))
+            manager = str((query or {}).get("fieldManager") or self.field_manager)
+            self._on_write(Write(verb, target, written, manager))
         return written, response.body
 
     def _call(

@@ -37,6 +37,7 @@ class Write:
     verb: WriteVerb
     target: Target
     object: dict[str, Any]
+    field_manager: str
 
 
 #: Kinds that are written to a subresource of another kind, and that kind: the body does not contain it.

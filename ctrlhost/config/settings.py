@@ -11,6 +11,7 @@ import msgspec
 from ctrlhost.duration import Duration
 
 DEFAULT_LISTEN = "127.0.0.1:8484"
+DEFAULT_LOG_LINES = 200.0
 JITTER_FACTOR = 1.2
 
 
@@ -196,9 +197,15 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     retry_qps: float = 20.0
     """Retries of failed keys per second and controller, with a burst of five times that; 0: no bound."""
 
+    log_lines: float = DEFAULT_LOG_LINES
+    """Log lines of the plugin per second, with a burst of ten times that; 0: no bound."""
+
+    hot_loop: bool = True
+    """Slow down the reconciles of an object that only the host's own writes cause again and again."""
+
     def __post_init__(self) -> None:
         """Reject negative numbers and NaN."""
-        for name in ("restart_limit", "retry_qps"):
+        for name in ("restart_limit", "retry_qps", "log_lines"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"`{name}` must be a number of at least 0, got {getattr(self, name)}")
         if self.stuck_limit < 1:

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ctrlhost.controller.context import Context, current
+from ctrlhost.controller.context import Context
 from ctrlhost.workqueue import ShutDown
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class AsyncWorkers:
     async def _run_key(self, run: AsyncRun, key: Request, priority: int) -> None:
         """Reconcile one key on the loop's thread, so that the counts need no lock."""
         context, counts, timeout, now = run.context, self._counts, self._scope.results.timeout, run.context.clock.now
-        current.set(context)
+        self._scope.enter(context)
         run.thread = threading.get_ident()
         started = now()
         context.request, context.started, context.number = key, started, context.number + 1
@@ -102,7 +102,7 @@ class AsyncWorkers:
         results, counts, priority = self._scope.results, self._counts, run.context.priority
         try:
             # A separate task, so that a cancellation at the timeout ends the reconciler and not this coroutine.
-            run.task = asyncio.ensure_future(self._scope.reconcile(run.context, key))
+            run.task = asyncio.ensure_future(self._scope.reconciler()(run.context, key))
             result = await run.task
         except asyncio.CancelledError as error:
             if run.overran:

@@ -79,6 +79,11 @@ class Context:
         return self._scope.controller
 
     @property
+    def plugin(self) -> str:
+        """The name of the controller's plugin."""
+        return self._scope.plugin.name
+
+    @property
     def attempt(self) -> int:
         """The number of this attempt since the key last succeeded, from 1."""
         return 1 if self.request is None else self._scope.queue.num_requeues(self.request) + 1
@@ -127,12 +132,16 @@ current: ContextVar[Context | None] = ContextVar("ctrlhost_reconcile", default=N
 
 
 def log_fields() -> dict[str, Any]:
-    """Return the controller, key and reconcile id of the run in this thread or task; empty outside of a run."""
+    """Return the plugin, controller, key and reconcile id of the run in this thread or task; empty outside of a run."""
     context = current.get()
     if context is None or context.request is None:
         return {}
     request: Any = context.request
-    fields = {"controller": context.controller, "reconcile_id": context.reconcile_id}
+    fields = {
+        "plugin": context.plugin,
+        "controller": context.controller,
+        "reconcile_id": context.reconcile_id,
+    }
     # A plugin may enqueue keys of other types.
     fields["name"] = getattr(request, "name", str(request))
     for part in ("namespace", "cluster"):

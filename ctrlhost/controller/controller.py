@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ctrlhost.controller.async_worker import AsyncWorkers
 from ctrlhost.controller.attachment import Attachment, AttachScope
 from ctrlhost.controller.context import ControllerScope
+from ctrlhost.controller.hot_loops import HotLoops
 from ctrlhost.controller.metrics import WorkerCounts
 from ctrlhost.controller.results import Results
 from ctrlhost.controller.retries import RetryLimiter
@@ -81,6 +82,7 @@ class Controller:
         self._results: Results | None = None
         self._counts: ControllerCounts | None = None
         self._watchdog: Watchdog | None = None
+        self._hot_loops: HotLoops | None = None
         electing = options.needs_leader and plugin.services.elects
         self._gate = LeaderGate(plugin.services.leading) if electing else None
         self._self_events = SelfEvents() if options.suppress_echo else None
@@ -170,11 +172,13 @@ class Controller:
                 raise RuntimeError(f"controller {self.name} is already started")
             queue, services, options = self.queue, self._plugin.services, self.options
             self._counts = services.metrics.controller(self.name, options.workers)
-            self._results = Results(self.name, queue, options.timeout)
+            self._results = Results(self.name, queue, options.timeout, self._counts.successes)
             self._watchdog = Watchdog(
                 self.name, queue, services.clock, self._plugin.entries, options.timeout, options.slow_after
             )
             self._counts.longest = self._watchdog.longest
+            if services.supervision(self._plugin.name).hot_loop:
+                self._hot_loops = self._find_hot_loops(queue, self._counts)
             threads = self._make_threads(self._scope(queue, self._results, self._watchdog), self._counts)
             # All under the lock, so that a drain on another thread joins only threads that have started.
             for thread in threads:
@@ -249,9 +253,35 @@ class Controller:
             sources=tuple(source.describe() for source in self.sources),
         )
 
+    @property
+    def working(self) -> bool:
+        """Whether the workers have started, and need no leadership or have it."""
+        return self._counts is not None and self._may_work()
+
+    def failing_in_a_row(self) -> tuple[int, str]:
+        """Return how many runs have failed since the last success, and the error of the last one with its place."""
+        return self._results.failing_in_a_row() if self._results is not None else (0, "")
+
+    def without_hot_loop(self) -> bool:
+        """Return whether no key has been in a hot loop for a minute."""
+        return self._hot_loops is None or self._hot_loops.over()
+
     def _limit(self) -> Sequence[str]:
         limit = self.options.namespaces
         return self._plugin.services.namespaces if limit is None else limit
+
+    def _find_hot_loops(self, queue: WorkQueue, counts: ControllerCounts) -> HotLoops:
+        services, entries = self._plugin.services, self._plugin.entries
+        return HotLoops(
+            self._reconcile,
+            self.name,
+            queue,
+            counts,
+            services.clock,
+            services.written,
+            entries,
+            is_async=self.is_async,
+        )
 
     def _scope(self, queue: WorkQueue, results: Results, watchdog: Watchdog) -> WorkerScope:
         plugin = self._plugin
@@ -269,7 +299,7 @@ class Controller:
             primary=listers[primary.api_version, primary.kind] if primary is not None else None,
             listers=listers,
         )
-        return WorkerScope(contexts, self._reconcile, queue, results, watchdog, self._gate)
+        return WorkerScope(contexts, self._reconcile, queue, results, watchdog, self._gate, self._hot_loops)
 
     def _forbid_writes(self) -> None:
         """Raise NotLeading for a write of a controller that requires leadership if this replica does not lead."""

@@ -70,6 +70,8 @@ class ControllerCounts:
         """Start without workers; `workers` is the configured number."""
         self.name = name
         self.workers = workers
+        #: The keys in a hot loop now.
+        self.hot_keys = 0
         #: Returns the seconds that the longest of the running reconciles has taken so far.
         self.longest: Callable[[], float] = float
         self._counts: list[WorkerCounts] = []
@@ -79,6 +81,10 @@ class ControllerCounts:
         counts = WorkerCounts()
         self._counts.append(counts)
         return counts
+
+    def successes(self) -> int:
+        """Return the number of runs that ended without an error."""
+        return sum(counts.successes + counts.requeue_after for counts in tuple(self._counts))
 
     def total(self) -> WorkerCounts:
         """Return the sums over all workers."""
@@ -153,6 +159,12 @@ class ReconcileMetrics:
             active.add_metric((name,), total.active)
         yield limit
         yield active
+        hot = GaugeMetricFamily(
+            "ctrlhost_hot_keys", "Keys that only the host's own writes queue, repeatedly", labels=labels
+        )
+        for one in controllers:
+            hot.add_metric((one.name,), one.hot_keys)
+        yield hot
         longest = GaugeMetricFamily(
             "ctrlhost_reconcile_longest_running_seconds",
             "How long the longest of the running reconciles has taken so far",

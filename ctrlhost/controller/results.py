@@ -6,10 +6,13 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.controller.places import place_of
 from ctrlhost.errors import ApiError, Conflict, CtrlhostError, RetryAfter, Stale, TerminalError
 from ctrlhost.request import Result
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.request import Request
     from ctrlhost.workqueue import WorkQueue
@@ -28,14 +31,25 @@ class Results:
     The queue therefore hands out a key that is requeued here only after its worker is done with it.
     """
 
-    def __init__(self, controller: str, queue: WorkQueue, timeout: float | None) -> None:
-        """Prepare; `timeout` is the controller's, in seconds."""
+    def __init__(
+        self, controller: str, queue: WorkQueue, timeout: float | None, successes: Callable[[], int] = int
+    ) -> None:
+        """Prepare; `timeout` is the controller's, in seconds. `successes` returns the number of runs without error."""
         self.controller = controller
         self.timeout = timeout
         #: Keys whose last run failed, so that the rate limiter must forget them. A key has one worker at a time.
         self.failing: set[Request] = set()
         self.last_error: str | None = None
         self._queue = queue
+        self._successes = successes
+        #: The failures since `_succeeded` runs had succeeded, and the last of them.
+        self._failures, self._succeeded = 0, 0
+        self._last_failure = ""
+
+    def failing_in_a_row(self) -> tuple[int, str]:
+        """Return how many runs have failed since the last success, and the error of the last one with its place."""
+        in_a_row = self._failures if self._successes() == self._succeeded else 0
+        return in_a_row, self._last_failure
 
     def succeeded(self, key: Request) -> None:
         """Forget the failures of a key."""
@@ -76,23 +90,23 @@ class Results:
                 return
         counts.errors += 1
         self.last_error = _described(error)
+        fields = self._note_failure(error)
         if _is_terminal(error):
             counts.terminal += 1
             # Upstream keeps the back-off here, which leaks an entry per object that never succeeds.
             self.succeeded(key)
-            log.error("reconcile failed, not retrying until the object changes: %s", self.last_error)
+            log.error("reconcile failed, not retrying until the object changes: %s", self.last_error, extra=fields)
             return
         wait = _wanted_delay(error)
         if not isinstance(error, Exception):
             counts.panics += 1
-            log.error("panic in the reconciler: %s [recovered]", self.last_error, exc_info=error)
+            log.error("panic in the reconciler: %s [recovered]", self.last_error, exc_info=error, extra=fields)
         elif isinstance(error, (Conflict, Stale)) or wait:
-            log.info("retrying reconcile: %s", self.last_error)
+            log.info("retrying reconcile: %s", self.last_error, extra=fields)
         else:
             # The message of ctrlhost's own errors is enough; for others the plugin's author needs the traceback.
-            log.error(
-                "reconcile failed: %s", self.last_error, exc_info=None if isinstance(error, CtrlhostError) else error
-            )
+            trace = None if isinstance(error, CtrlhostError) else error
+            log.error("reconcile failed: %s", self.last_error, exc_info=trace, extra=fields)
         self.failing.add(key)
         if wait:
             self._queue.add_after(key, wait, priority=priority)
@@ -103,6 +117,16 @@ class Results:
             # The plugin's own rate limiter failed; the key must not be lost.
             log.exception("the rate limiter failed; retrying the key after %g s", _WITHOUT_LIMITER)
             self._queue.add_after(key, _WITHOUT_LIMITER, priority=priority)
+
+    def _note_failure(self, error: BaseException) -> dict[str, str]:
+        """Count a failure in a row, and return the fields of its log line: the class of the error, and its place."""
+        succeeded = self._successes()
+        if succeeded != self._succeeded:
+            self._failures, self._succeeded = 0, succeeded
+        self._failures += 1
+        kind, place = type(error).__name__, place_of(error.__traceback__)
+        self._last_failure = f"{self.last_error} ({place})" if place else self.last_error or kind
+        return {"error": kind, "place": place}
 
     def _run_after(self, key: Request, seconds: float, priority: int, counts: WorkerCounts) -> None:
         """Queue the key after a delay that its reconciler asked for, and reset its back-off."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client import AsyncClient
@@ -13,12 +13,14 @@ from ctrlhost.entries import Entries
 from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.own_writes.client import WritingClient
 from ctrlhost.own_writes.overlay import OwnWrites
+from ctrlhost.own_writes.versions import WrittenVersions, changed_by_run
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
 
     from ctrlhost.client import Client
+    from ctrlhost.client.target import Write
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import ControllerOverrides
     from ctrlhost.controller.metrics import ReconcileMetrics
@@ -52,6 +54,8 @@ class PluginServices:
     entries: Callable[[str], Entries] = Entries
     #: Returns random numbers from 0 to 1 for the delays of retries; None for the usual ones.
     jitter: Callable[[], float] | None = None
+    #: The versions that the plugins wrote.
+    written: WrittenVersions = field(default_factory=WrittenVersions)
 
 
 class PluginScope:
@@ -72,8 +76,12 @@ class PluginScope:
     def writing_client(self, guard: Callable[[], None] | None = None, self_events: SelfEvents | None = None) -> Client:
         """Return a client that records the plugin's writes; `guard` raises to forbid a write."""
         # Each plugin is its own field manager: plugins that apply the same object must not drop each other's fields.
-        client = self.services.client.derive(field_manager=f"ctrlhost-{self.name}")
+        client = self.services.client.derive(field_manager=f"ctrlhost-{self.name}", on_write=self._wrote)
         return WritingClient.of(client, self.own_writes, guard=guard, self_events=self_events)
+
+    def _wrote(self, write: Write) -> None:
+        if self.services.written.wrote(write) and (noted := changed_by_run.get()) is not None:
+            noted(write)
 
     def async_client(self, client: Client) -> AsyncClient:
         """Return the async form of a client; its threads start with the first call and end with the plugin."""

@@ -10,16 +10,19 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import Context, current
 from ctrlhost.controller.metrics import BUCKETS
+from ctrlhost.own_writes.versions import changed_by_run
 from ctrlhost.workqueue import ShutDown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.controller.context import ControllerScope
+    from ctrlhost.controller.hot_loops import HotLoops
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.controller.results import Results
     from ctrlhost.controller.watchdog import Watchdog
@@ -79,6 +82,18 @@ class WorkerScope:
     watchdog: Watchdog
     #: Pauses the workers while another replica leads; None if leadership cannot change or does not matter.
     gate: LeaderGate | None
+    #: None if none are looked for.
+    hot_loops: HotLoops | None
+
+    def enter(self, context: Context) -> None:
+        """Attribute the log lines and the writes of this thread or task to the runs in `context`."""
+        current.set(context)
+        if self.hot_loops is not None:
+            changed_by_run.set(partial(self.hot_loops.wrote, context))
+
+    def reconciler(self) -> Callable[..., Any]:
+        """Return the function that reconciles a key now."""
+        return self.reconcile if self.hot_loops is None else self.hot_loops.reconcile
 
 
 class Worker:
@@ -98,7 +113,7 @@ class Worker:
 
     def run(self) -> None:
         """Reconcile keys until the queue is shut down and empty."""
-        current.set(self.context)
+        self._scope.enter(self.context)
         self.thread = threading.get_ident()
         queue, gate, size, now = self._scope.queue, self._scope.gate, 1, self.context.clock.now
         while True:
@@ -124,7 +139,7 @@ class Worker:
     def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float) -> None:
         """Run the keys, and append those that this worker began or requeued to `done`."""
         scope, context, counts, waiting = self._scope, self.context, self.counts, self.waiting
-        reconcile, gate, results = scope.reconcile, scope.gate, scope.results
+        reconcile, gate, results = scope.reconciler(), scope.gate, scope.results
         failing, now = results.failing, context.clock.now
         limit, buckets = scope.watchdog.limit, counts.buckets
         waiting.extend(batch)

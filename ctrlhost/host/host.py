@@ -18,6 +18,7 @@ from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
 from ctrlhost.supervisor.deadlines import Deadlines
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
+from ctrlhost.supervisor.review import Review
 from ctrlhost.supervisor.runtime import PluginRuntime
 from ctrlhost.supervisor.threads import wait_while_busy
 
@@ -85,6 +86,7 @@ class Host:
         for plugin in plugins or self.settings.plugins:
             self._add(plugin)
         self._servers = HostServers()
+        self._review = Review(self.plugins, self.clock)
         self._prepared = False
         self._stopped = False
         self._signals = StopSignals(self.stopping, self._notify)
@@ -166,6 +168,7 @@ class Host:
         with_crds = self.settings.install_crds or self.settings.sandbox or self._sandbox is not None
         for runtime in self.plugins:
             runtime.run(with_crds=with_crds, peers=self.plugins)
+        self._review.start()
 
     def _services(self, overrides: Mapping[str, Any]) -> Any:
         from ctrlhost.client import Client
@@ -252,6 +255,7 @@ class Host:
             return True
         deadline = time.monotonic() + (self.settings.drain_timeout if timeout is None else timeout)
         self.stopping.set()
+        self._review.stop()
         stops = [_Stop(plugin, deadline) for plugin in self.plugins]
         drained = [one.plugin.name for one in stops if one.wait()]
         self._stopped = True

@@ -7,6 +7,7 @@ and reconcile id; other work may bind its own fields.
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
@@ -15,10 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
 
+from ctrlhost.config.settings import DEFAULT_LOG_LINES
 from ctrlhost.controller.context import bound_values, log_fields
+from ctrlhost.host.log_handler import HostHandler, host_record, summary_record
+from ctrlhost.host.log_sampling import LogSampler
+from ctrlhost.host.log_writer import LogWriter
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: " ", 10: "\\n", 13: "\\r"}
 
@@ -30,16 +35,34 @@ _QUIET = {
     "asyncio": logging.WARNING,
     "kubernetes": logging.WARNING,
 }
+#: The loggers of lines that threads of the host write.
+_OF_HOST = ("ctrlhost", "urllib3", "uvicorn", "asyncio")
+
+
+#: What `configure` made last; None before.
+_sampler: LogSampler | None = None
+_writer: LogWriter | None = None
+_end: Callable[[], None] = logging.shutdown
 
 
 def configure(
-    level: str = "info", form: Literal["auto", "console", "json"] = "auto", stream: TextIO | None = None
-) -> None:
-    """Send the log lines of the whole process to `stream`, by default stderr; a later call replaces an earlier one."""
+    level: str = "info",
+    form: Literal["auto", "console", "json"] = "auto",
+    stream: TextIO | None = None,
+    *,
+    plugins: Sequence[str] = (),
+    log_lines: Callable[[str], float] = lambda _plugin: DEFAULT_LOG_LINES,
+) -> LogWriter:
+    """Send the log lines of the whole process to `stream`, by default stderr; a later call replaces an earlier one.
+
+    A thread writes them; the returned writer can wait for it. `plugins` are the names of the plugins that run, and
+    `log_lines` returns how many lines a second each may write on average; 0 is any number. Lines of the host do not
+    reach handlers of the root logger.
+    """
+    global _sampler, _writer
     structlog = _structlog()
     target = stream or sys.stderr
     on_terminal = target.isatty()
-    console = form == "console" or (form == "auto" and on_terminal)
     shared = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -47,35 +70,25 @@ def configure(
         _add_bound,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
     ]
-    if console:
-        render = [
-            _escape_control,
-            structlog.dev.ConsoleRenderer(
-                colors=on_terminal and "NO_COLOR" not in os.environ,
-                exception_formatter=structlog.dev.plain_traceback,
-                timestamp_key="ts",
-                pad_event_to=0,
-            ),
-        ]
-    else:
-        render = [
-            structlog.processors.format_exc_info,
-            structlog.processors.EventRenamer("msg"),
-            structlog.processors.JSONRenderer(serializer=_to_json),
-        ]
-    handler = logging.StreamHandler(target)
-    handler.set_name("ctrlhost")
+    render = _rendering(structlog, console=form == "console" or (form == "auto" and on_terminal), colors=on_terminal)
     remove_meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[remove_meta, *render])
-    )
-    root = logging.getLogger()
-    for old in [old for old in root.handlers if old.get_name() == "ctrlhost"]:
-        root.removeHandler(old)
-    root.addHandler(handler)
-    root.setLevel(level.upper())
-    for name, least in _QUIET.items():
-        logging.getLogger(name).setLevel(max(least, root.level))
+    formatter = structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[remove_meta, *render])
+    sampler = LogSampler(log_lines)
+    reports = _Reports(sampler, formatter)
+    writer = LogWriter(target, reports.due)
+    if _writer is not None:
+        _writer.close()
+    _sampler, _writer = sampler, writer
+    # Each has a handler of its own: a plugin may change or remove that of the root logger.
+    for name in ("", *_OF_HOST):
+        logger = logging.getLogger(name)
+        for old in [old for old in logger.handlers if isinstance(old, HostHandler)]:
+            logger.removeHandler(old)
+        logger.addHandler(HostHandler(formatter, sampler, writer, plugins))
+        logger.propagate = not name
+        logger.setLevel(max(_QUIET.get(name, 0), logging.getLevelNamesMapping()[level.upper()]))
+    for name in _QUIET.keys() - set(_OF_HOST):
+        logging.getLogger(name).setLevel(max(_QUIET[name], logging.getLogger().level))
     # Plugins may use structlog directly; their lines get the same processing.
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -83,6 +96,75 @@ def configure(
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+    _end_in_time(reports)
+    return writer
+
+
+def end() -> None:
+    """Write what is left, for at most 2 seconds, and shut down the handlers of plugins, for at most 1 second.
+
+    Later lines are lost. The end of the process calls this, but not `os._exit`.
+    """
+    _end()
+
+
+def dropped() -> Mapping[tuple[str, str], int]:
+    """Return the numbers of lines that were not logged, by plugin and reason; empty before `configure`."""
+    return {} if _sampler is None else _sampler.dropped
+
+
+class _Reports:
+    """The lines about lines that were not logged."""
+
+    def __init__(self, sampler: LogSampler, formatter: logging.Formatter) -> None:
+        self._sampler = sampler
+        self._formatter = formatter
+        self._full = 0
+
+    def due(self, *, all_of_them: bool = False) -> list[str]:
+        """Return the summaries that are due, or all, and how many lines were lost since the output was too slow."""
+        records = [summary_record(one) for one in self._sampler.summaries(all_of_them=all_of_them)]
+        full = sum(count for (_, reason), count in self._sampler.dropped.items() if reason == "full")
+        if full > self._full:
+            text = f"dropped {full - self._full} log lines: they were not written in time"
+            records.append(host_record(logging.WARNING, text, count=full - self._full))
+            self._full = full
+        return [self._formatter.format(record) for record in records]
+
+
+def _end_in_time(reports: _Reports) -> None:
+    """At the end of the process write what is left; a plugin's handler that hangs does not delay that."""
+
+    def end() -> None:
+        if _writer is not None:
+            for line in reports.due(all_of_them=True):
+                _writer.put(line, reserved=True)
+            _writer.close(logging.shutdown)
+
+    global _end
+    # `logging` waits for the lock of each handler, whoever has it, so not on the thread that ends the process.
+    for registered in (logging.shutdown, _end):
+        atexit.unregister(registered)
+    _end = atexit.register(end)
+
+
+def _rendering(structlog: Any, *, console: bool, colors: bool) -> list[Any]:
+    """Return the last steps of a line: readable, or as JSON."""
+    if not console:
+        return [
+            structlog.processors.format_exc_info,
+            structlog.processors.EventRenamer("msg"),
+            structlog.processors.JSONRenderer(serializer=_to_json),
+        ]
+    return [
+        _escape_control,
+        structlog.dev.ConsoleRenderer(
+            colors=colors and "NO_COLOR" not in os.environ,
+            exception_formatter=structlog.dev.plain_traceback,
+            timestamp_key="ts",
+            pad_event_to=0,
+        ),
+    ]
 
 
 def _structlog() -> Any:

@@ -15,6 +15,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from ctrlhost import __version__
+from ctrlhost.host import logs
+from ctrlhost.host.log_handler import HOST
+from ctrlhost.host.log_sampling import REASONS
 from ctrlhost.plugin.metrics import Family
 
 if TYPE_CHECKING:
@@ -141,6 +144,17 @@ class PluginCollector(Collector):
         yield state
         yield info
         yield from self._collect_entries()
+        yield from self._collect_log()
+
+    def _collect_log(self) -> Iterator[Metric]:
+        dropped, counts = (
+            logs.dropped(),
+            CounterMetricFamily("ctrlhost_log_dropped", "Log lines that were not written", labels=("plugin", "reason")),
+        )
+        for plugin in (*(one.name for one in self._plugins), HOST):
+            for reason in REASONS:
+                counts.add_metric((plugin, reason), dropped.get((plugin, reason), 0))
+        yield counts
 
     def _collect_entries(self) -> Iterator[Metric]:
         restarts = CounterMetricFamily(

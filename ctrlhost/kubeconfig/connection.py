@@ -102,9 +102,11 @@ class Connection:
         """Return a TLS context with the current CA and client certificate; None for plain http."""
         if not self.url.startswith("https:"):
             return None
-        configuration = self.configuration
+        configuration, pem = self.configuration, self.configuration.ca_cert_data
+        # ssl refuses a text with other characters, which only comments have.
+        data = None if pem is None else pem.encode("ascii", "replace").decode("ascii")
         try:
-            context = ssl.create_default_context(cafile=configuration.ssl_ca_cert, cadata=configuration.ca_cert_data)
+            context = ssl.create_default_context(cafile=configuration.ssl_ca_cert, cadata=data)
         except (ssl.SSLError, OSError, ValueError) as error:
             place = configuration.ssl_ca_cert or "its certificate-authority-data"
             raise ConfigError(f"{self.source}: {place} contains no usable CA certificate: {_reason(error)}") from error

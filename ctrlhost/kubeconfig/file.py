@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -67,8 +66,9 @@ class Entry:
         if found is None:
             return None
         try:
-            return base64.b64decode("".join(found.split()), validate=True).decode("ascii")
-        except (binascii.Error, UnicodeDecodeError, ValueError) as error:
+            # Comments may be in any encoding, which this one keeps.
+            return base64.b64decode("".join(found.split()), validate=True).decode("latin-1")
+        except ValueError as error:
             raise self.error(name, f"must be PEM in base64: {error}") from error
 
     def entry(self, name: str) -> Entry:

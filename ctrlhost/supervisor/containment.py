@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import contextvars
 import logging
-import os
-import traceback
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pluggy
-
+from ctrlhost.controller.places import place_of
 from ctrlhost.errors import ConfigError, PluginError, PluginLoadError, PluginNotFound
 from ctrlhost.supervisor.loader import PluginImportError
 
@@ -24,21 +20,17 @@ log = logging.getLogger("ctrlhost.host")
 
 #: Mistakes that a restart cannot mend.
 _FINAL = (ConfigError, PluginLoadError, PluginNotFound)
-#: Frames in the folders of ctrlhost and pluggy do not help the author of the plugin.
-_OWN_FOLDERS = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(pluggy.__file__).parent))
 
 
 def with_place(error: BaseException) -> str:
     """Return an error as one line, with the last place in the plugin's code that it passed through."""
-    # "<": generated code, such as the methods of dataclasses.
-    hidden = (*_OWN_FOLDERS, "<")
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(hidden)]
     try:
         message = " ".join(str(error).split())
     except BaseException:  # noqa: BLE001 - its `__str__` is the plugin's code, too
         message = ""
     text = f"{type(error).__name__}: {message}".rstrip(": ")
-    return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else text
+    place = place_of(error.__traceback__)
+    return f"{text} ({place})" if place else text
 
 
 class Ended(BaseException):

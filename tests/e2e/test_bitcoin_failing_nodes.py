@@ -50,6 +50,7 @@ def test_a_replaced_pod_is_known_only_by_its_new_address(cluster: Cluster) -> No
     assert (1, True, replaced.address) in cluster.nodes("net")
     assert cluster.added(first) == {replaced.address, third.address}
     assert cluster.added(third) == {replaced.address, first.address}
+    assert cluster.added(replaced) == {first.address, third.address}
 
 
 @behaviour("bitcoin/E6")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import itertools
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ctrlhost import Client, Conflict, Invalid, TooManyRequests
-from tests.support.waiting import eventually
+from tests.support.ca_bundles import BUNDLES
+from tests.support.waiting import eventually, eventually_equal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.support.control_plane import ControlPlane
+    from tests.support.control_plane import ControlPlane, KubeApiserver
 
 behaviour = pytest.mark.behaviour
 
@@ -107,13 +109,15 @@ def test_kind_and_list_kind_differ_in_spec_and_status(definitions: Definitions) 
 def test_plural_and_kind_are_required_in_spec_and_may_be_empty_in_status(definitions: Definitions) -> None:
     missing_plural = definitions.crd(name=f"as.{definitions.group}", plural="")
     assert "spec.names.plural" in definitions.refused(lambda: definitions.client.create(missing_plural))
-    assert "spec.names.kind" in definitions.refused(lambda: definitions.create(kind="", listKind=None, singular=None))
+    without_kind = definitions.refused(lambda: definitions.create(kind="", listKind=None, singular=None))
+    assert {"spec.names.kind", "spec.names.singular", "spec.names.listKind"} <= set(without_kind)
     made = definitions.create(singular=None, listKind=None)["spec"]["names"]
     assert (made["singular"], made["listKind"]) == ("a", "AList")
     definitions.wait_for("as", "NamesAccepted", "True")
     empty = {"plural": "", "singular": None, "kind": "", "listKind": None}
     answer = definitions.patch("as", {"status": {"acceptedNames": empty}}, "status")
-    assert answer["status"]["acceptedNames"]["plural"] == ""
+    accepted = answer["status"]["acceptedNames"]
+    assert [accepted.get(field) or "" for field in ("plural", "singular", "kind", "listKind")] == [""] * 4
 
 
 @behaviour("naming/V4")
@@ -139,11 +143,12 @@ def test_plural_group_kind_and_scope_of_an_established_crd_cannot_change(definit
 
 
 @behaviour("naming/V7")
-def test_the_kind_of_a_crd_that_waits_for_its_names_may_change(definitions: Definitions) -> None:
+def test_kind_and_scope_of_a_crd_that_waits_for_its_names_may_change(definitions: Definitions) -> None:
     definitions.create()
     definitions.wait_for("as", "NamesAccepted", "True")
     definitions.create(plural="bs", singular="b", kind="A", listKind="BList")
     definitions.wait_for("bs", "NamesAccepted", "False")
+    assert definitions.patch("bs", {"spec": {"scope": "Cluster"}})["spec"]["scope"] == "Cluster"
     definitions.patch("bs", {"spec": {"names": {"kind": "B"}}})
     definitions.wait_for("bs", "NamesAccepted", "True")
 
@@ -168,6 +173,33 @@ def test_names_of_resources_are_lower_case_labels(definitions: Definitions, name
 def test_short_names_may_repeat_and_labels_may_have_63_characters(definitions: Definitions) -> None:
     made = definitions.create(plural="a" * 63, shortNames=["x", "x"])
     assert made["spec"]["names"]["shortNames"] == ["x", "x"]
+
+
+@behaviour("naming/I3", "naming/I4", "naming/I5")
+def test_the_bundles_of_the_plugin_s_tests_are_judged_alike_by_kube_apiserver(kube_apiserver: KubeApiserver) -> None:
+    definitions = Definitions(kube_apiserver.client)
+    wanted: dict[str, str] = {}
+    for number, (bundle, accepts) in enumerate([(b"", True), *BUNDLES.values()]):
+        crd = definitions.crd(plural=f"p{number}s", singular=f"p{number}", kind=f"P{number}", listKind=f"P{number}List")
+        client = {"service": {"name": "w", "namespace": "n"}}
+        if bundle:
+            client["caBundle"] = base64.b64encode(bundle).decode()
+        hook = {"conversionReviewVersions": ["v1"], "clientConfig": client}
+        crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": hook}
+        definitions.client.create(crd)
+        wanted[crd["metadata"]["name"]] = "InitialNamesAccepted" if accepts else "InvalidCABundle"
+
+    def reasons() -> dict[str, str]:
+        return {
+            crd["metadata"]["name"]: one["reason"]
+            for crd in definitions.client.list(API, KIND)
+            for one in crd["status"].get("conditions") or ()
+            if crd["spec"]["group"] == definitions.group and one["type"] == "Established"
+        }
+
+    eventually_equal(reasons, wanted)
+    for name in wanted:
+        definitions.client.delete(API, KIND, name)
 
 
 @behaviour("naming/I2")

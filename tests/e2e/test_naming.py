@@ -289,7 +289,7 @@ def test_enforce_does_not_start_beside_kube_apiserver_s_own_controller(kube_apis
     group = Group(kube_apiserver.client, kube_apiserver.kubeconfig, mode="enforce").start()
     try:
         (plugin,) = group.host.plugins
-        assert plugin.state == "failed"
+        assert plugin.state == "failing"
         assert "its own naming controller" in plugin.reason
     finally:
         group.close()

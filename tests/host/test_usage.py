@@ -49,6 +49,21 @@ def ctrlhost_settings():
             for name in ("greeter.retry_qps", "greeter.retry-qps")
             for value in ("-1", "nan", "often")
         ),
+        *(
+            pytest.param(
+                ["--sandbox", f"--set=supervision.greeter.deadlines.{setting}"],
+                f"supervision.greeter.deadlines.{setting.partition('=')[0]}: ",
+                marks=pytest.mark.behaviour("supervision/EN29"),
+            )
+            for setting in ("hoook=1", "hook=-1", "hook=soon", "page=nan")
+        ),
+        (["--sandbox", "--set=supervision.greeter.stuck_limit=0"], "`stuck_limit` must be at least 1"),
+        (["--sandbox", "--set=supervision.greeter.restart_delay=0"], "`restart_delay` must be positive"),
+        pytest.param(
+            ["--sandbox", "--set=supervision.enabled=false"],
+            "every plugin is disabled",
+            marks=pytest.mark.behaviour("supervision/LC11"),
+        ),
         (
             ["--sandbox", "--leader-elect", "--set=host.leader_elect_plugins=greater"],
             "host.leader_elect_plugins: the host runs no plugin `greater`",

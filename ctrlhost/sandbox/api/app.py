@@ -134,7 +134,7 @@ class App:
         if head == "sandbox" and self.admin is not None:
             return self.admin.answer(request, parts[1:]) or unknown_path()
         if request.method != "GET":
-            raise Failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+            raise status.no_such_method()
         answer: Response | None = None
         if head == "api":
             answer = self.discovery.root(request, core=True)

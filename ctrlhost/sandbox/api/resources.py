@@ -57,8 +57,10 @@ def _operation(
         return None
     if sub and kind.subresource(sub) is None and kind.custom is None:
         return None
-    if kind.namespaced and not scoped and (name or request.method == "POST"):
-        return None
+    if kind.namespaced and not scoped and (name or request.method != "GET"):
+        if name or kind.custom is not None or "list" not in kind.verbs:
+            return None
+        raise status.no_such_method()
     if not name and request.method == "GET" and request.query.flag("watch"):
         verb = "watch"
     elif sub:
@@ -113,6 +115,8 @@ def _refuse_verb(request: Request, operation: Operation) -> None:
     verb = operation.verb or request.method.lower()
     if kind.custom is not None and request.method == "PATCH" and not operation.name:
         raise status.bad_request("PATCH is not possible on a collection")
+    if kind.custom is None:
+        raise status.no_such_method()
     raise status.method_not_allowed(verb, kind.plural, kind.group)
 
 

@@ -55,7 +55,7 @@ def _log(context: ServerContext, request: Request, operation: Operation) -> Resp
     if wanted not in names:
         raise bad_request(f"container {wanted} is not valid for pod {operation.name}")
     if not pod["spec"].get("nodeName"):
-        return Response(200, b"", "text/plain")
+        return Response(204)
     started = (pod.get("status") or {}).get("startTime")
     if started is None:
         raise bad_request(f'container "{wanted}" in pod "{operation.name}" is waiting to start: ContainerCreating')

@@ -93,24 +93,31 @@ _LABEL_1035_TEXT = (
     "'[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 _RULES = {
-    "label": (is_label, _LABEL_TEXT),
-    "label_1035": (is_label_1035, _LABEL_1035_TEXT),
-    "subdomain": (is_subdomain, _SUBDOMAIN_TEXT),
+    "label": (LABEL, 63, _LABEL_TEXT),
+    "label_1035": (LABEL_1035, 63, _LABEL_1035_TEXT),
+    "subdomain": (SUBDOMAIN, 253, _SUBDOMAIN_TEXT),
 }
 
 
 def name_problem(rule: str, name: str) -> str:
     """Return why a name breaks a kind's rule; "" if it is valid."""
     if rule != "segment":
-        fits, text = _RULES[rule]
-        return "" if fits(name) else text
+        pattern, longest, text = _RULES[rule]
+        if pattern.fullmatch(name):
+            return f"must be no more than {longest} characters" if len(name) > longest else ""
+        return "must not contain dots" if rule == "label" and SUBDOMAIN.fullmatch(name) else text
     if name in (".", ".."):
         return f"may not be '{name}'"
     return next((f"may not contain '{char}'" for char in "/%" if char in name), "")
 
 
-def name_causes(rule: str, name: str) -> Iterator[Cause]:
-    """Check `metadata.name`."""
+def name_causes(rule: str, name: str, prefix: str = "") -> Iterator[Cause]:
+    """Check `metadata.name`, and the prefix that it was generated from."""
+    if prefix:
+        # A dash may precede the random characters.
+        masked = f"{prefix[:-2]}a" if rule != "segment" and len(prefix) > 1 and prefix[-1] == "-" else prefix
+        if problem := name_problem(rule, masked):
+            yield invalid_value("metadata.generateName", prefix, problem)
     if not name:
         yield required("metadata.name", "name or generateName is required")
     elif problem := name_problem(rule, name):

@@ -142,6 +142,11 @@ def method_not_allowed(verb: str, resource: str, group: str) -> Failure:
     return Failure(405, "MethodNotAllowed", text, group=group, kind=resource)
 
 
+def no_such_method() -> Failure:
+    """Return a 405: the path has other methods."""
+    return Failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+
 def expired(message: str, continue_: str = "") -> Failure:
     """Return a 410: the requested revision was compacted."""
     return Failure(410, "Expired", message, continue_=continue_)

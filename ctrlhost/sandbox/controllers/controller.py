@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import secrets
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("ctrlhost.sandbox.controllers.base")
 Key = tuple[str, ...]
 _RETRY_SECONDS = 0.1
+_LONGEST_SUBJECT = 253 - 17
+"""An Event's name is that of its subject, a dot and 16 digits."""
 
 
 class Controller(ABC):
@@ -135,7 +138,10 @@ class Controller(ABC):
         body = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"generateName": f"{metadata['name']}."[:50], "namespace": metadata["namespace"]},
+            "metadata": {
+                "name": f"{metadata['name'][:_LONGEST_SUBJECT]}.{secrets.token_hex(8)}",
+                "namespace": metadata["namespace"],
+            },
             "involvedObject": {"apiVersion": about["apiVersion"], "kind": about["kind"], **named},
             "reason": reason,
             "message": message,

@@ -14,6 +14,7 @@ import yaml
 from ctrlhost.sandbox.apimachinery.repeated import Repeated
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.encoding import protobuf
+from ctrlhost.sandbox.encoding.yaml_scalars import Dumper, Loader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -160,19 +161,6 @@ def check_depth(value: Any) -> None:
     raise bad_request(f"the request body is nested deeper than {MAX_DEPTH} levels")
 
 
-class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
-    """YAML as JSON: times stay text."""
-
-
-_Dumper = yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDumper
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
 class DecodedYaml(bytes):
     """A body that was decoded before: in another thread, since a large document takes a second."""
 
@@ -214,9 +202,9 @@ def decode_yaml(body: bytes, *, repeated: Repeated | None = None) -> Any:
                 return value
     try:
         _check_expansion(body)
-        value = decode_json(msgspec.json.encode(_plain(yaml.load(body, Loader=_Loader))))  # noqa: S506 - it is safe
+        value = decode_json(msgspec.json.encode(_plain(yaml.load(body, Loader=Loader))))  # noqa: S506 - it is safe
         if repeated is not None:
-            repeated.lines += _repeated_lines(yaml.compose(body, Loader=_Loader))
+            repeated.lines += _repeated_lines(yaml.compose(body, Loader=Loader))
         return value
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, UnicodeDecodeError, AttributeError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
@@ -241,7 +229,7 @@ def _check_expansion(body: bytes) -> None:
     total = 0
     collections: list[tuple[str | None, int]] = []
     sizes: dict[str | None, int] = {}
-    for event in yaml.parse(body, Loader=_Loader):
+    for event in yaml.parse(body, Loader=Loader):
         if isinstance(event, yaml.AliasEvent):
             # A collection that contains itself has no size yet.
             total += sizes.get(event.anchor, _MAX_YAML_NODES)
@@ -275,13 +263,16 @@ def _plain(value: Any, depth: int = 0) -> Any:
 def _key(key: Any) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
+    if key is None:
+        msg = "unsupported map key: null"
+        raise ValueError(msg)
     return str(key)
 
 
 def encode_yaml(raw: bytes) -> bytes:
     """Convert JSON to YAML."""
     document = msgspec.json.decode(raw)
-    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
+    text: str = yaml.dump(document, Dumper=Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
     return text.encode()
 
 

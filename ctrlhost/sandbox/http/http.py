@@ -291,8 +291,10 @@ class Connection(asyncio.Protocol):
 
     def _write(self, answer: Response) -> bool:
         """Write a response; False if it is large, so that the rest follows as the client reads."""
-        headers = [*answer.headers, ("Content-Type", answer.content_type)]
-        if answer.status != 304:
+        headers = list(answer.headers)
+        if answer.status != 204:
+            headers.append(("Content-Type", answer.content_type))
+        if answer.status not in (204, 304):
             headers.append(("Content-Length", str(len(answer.body))))
         head = _head(answer.status, headers, keep_alive=self._keep_alive)
         if len(answer.body) <= PIECE:

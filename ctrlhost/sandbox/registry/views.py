@@ -73,9 +73,23 @@ def _shown(kind: Kind, custom: CustomVersion, obj: Object) -> Object:
 
 def settled(kind: Kind, obj: Object) -> Object:
     """Return an object that is about to be stored as its readers will get it: in another version it loses fields."""
-    if kind.custom is None or kind.custom.storage_version == kind.version:
+    if kind.custom is None:
+        return obj
+    _write_integers(obj)
+    if kind.custom.storage_version == kind.version:
         return obj
     return _shown(kind, kind.custom, to_storage(kind, obj)[0])
+
+
+def _write_integers(value: Any) -> None:
+    """Replace each float without a fraction by its integer: a Go client cannot read `1.0` into an integer field."""
+    pairs = value.items() if type(value) is dict else enumerate(value)
+    for key, item in pairs:
+        if type(item) is float:
+            if item.is_integer() and abs(item) < 2**63:
+                value[key] = int(item)
+        elif type(item) in (dict, list):
+            _write_integers(item)
 
 
 def to_storage(kind: Kind, obj: Object) -> tuple[Object, object]:

@@ -93,7 +93,8 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     meta.initialize(metadata, generation=kind.generation)
     strategy.prepare_create(context, operation, obj)
     name = metadata.get("name", "")
-    causes = [*name_causes(kind.name_rule, name), *meta.causes(kind, metadata, operation.warnings)]
+    causes = [*name_causes(kind.name_rule, name, metadata.get("generateName", ""))]
+    causes += meta.causes(kind, metadata, operation.warnings)
     causes += objects.causes(context, operation, obj, None)
     if causes:
         raise _invalid(operation, name, causes, decoding)

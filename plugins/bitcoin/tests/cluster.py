@@ -55,9 +55,13 @@ class Replica:
 
     @property
     def plugin(self) -> Any:
-        (runtime,) = self.host.host.plugins
+        return self._context.state
+
+    @property
+    def _context(self) -> Any:
+        (runtime,) = (one for one in self.host.host.plugins if one.name == "bitcoin")
         assert runtime.context is not None, runtime
-        return runtime.context.state
+        return runtime.context
 
     def writes(self, *, events: bool = False) -> list[Sent]:
         """Return the writes, oldest first; those of events only on request."""
@@ -74,8 +78,7 @@ class Replica:
         return self.host.controllers["bitcoin/bitcoin"].status().runs
 
     def metric(self, metric: str, **labels: str) -> float | None:
-        (runtime,) = self.host.host.plugins
-        found: float | None = runtime.context.metrics.get_sample_value(metric, labels)
+        found: float | None = self._context.metrics.get_sample_value(metric, labels)
         return found
 
 
@@ -91,11 +94,11 @@ class Cluster:
         self.namespace("test")
         self.secret(SECRET_NAME)
 
-    def start(self, *, settle: bool = True, **settings: Any) -> Replica:
-        """Start a host; settings have underscores."""
+    def start(self, *, settle: bool = True, also: tuple[str, ...] = (), **settings: Any) -> Replica:
+        """Start a host, `also` with other plugins; settings have underscores."""
         table = {name.replace("_", "-"): value for name, value in settings.items()}
         host = self._start_host(
-            "bitcoin", clock=self.clock, sandbox=self.server, settings={"bitcoin": table}, start=False
+            "bitcoin", *also, clock=self.clock, sandbox=self.server, settings={"bitcoin": table}, start=False
         )
         replica = Replica(host)
         self.replicas.append(replica)

@@ -1,4 +1,4 @@
-"""The Service and the StatefulSet are kept as they should be; foreign objects are left alone."""
+"""The Service and the StatefulSet are kept as they should be."""
 
 from __future__ import annotations
 
@@ -8,30 +8,7 @@ import pytest
 
 import ctrlhost
 from plugins.bitcoin.tests.cluster import NAME, NET, STS, SVC
-from tests.support.waiting import eventually
-
-GROUP = "bitcoincontroller.christianb93.github.com"
-UPSTREAM = {"app": NAME}
-CONTAINER = {"name": f"{NAME}-sts-ctr", "image": "christianb93/bitcoind:v1.0"}
-
-
-def stateful_set(selector: dict[str, str], owner: dict[str, Any] | None = None, name: str = f"{NAME}-sts") -> Any:
-    metadata: dict[str, Any] = {"name": name, "namespace": "test"}
-    if owner is not None:
-        metadata["ownerReferences"] = [{"controller": True, **owner}]
-    template = {"metadata": {"labels": selector}, "spec": {"containers": [CONTAINER]}}
-    spec = {"replicas": 7, "serviceName": "old", "selector": {"matchLabels": selector}, "template": template}
-    return {"apiVersion": STS[0], "kind": STS[1], "metadata": metadata, "spec": spec}
-
-
-def service(selector: dict[str, str]) -> Any:
-    spec = {"clusterIP": "None", "selector": selector, "ports": [{"port": 1}]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": f"{NAME}-svc", "namespace": "test"},
-        "spec": spec,
-    }
+from tests.support.cut_watches import cut_watches
 
 
 @pytest.mark.behaviour("bitcoin/B1")
@@ -67,89 +44,6 @@ def test_a_service_that_cannot_be_created_is_retried_and_blocks_nothing(cluster:
     cluster.after(0.1)
     assert cluster.svc()["spec"]["clusterIP"] == "None"
     assert cluster.condition("Reconciled") == ("True", "Reconciled")
-
-
-@pytest.mark.behaviour("bitcoin/B3")
-@pytest.mark.parametrize(
-    "foreign",
-    [
-        stateful_set({"app": "somebody-else"}),
-        stateful_set(UPSTREAM, {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "1"}),
-        stateful_set(UPSTREAM, {"apiVersion": f"{GROUP}/v1", "kind": "BitcoinNetwork", "name": NAME, "uid": "other"}),
-    ],
-    ids=["another selector", "another owner", "another uid"],
-)
-# Without the label the foreign one is not in the cache, so the create fails on it.
-@pytest.mark.parametrize("adopt", [True, False])
-def test_a_foreign_stateful_set_is_left_alone(still_cluster: Any, foreign: Any, adopt: bool) -> None:
-    cluster = still_cluster
-    made = cluster.client.create(foreign)
-    replica = cluster.start(adopt=adopt)
-    cluster.net()
-    cluster.idle()
-    assert cluster.sts() == made
-    assert cluster.condition("Reconciled") == ("False", "NameConflict")
-    (event,) = cluster.events("NameConflict")
-    assert event["note"].startswith(f"StatefulSet {NAME}-sts exists and belongs to ")
-    replica.enqueue()
-    assert len(cluster.events("NameConflict")) == 1
-    assert not [one for one in replica.writes() if one.method == "PUT" and "/statefulsets" in one.path]
-    # Once it is deleted, ours is created at once.
-    cluster.client.delete(*STS, f"{NAME}-sts", "test")
-    if not adopt:
-        cluster.after(30)
-    cluster.idle()
-    assert cluster.sts()["spec"]["replicas"] == 4
-    assert cluster.condition("Reconciled") == ("True", "Reconciled")
-
-
-@pytest.mark.behaviour("bitcoin/B4")
-def test_a_stateful_set_that_is_nobodys_is_taken_over(cluster: Any) -> None:
-    ours = {"app": NAME, f"{GROUP}/network": NAME}
-    made = cluster.client.create(stateful_set(ours))
-    cluster.client.create(service(ours))
-    cluster.start()
-    net = cluster.net()
-    cluster.idle()
-    sts = cluster.sts()
-    assert sts["metadata"]["uid"] == made["metadata"]["uid"]
-    assert sts["metadata"]["ownerReferences"][0]["uid"] == net["metadata"]["uid"]
-    assert sts["spec"]["replicas"] == 4
-    assert sts["spec"]["serviceName"] == "old"
-    notes = sorted(one["note"] for one in cluster.events("Adopted"))
-    assert notes == [f"took over existing Service {NAME}-svc", f"took over existing StatefulSet {NAME}-sts"]
-    assert cluster.svc()["spec"]["selector"] == ours
-    assert cluster.condition("Reconciled") == ("True", "Reconciled")
-
-
-@pytest.mark.behaviour("bitcoin/B4")
-def test_upstreams_stateful_set_is_taken_over_with_its_selector(cluster: Any) -> None:
-    made = cluster.client.create(stateful_set(UPSTREAM))
-    cluster.client.create(service(UPSTREAM))
-    replica = cluster.start()
-    cluster.net()
-    cluster.idle()
-    sts = cluster.sts()
-    assert sts["metadata"]["uid"] == made["metadata"]["uid"]
-    assert sts["spec"]["selector"] == {"matchLabels": UPSTREAM}
-    assert sts["spec"]["template"]["metadata"]["labels"][f"{GROUP}/network"] == NAME
-    # Pods that were not restarted yet lack our labels.
-    assert cluster.svc()["spec"]["selector"] == UPSTREAM
-    replica.forget()
-    for _ in range(3):
-        replica.enqueue()
-        cluster.idle()
-    assert replica.writes(events=True) == []
-    assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
-
-
-def test_nothing_is_taken_over_without_adopt(cluster: Any) -> None:
-    made = cluster.client.create(stateful_set({"app": NAME, f"{GROUP}/network": NAME}))
-    cluster.start(adopt=False)
-    cluster.net()
-    cluster.idle()
-    assert cluster.sts() == made
-    assert cluster.condition("Reconciled") == ("False", "NameConflict")
 
 
 @pytest.mark.behaviour("bitcoin/B5")
@@ -271,25 +165,26 @@ def test_deleted_children_are_created_again(cluster: Any) -> None:
     replica = cluster.start()
     cluster.net()
     cluster.idle()
-    for kind, name in ((STS, f"{NAME}-sts"), (SVC, f"{NAME}-svc")):
+    children = ((STS, f"{NAME}-sts"), (SVC, f"{NAME}-svc"))
+    for kind, name in children:
         before = cluster.client.get(*kind, name, "test")["metadata"]["uid"]
         cluster.client.delete(*kind, name, "test")
         cluster.idle()
         assert cluster.client.get(*kind, name, "test")["metadata"]["uid"] != before
-    # And after a deletion that the watch missed, which shows in the next list.
-    before = cluster.sts()["metadata"]["uid"]
-    with replica.host.faults.hold_watches():
-        cluster.client.delete(*STS, f"{NAME}-sts", "test")
-        replica.host.faults.next("watch", ctrlhost.Expired("too old"), resource="statefulsets")
-        cluster.server.drop_watches()
+    # And after deletions that the watches missed, which show in the next lists.
+    uids = [cluster.client.get(*kind, name, "test")["metadata"]["uid"] for kind, name in children]
+    cut_watches(replica.host, "statefulsets", "services")
+    for kind, name in children:
+        cluster.client.delete(*kind, name, "test")
 
     def made_anew() -> bool:
-        # The reflector backs off before the relist.
+        # The reflectors back off before they list again.
         cluster.clock.advance(1)
-        found = cluster.client.find(*STS, f"{NAME}-sts", "test")
-        return found is not None and found["metadata"]["uid"] != before
+        found = [cluster.client.find(*kind, name, "test") for kind, name in children]
+        return all(one is not None and one["metadata"]["uid"] not in uids for one in found)
 
     replica.host.wait_for(made_anew)
+    assert replica.host.faults.left() == 0
     assert len(cluster.status()["nodes"]) == 0
 
 
@@ -319,28 +214,6 @@ def test_a_terminating_child_is_not_reported_as_reconciled(cluster: Any, kind: A
     assert cluster.condition("Reconciled") == ("True", "Reconciled")
 
 
-@pytest.mark.behaviour("bitcoin/B12")
-@pytest.mark.parametrize(
-    "owner",
-    [
-        {"apiVersion": "example.com/v1", "kind": "BitcoinNetwork", "name": NAME, "uid": "of the net"},
-        {"apiVersion": f"{GROUP}/v1", "kind": "BitcoinNetwork", "name": NAME, "uid": "stale"},
-    ],
-    ids=["another group", "a stale uid"],
-)
-def test_a_foreign_stateful_set_enqueues_no_network(still_cluster: Any, owner: Any) -> None:
-    cluster = still_cluster
-    replica = cluster.start()
-    net = cluster.net()
-    uid = net["metadata"]["uid"] if owner["uid"] == "of the net" else "stale"
-    cluster.client.create(stateful_set(UPSTREAM, {**owner, "uid": uid}, "other"))
-    cluster.idle()
-    runs = replica.runs()
-    cluster.client.patch(*STS, "other", "test", {"spec": {"replicas": 2}})
-    cluster.idle()
-    assert replica.runs() == runs
-
-
 def test_a_conflict_is_retried_with_the_servers_object(cluster: Any) -> None:
     replica = cluster.start()
     cluster.net()
@@ -365,23 +238,3 @@ def test_a_refused_update_is_reported_and_retried(cluster: Any) -> None:
     assert cluster.events("Scaled") == []
     cluster.after(0.1)
     assert cluster.sts()["spec"]["replicas"] == 2
-
-
-def test_orphaned_children_are_not_adopted_by_a_stale_cache(cluster: Any) -> None:
-    replica = cluster.start()
-    cluster.net()
-    cluster.idle()
-    replica.host.faults.next("replace", ctrlhost.Forbidden("no"), resource="statefulsets")
-    cluster.edit(nodes=2)
-    cluster.idle()
-    with replica.host.faults.hold_watches():
-        cluster.client.delete(*NET, NAME, "test", propagation="Orphan")
-        eventually(lambda: not cluster.sts()["metadata"].get("ownerReferences"))
-        eventually(lambda: cluster.client.find(*NET, NAME, "test") is None)
-        runs = replica.runs()
-        replica.enqueue()
-        eventually(lambda: replica.runs() > runs)
-        assert not cluster.sts()["metadata"].get("ownerReferences")
-    cluster.idle()
-    assert not cluster.sts()["metadata"].get("ownerReferences")
-    assert cluster.sts()["spec"]["replicas"] == 4

@@ -126,7 +126,7 @@ def test_a_new_network_has_two_events(cluster: Any) -> None:
     cluster.start()
     cluster.net()
     events = cluster.events()
-    assert all(one["regarding"]["name"] == NAME for one in events)
+    assert [(one["regarding"]["kind"], one["regarding"]["name"]) for one in events] == [(NET[1], NAME)] * 2
     # Upstream gives both the reason `Info`.
     assert sorted((one["reason"], one["note"]) for one in events) == [
         ("ServiceCreated", f"created headless service {NAME}-svc"),

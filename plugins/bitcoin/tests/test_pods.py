@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -89,6 +90,8 @@ def test_a_ready_pod_without_an_address_is_listed_but_no_peer(net: Any) -> None:
     assert (nodes[2]["ready"], nodes[2]["ip"]) == (True, "")
     assert one.added == ["10.0.0.2"]
     assert two.added == ["10.0.0.1"]
+    ((_, memory),) = net.replicas[0].plugin.memory.all()
+    assert {ip for _, ip in memory.nodes} == {"10.0.0.1", "10.0.0.2"}, "the third was not called"
 
 
 @pytest.mark.behaviour("bitcoin/B15")
@@ -138,6 +141,27 @@ def test_an_unchanged_status_is_not_written(net: Any) -> None:
     assert replica.writes(events=True) == []
 
 
+@pytest.mark.behaviour("bitcoin/B17")
+def test_the_event_of_an_own_status_write_causes_no_write(net: Any) -> None:
+    (replica,) = net.replicas
+    net.pods(2)
+    net.idle()
+    replica.forget()
+    net.set_pod(1, ready=False)
+    net.idle()
+    written = net.client.get(*NET, NAME, "test")
+    assert [one["ready"] for one in written["status"]["nodes"]] == [True, False]
+    before = replica.writes()
+    assert {one.path.rpartition("/")[2] for one in before} == {"status"}
+    statuses = [one.body["status"] for one in before]
+    assert all(one != next_one for one, next_one in itertools.pairwise(statuses))
+    seen = replica.host.controllers["bitcoin/bitcoin"].informers[0].lister.get(NAME, "test")
+    assert seen.resource_version == written["metadata"]["resourceVersion"], "its event has arrived"
+    replica.enqueue()
+    net.idle()
+    assert replica.writes() == before
+
+
 def test_a_status_that_was_removed_is_written_again(net: Any) -> None:
     net.pods(2)
     net.idle()
@@ -161,7 +185,8 @@ def test_a_conflict_of_the_status_is_resolved_by_reading_again(net: Any) -> None
     spec = net.client.get(*NET, NAME, "test")["spec"]
     assert spec == {"nodes": 4, "secret": "unit-test-secret"}
     assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
-    assert [one for one in replica.sent if one.method == "GET" and one.path.endswith(f"bitcoinnetworks/{NAME}")]
+    asked = [one.method for one in replica.sent if f"bitcoinnetworks/{NAME}" in one.path]
+    assert asked[:5] == ["PUT", "GET", "PUT", "GET", "PUT"]
 
 
 @pytest.mark.behaviour("bitcoin/B18")
@@ -180,7 +205,9 @@ def test_a_refused_status_is_retried(net: Any, error: Exception) -> None:
     replica.host.faults.next("replace", error, resource="bitcoinnetworks", times=99)
     net.pod(0)
     net.idle()
-    assert replica.host.controllers["bitcoin/bitcoin"].status().errors >= 1
+    controller = replica.host.controllers["bitcoin/bitcoin"]
+    assert controller.status().errors >= 1
+    assert controller.queue.num_requeues(ctrlhost.Request(NAME, "test")) >= 1
     assert net.status()["nodes"] == []
     replica.host.faults.clear()
     net.after(1)

@@ -112,11 +112,12 @@ def test_a_malformed_list_of_added_nodes_is_a_protocol_failure(client: RpcClient
 
 
 @behaviour("bitcoin/B30")
-def test_requests_are_json_rpc_two_with_typed_parameters(
-    client: RpcClient, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_are_json_rpc_two_with_typed_parameters(daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    client = RpcClient(timeout=5)
     daemon.user, daemon.password = "käthe", "pass wörd#1 €"
     client.call(at(daemon), "getnetworkinfo")
     with pytest.raises(RpcError):
@@ -131,8 +132,10 @@ def test_requests_are_json_rpc_two_with_typed_parameters(
     assert first.headers["content-type"] == "application/json"
     # The daemon accepted the header, which it compares with that of the UTF-8 text.
     assert daemon.logins_refused == 0
+    client.close()
 
 
+@behaviour("bitcoin/B26")
 def test_an_address_of_version_six_is_called_in_brackets(client: RpcClient, daemons: FakeDaemons) -> None:
     try:
         daemon = daemons.start("::1", 0)

@@ -21,7 +21,7 @@ behaviour = pytest.mark.behaviour
 def test_a_crd_that_drops_the_nodes_of_the_status_is_reported_as_too_old(
     cluster: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster.start()
+    replica = cluster.start(settle=False)
     (old,) = copy.deepcopy(crds())
     del old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["nodes"]
     cluster.client.apply(old, field_manager="test")
@@ -38,9 +38,10 @@ def test_a_crd_that_drops_the_nodes_of_the_status_is_reported_as_too_old(
             cluster.client.delete(*NET, "probe", "test")
         return "nodes" not in written["status"]
 
-    cluster.replicas[0].host.wait_for(pruned)
+    replica.host.wait_for(pruned)
     cluster.net(3)
-    cluster.replicas[0].host.wait_for(lambda: "the CRD is older than the plugin" in caplog.text)
+    replica.host.host.start()
+    replica.host.wait_for(lambda: "the CRD is older than the plugin" in caplog.text)
     assert "status.nodes" in caplog.text
 
 
@@ -144,7 +145,7 @@ def test_a_network_that_makes_the_plugin_fail_blocks_no_other(cluster: Any, monk
         return call(self, ctx, request)
 
     monkeypatch.setattr(Reconciler, "__call__", failing)
-    replica = cluster.start()
+    replica = cluster.start(also=("naming",))
     cluster.net(1, name="bad")
     cluster.net(2, name="good")
     cluster.idle()
@@ -154,5 +155,12 @@ def test_a_network_that_makes_the_plugin_fail_blocks_no_other(cluster: Any, monk
     cluster.idle()
     assert cluster.condition("Ready", "good") == ("True", "Ready")
     assert cluster.status("bad") == {}
-    (runtime,) = replica.host.host.plugins
-    assert runtime.state == "running"
+    assert replica.host.controllers["bitcoin/bitcoin"].status().errors >= 1
+    assert [runtime.state for runtime in replica.host.host.plugins] == ["running"] * 2
+    other = replica.host.controllers["naming/crd_naming_condition_controller"]
+    runs = other.status().runs
+    (crd,) = crds()
+    labels = {"metadata": {"labels": {"touched": "yes"}}}
+    cluster.client.patch(crd["apiVersion"], crd["kind"], crd["metadata"]["name"], None, labels)
+    cluster.idle()
+    assert other.status().runs > runs

@@ -98,11 +98,13 @@ def test_a_name_from_before_the_schema_gets_a_status_and_nothing_else(cluster: A
     replica = cluster.start()
     cluster.client.apply(lax(), field_manager="ctrlhost")
     replica.host.wait_for(lambda: _served(cluster))
-    cluster.client.create(network("a" * 49))
-    cluster.idle()
-    assert cluster.condition("Reconciled", "a" * 49) == ("False", "InvalidName")
-    assert len(cluster.events("InvalidName")) == 1
-    assert cluster.client.find(*STS, f"{'a' * 49}-sts", "test") is None
+    for name in ("1net", "my.net", "a" * 49):
+        replica.forget()
+        cluster.client.create(network(name))
+        cluster.idle()
+        assert cluster.condition("Reconciled", name) == ("False", "InvalidName")
+        assert len([one for one in cluster.events("InvalidName") if one["regarding"]["name"] == name]) == 1
+        assert {one.path.rpartition("/")[2] for one in replica.writes()} == {"status"}
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from ctrlhost_ingress_status.discovery import addresses_of, kind_of
 
 from ctrlhost.cache import Object
-
-if TYPE_CHECKING:
-    pass
+from tests.support.cut_watches import cut_watches
 
 HOST = [{"hostname": "projectcontour.io"}]
 HTTPS = {"port": 443, "protocol": "TCP"}
@@ -93,9 +91,11 @@ def test_ingresses_outside_the_watched_namespaces_are_ignored(cluster: Any) -> N
 
 
 def test_a_service_deleted_while_the_watch_was_down_is_noticed(cluster: Any, replica: Any, entries: Any) -> None:
-    with replica.host.faults.hold_watches():
-        cluster.unserve()
-        cluster.service(None, name="other")
+    cut_watches(replica.host, "services")
+    cluster.unserve()
+    cluster.service(None, name="other")
+    cluster.after(60, step=10)
+    assert replica.host.faults.left() == 0
     assert entries() == []
 
 

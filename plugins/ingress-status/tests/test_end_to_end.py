@@ -76,6 +76,7 @@ def start(control_plane: Any, namespace: str, tmp_path: Path) -> Iterator[Callab
             one.process.wait()
 
 
+@pytest.mark.behaviour("ingress-status/R18")
 def test_the_address_of_the_service_is_published_followed_and_left_at_the_end(start: Any, namespace: str) -> None:
     running = start()
     running.client.create(

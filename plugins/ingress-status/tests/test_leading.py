@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from typing import Any
 
 import pytest
+
+from ctrlhost.cache import Object
 
 A, B, C = [{"ip": "203.0.113.1"}], [{"ip": "203.0.113.2"}], [{"hostname": "lb-3.example.net"}]
 INGRESS = ("networking.k8s.io/v1", "Ingress")
@@ -31,17 +32,22 @@ def test_a_follower_writes_nothing_keeps_nothing_and_begins_with_everything(clus
     cached = follower.host.controllers["ingress-status/address"].informers[0].lister.get("envoy", "projectcontour")
     ingress = follower.host.controllers["ingress-status/ingress-status"].informers[0].lister.list()[0]
     queue = follower.host.controllers["ingress-status/ingress-status"].queue
+    updated = cluster.client.get("v1", "Service", "envoy", "projectcontour")
+    updated["status"]["loadBalancer"]["ingress"] = B
+    versions = (Object(updated), cached)
+    follower.forget()
     tracemalloc.start()
-    discovery.observe(ref, cached)
+    for service in versions:
+        discovery.observe(ref, service)
     before = tracemalloc.get_traced_memory()[0]
-    for _ in range(10_000):
-        discovery.observe(ref, cached)
+    for number in range(10_000):
+        discovery.observe(ref, versions[number % 2])
         assert follower.plugin.writer.wakes(None, ingress) is False
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert grown < 64 * 1024
     assert len(queue) == 0
-    assert follower.writes() == []
+    assert follower.sent == []
     follower.elect()
     cluster.idle()
     assert len(follower.writes()) == 20
@@ -94,9 +100,7 @@ def test_a_stop_removes_nothing(cluster: Any, on_empty: str) -> None:
     for number in range(30):
         cluster.ingress(f"i{number}", status=A if number % 2 else None)
     leader = cluster.start(on_empty=on_empty, status_qps=1, status_burst=5)
-    begun = time.monotonic()
     assert leader.host.host.stop(10.0)
-    assert time.monotonic() - begun < 10
     assert None not in leader.written()
     assert all(cluster.status(f"i{number}") in (A, None) for number in range(30))
     assert all(cluster.status(f"i{number}") == A for number in range(1, 30, 2))

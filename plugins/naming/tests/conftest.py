@@ -14,6 +14,7 @@ from ctrlhost_naming.decision import Mode, decide, status_patch
 from ctrlhost_naming.index import NameIndex, Requeues
 
 from ctrlhost.sandbox import Sandbox
+from ctrlhost.sandbox.controllers.crds import CrdController
 from ctrlhost.testing import ManualClock
 from plugins.naming.tests.cluster import Cluster
 
@@ -237,8 +238,15 @@ def new_crd() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def external(ctrlhost_least_privilege: bool) -> Iterator[Sandbox]:
-    """A server without its own naming controller."""
+def external(ctrlhost_least_privilege: bool, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
+    """A server without its own naming controller, and without the step that establishes CRDs."""
+    advance = CrdController._advance
+
+    def clean_up_only(controller: CrdController, crd: Any) -> None:
+        if "deletionTimestamp" in crd["metadata"]:
+            advance(controller, crd)
+
+    monkeypatch.setattr(CrdController, "_advance", clean_up_only)
     with Sandbox(crd_conditions="external", rbac=ctrlhost_least_privilege) as server:
         yield server
 

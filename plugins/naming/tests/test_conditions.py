@@ -53,9 +53,9 @@ def test_other_conditions_keep_their_place() -> None:
 @behaviour("naming/H3")
 @behaviour("naming/H5")
 def test_a_missing_condition_is_appended() -> None:
-    result = put([entry(ESTABLISHED, "True")], "Terminating", "True", "NeverEstablished", "gone")
-    assert [c["type"] for c in result] == [ESTABLISHED, "Terminating"]
-    assert result[1]["lastTransitionTime"] == NOW
+    first = entry(ESTABLISHED, "True", lastTransitionTime="2020-01-01T00:00:00Z")
+    result = put([first], "Terminating", "True", "NeverEstablished", "gone")
+    assert result == [first, entry("Terminating", "True", "NeverEstablished", "gone", lastTransitionTime=NOW)]
 
 
 @behaviour("naming/H8")
@@ -94,7 +94,9 @@ def test_conditions_are_compared_without_their_time() -> None:
     two = find([entry(NAMES_ACCEPTED, "True", lastTransitionTime="2021-01-01T00:00:00Z")], NAMES_ACCEPTED)
     assert one == two
     assert one is not None
-    assert one != find([entry(NAMES_ACCEPTED, "True", "Other")], NAMES_ACCEPTED)
+    for other in (("False",), ("True", "Other"), ("True", "Because", "other")):
+        assert one != find([entry(NAMES_ACCEPTED, *other)], NAMES_ACCEPTED)
+    assert one != find([entry(ESTABLISHED, "True")], ESTABLISHED)
 
 
 @behaviour("naming/H14")

@@ -134,8 +134,9 @@ def test_names_conflict_with_those_accepted_in_the_group(
         index.observe(Crd(name, name.partition(".")[2], name, "1", "", Names(plural), held, None, None))
     incoming = Crd("alfa.bravo.com", "bravo.com", "u", "9", "", spec, given.get("status", NONE), given.get("old"), None)
 
-    result = calculate(spec, incoming.accepted, incoming.established, index.used(incoming))
+    result = decide(incoming, index.used(incoming), Mode.ENFORCE).calculation
 
+    assert result
     assert result.accepted == accepted
     assert result.established == (NOT_ACCEPTED if conflict else INSTALLING)
     if conflict:

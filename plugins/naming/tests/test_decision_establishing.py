@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 import base64
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from ctrlhost_naming.conditions import INITIAL_NAMES_ACCEPTED, INVALID_CA_BUNDLE
 from ctrlhost_naming.crd import Crd
 from ctrlhost_naming.decision import established_condition, should_establish, status_patch
 
 from ctrlhost.testing import ManualClock
+from plugins.naming.tests.cluster import Cluster
+from tests.support.ca_bundles import BUNDLES
 
 behaviour = pytest.mark.behaviour
-
-
-def certificate() -> bytes:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "webhook")])
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(start)
-        .not_valid_after(start + timedelta(days=3650))
-        .sign(key, hashes.SHA256())
-    )
-    return made.public_bytes(serialization.Encoding.PEM)
 
 
 def webhook(bundle: str | None) -> dict[str, Any]:
@@ -52,16 +32,40 @@ def accepted(fake: Any, conversion: dict[str, Any] | None = None) -> dict[str, A
 
 
 @behaviour("naming/I3")
-@pytest.mark.parametrize("bundle", ["bm90IGEgY2VydGlmaWNhdGU=", "%%%", base64.b64encode(b"\xff\xfe").decode()])
-def test_unreadable_webhook_certificates_prevent_establishing(fake: Any, bundle: str) -> None:
-    obj = accepted(fake, webhook(bundle))
+@behaviour("naming/I4")
+@behaviour("findings/FT2")
+@pytest.mark.parametrize("name", BUNDLES)
+def test_webhook_certificates_are_judged_as_by_kube_apiserver(fake: Any, name: str) -> None:
+    bundle, accepts = BUNDLES[name]
+    obj = accepted(fake, webhook(base64.b64encode(bundle).decode()))
+    assert established_condition(Crd.of(obj), obj) == (INITIAL_NAMES_ACCEPTED if accepts else INVALID_CA_BUNDLE)
+
+
+@behaviour("naming/I3")
+def test_a_bundle_that_is_not_base64_prevents_establishing(fake: Any) -> None:
+    obj = accepted(fake, webhook("%%%"))
     assert established_condition(Crd.of(obj), obj) == INVALID_CA_BUNDLE
 
 
+@behaviour("naming/I3")
 @behaviour("naming/I4")
-def test_readable_webhook_certificates_allow_establishing(fake: Any) -> None:
-    obj = accepted(fake, webhook(base64.b64encode(certificate()).decode()))
-    assert established_condition(Crd.of(obj), obj) == INITIAL_NAMES_ACCEPTED
+@behaviour("naming/I5")
+@pytest.mark.parametrize(
+    ("bundle", "established"),
+    [
+        ("text", "False/InvalidCABundle"),
+        ("certificate", "True/InitialNamesAccepted"),
+        (None, "True/InitialNamesAccepted"),
+    ],
+)
+def test_the_plugin_establishes_by_the_webhook_s_certificates(
+    cluster: Cluster, bundle: str | None, established: str
+) -> None:
+    encoded = base64.b64encode(BUNDLES[bundle][0]).decode() if bundle else None
+    cluster.create("as/a", conversion=webhook(encoded))
+    cluster.host.run_until_idle()
+    assert cluster.names_accepted("as") == "True/NoConflicts"
+    assert cluster.condition("as", "Established") == established
 
 
 @behaviour("naming/I5")

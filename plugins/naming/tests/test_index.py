@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ctrlhost_naming.conditions import NO_CONFLICTS
 from ctrlhost_naming.crd import Crd
+from ctrlhost_naming.decision import Mode, decide
 from ctrlhost_naming.index import NameIndex, compare_versions
 from ctrlhost_naming.names import Names, Space
 
@@ -104,7 +105,14 @@ def test_a_deletion_removes_a_crd_known_only_from_a_write(index: NameIndex) -> N
     assert len(index) == 0
     assert index.crds() == []
 
+    fresh = NameIndex()
+    fresh.record_write(seen("2", "x"))
+    fresh.forget("as.g.io", "u1", "2")
+    assert fresh.crds() == []
+    assert not held(fresh, "x")
 
+
+@behaviour("naming/Y10")
 def test_an_answer_older_than_the_last_event_is_ignored(index: NameIndex) -> None:
     index.observe(seen("5", "y"))
     index.record_write(seen("4", "z"))
@@ -160,6 +168,27 @@ def test_five_thousand_crds_take_less_than_two_kilobytes_each() -> None:
         tracemalloc.stop()
     assert len(index) == 5_000
     assert (after - before) / 5_000 < 2_048
+    for crd in index.crds():
+        decision = decide(crd, index.used(crd), Mode.ENFORCE)
+        assert (decision.calculation, decision.write) == (None, False)
+
+
+@behaviour("naming/Z1")
+def test_five_thousand_new_crds_take_a_write_and_three_reconciles_each(fake: Any) -> None:
+    for i in range(5_000):
+        fake.create(f"p{i}s/p{i}/P{i}/P{i}List[x{i}]")
+    fake.create("late/late/Late/LateList[x0]")
+    fake.settle()
+    assert fake.writes == 5_001
+    assert fake.syncs <= 3 * 5_001
+    syncs = fake.syncs
+    fake.delete("p0s")
+    fake.settle()
+    assert fake.accepted("late") == "late/late/Late/LateList[x0]"
+    assert fake.syncs - syncs <= 3, "of the deleted one, of its waiter, and of the waiter's own event"
+    fake.delete("p1s")
+    fake.settle()
+    assert fake.syncs - syncs <= 4
 
 
 @behaviour("naming/Z2")
@@ -182,3 +211,19 @@ def test_a_release_requeues_each_of_a_thousand_waiters_once() -> None:
         index.observe(Crd(f"{plural}.g.io", "g.io", plural, str(i + 2), "", wanting, Names(plural), None, None))
     requeues = index.forget("as.g.io")
     assert len(requeues) == len({key for key, _ in requeues}) == 1_000
+
+
+@behaviour("naming/Z3")
+def test_one_of_a_thousand_waiters_gets_the_name_and_the_others_are_not_written(fake: Any) -> None:
+    fake.create("as/a/A/AList[x]")
+    fake.settle()
+    for i in range(1_000):
+        fake.create(f"p{i}s/p{i}/P{i}/P{i}List[x]")
+    fake.settle()
+    before = fake.writes, fake.syncs
+    fake.delete("as")
+    fake.settle()
+    assert fake.writes == before[0] + 1
+    assert fake.syncs - before[1] <= 1_002, "also of the deleted one, and of the winner's own event"
+    holders = [key for key, obj in fake.objects.items() if obj["status"]["acceptedNames"]["shortNames"]]
+    assert holders == ["p0s.g.io"]

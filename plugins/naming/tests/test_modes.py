@@ -32,9 +32,11 @@ CRDS = "customresourcedefinitions"
 
 
 @behaviour("naming/X25")
-@pytest.mark.parametrize("mode", ["repair", "enforce"])
-def test_an_outdated_condition_is_repaired(start: Callable[..., Cluster], external: Sandbox, mode: str) -> None:
-    cluster = stale(start(external, mode=mode))
+@pytest.mark.parametrize(("mode", "server"), [("repair", "sandbox"), ("enforce", "external")])
+def test_an_outdated_condition_is_repaired(
+    start: Callable[..., Cluster], request: pytest.FixtureRequest, mode: str, server: str
+) -> None:
+    cluster = stale(start(request.getfixturevalue(server), mode=mode))
     cluster.wait_for_server("bs")
     if mode == "repair":
         assert cluster.syncs("written") == 1
@@ -124,6 +126,7 @@ def test_observe_neither_writes_nor_reports_on_a_healthy_cluster(
 
 
 @behaviour("naming/F2")
+@behaviour("naming/F10")
 def test_observe_counts_a_conflict_and_names_the_owner(
     start: Callable[..., Cluster], sandbox: Sandbox, manual_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -138,7 +141,8 @@ def test_observe_counts_a_conflict_and_names_the_owner(
     assert cluster.metric("differences", kind="conflict") == 1
     assert cluster.metric("conflicts", reason="ShortNamesConflict") == 1
     assert 'bs.g.io: conflict: shortName "x" held by as.g.io' in caplog.text
-    assert cluster.syncs("written") == 0
+    assert cluster.syncs("written") == cluster.syncs("error") == 0
+    assert not [right for right in cluster.host.account.granted if right[1] == f"{CRDS}/status"]
 
     cluster.edit("bs", shortNames=["y"])
     cluster.wait_for_server("bs")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctrlhost_naming.crd import Crd
+from ctrlhost_naming.decision import decide, should_establish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,13 +35,12 @@ def test_the_sample_of_the_documentation_gets_all_its_names(fake: Any) -> None:
 @behaviour("naming/X4")
 def test_a_twin_gets_only_its_plural_until_the_first_one_is_deleted(fake: Any) -> None:
     settled(fake, "foos/foo/Foo/FooList[f]", "bars/foo/Foo/FooList[f]")
-    assert fake.accepted("bars") == "bars///"
-    assert fake.conflict("bars") == 'ListKindConflict "FooList" is already in use'
-    assert fake.established("bars") == "False/NotAccepted"
+    blocked = ("bars///", 'ListKindConflict "FooList" is already in use', "False/NotAccepted")
+    assert (fake.accepted("bars"), fake.conflict("bars"), fake.established("bars")) == blocked
 
     fake.terminate("foos")
     fake.settle()
-    assert fake.accepted("bars") == "bars///"
+    assert (fake.accepted("bars"), fake.conflict("bars"), fake.established("bars")) == blocked
 
     fake.delete("foos")
     fake.settle()
@@ -99,18 +100,24 @@ def test_one_taken_short_name_blocks_all_short_names(fake: Any) -> None:
     settled(fake, "as/a/A/AList[x, y]", "bs/b/B/BList[y, z, x]")
     assert fake.accepted("bs") == "bs/b/B/BList"
     assert fake.conflict("bs") == 'ShortNamesConflict ["y" is already in use, "x" is already in use]'
+    settled(fake, "cs/c/C/CList[z]")
+    assert fake.accepted("cs") == "cs/c/C/CList[z]", "the refused request took no name"
 
 
 @behaviour("naming/X12")
 def test_a_name_that_is_only_requested_blocks_no_crd(fake: Any) -> None:
     settled(fake, "as/a/A/AList[x]", "bs/b/B/BList[x, y]", "cs/c/C/CList[y]")
     assert fake.accepted("cs") == "cs/c/C/CList[y]"
+    assert fake.conflict("cs") == ""
 
 
 @behaviour("naming/X13")
 def test_own_names_as_short_names_are_accepted_at_creation_and_refused_later(fake: Any) -> None:
     settled(fake, "as/a/A/AList[a]", "bs/b")
     assert fake.accepted("as") == "as/a/A/AList[a]"
+    assert fake.conflict("as") == ""
+    assert fake.accepted("bs") == "bs/b/B/BList"
+    assert fake.conflict("bs") == ""
     fake.edit("bs", shortNames=["b", "bs"])
     fake.settle()
     assert fake.accepted("bs") == "bs/b/B/BList"
@@ -148,8 +155,19 @@ def test_singular_and_short_name_swapped_within_a_crd_block_each_other(fake: Any
     settled(fake, "as/a/A/AList[x]")
     fake.edit("as", singular="x", shortNames=["a"])
     fake.settle()
-    assert fake.accepted("as") == "as/a/A/AList[x]"
-    assert fake.conflict("as") == 'ShortNamesConflict "a" is already in use'
+    refused = ("as/a/A/AList[x]", 'ShortNamesConflict "a" is already in use')
+    assert (fake.accepted("as"), fake.conflict("as")) == refused
+    crd = Crd.of(fake.objects["as.g.io"])
+    refusals = decide(crd, fake.index.used(crd), fake.mode).calculation.refusals
+    assert [(one.field.label, one.name) for one in refusals] == [("singular", "x"), ("shortName", "a")]
+
+    before = fake.writes
+    fake.edit_status("as", storedVersions=["v1", "v2"])
+    settled(fake, "bs/b")
+    fake.sync("as.g.io")
+    fake.settle()
+    assert (fake.accepted("as"), fake.conflict("as")) == refused, "no later event changes that"
+    assert fake.writes == before + 1, "only of the other CRD"
 
 
 @behaviour("naming/X15")
@@ -159,6 +177,7 @@ def test_the_swap_within_a_crd_takes_one_write_if_own_names_are_allowed(new_fake
     fake.edit("as", singular="x", shortNames=["a"])
     fake.settle()
     assert fake.accepted("as") == "as/x/A/AList[a]"
+    assert fake.conflict("as") == ""
     assert fake.writes == 2
 
 
@@ -171,6 +190,7 @@ def test_a_conflict_before_establishment_leaves_it_installing(fake: Any) -> None
     assert fake.accepted("bs") == "bs/b/B/BList"
     assert fake.conflict("bs") == 'SingularConflict "a" is already in use'
     assert fake.established("bs") == "False/Installing"
+    assert not should_establish(Crd.of(fake.objects["bs.g.io"]))
 
 
 @behaviour("naming/X24")
@@ -184,13 +204,38 @@ def test_an_established_crd_stays_established_in_a_conflict(fake: Any) -> None:
     assert fake.established("bs") == "True/InitialNamesAccepted"
 
 
-@behaviour("naming/X25")
 @pytest.mark.parametrize("mode", ["observe", "repair", "enforce"])
+@pytest.mark.parametrize(
+    ("spelled", "edits", "stale"),
+    [
+        pytest.param(
+            "bs/b/B/BList[x]",
+            [{"shortNames": []}],
+            ('ShortNamesConflict "x" is already in use', "False/NotAccepted"),
+            marks=behaviour("naming/X25"),
+            id="X25",
+        ),
+        pytest.param(
+            "bs/b",
+            [{"singular": "bs"}, {"singular": "b"}],
+            ('SingularConflict "bs" is already in use', "False/Installing"),
+            marks=behaviour("naming/X26"),
+            id="X26",
+        ),
+    ],
+)
 def test_a_crd_that_gives_up_the_conflicting_name_is_repaired_in_repair_and_enforce(
-    new_fake: Callable[..., Any], fake: Any, mode: str
+    new_fake: Callable[..., Any],
+    fake: Any,
+    spelled: str,
+    edits: list[dict[str, Any]],
+    stale: tuple[str, str],
+    mode: str,
 ) -> None:
-    settled(fake, "as/a/A/AList[x]", "bs/b/B/BList[x]")
-    fake.edit("bs", shortNames=[])
+    settled(fake, "as/a/A/AList[x]", spelled)
+    for changed in edits:
+        fake.settle()
+        fake.edit("bs", **changed)
     # The state that the API server's own controller leaves: all requested names, and a condition that is False.
     mended = new_fake(type(fake.mode)(mode))
     mended.objects, mended.version = fake.objects, fake.version
@@ -198,8 +243,7 @@ def test_a_crd_that_gives_up_the_conflicting_name_is_repaired_in_repair_and_enfo
         mended.sync(key)
     mended.settle()
     if mode == "observe":
-        assert mended.conflict("bs") == 'ShortNamesConflict "x" is already in use'
-        assert mended.established("bs") == "False/NotAccepted"
+        assert (mended.conflict("bs"), mended.established("bs")) == stale
     else:
         assert mended.conflict("bs") == ""
         assert mended.established("bs") == "False/Installing"
@@ -227,6 +271,7 @@ def test_categories_are_accepted_while_other_names_conflict(fake: Any) -> None:
     fake.settle()
     assert fake.conflict("bs") == 'SingularConflict "a" is already in use'
     assert fake.objects["bs.g.io"]["status"]["acceptedNames"]["categories"] == ["all"]
+    assert fake.writes == 3
 
 
 @behaviour("naming/X28")
@@ -267,6 +312,7 @@ def test_installing_replaces_an_invalid_ca_bundle_and_keeps_the_time(fake: Any) 
     )
     fake.delete("as")
     fake.settle()
+    assert fake.conflict("bs") == ""
     assert fake.established("bs") == "False/Installing"
     assert fake.objects["bs.g.io"]["status"]["conditions"][1]["lastTransitionTime"] == "2025-06-07T08:09:10Z"
 

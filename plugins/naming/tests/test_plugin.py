@@ -9,6 +9,7 @@ import pytest
 from ctrlhost_naming.conditions import INITIAL_NAMES_ACCEPTED, is_true
 from ctrlhost_naming.crd import Crd
 from ctrlhost_naming.decision import Mode, decide
+from ctrlhost_naming.metrics import CAUSES
 
 from ctrlhost import (
     ConfigError,
@@ -22,11 +23,13 @@ from ctrlhost import (
 )
 from ctrlhost.cache import DeletedFinalStateUnknown, Object
 from ctrlhost.sandbox import Sandbox
+from ctrlhost.testing.faults import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 from plugins.naming.tests.cluster import API, CONTROLLER, KIND, Cluster
+from tests.support.cut_watches import cut_watches
 
 behaviour = pytest.mark.behaviour
 CRDS = "customresourcedefinitions"
@@ -43,6 +46,30 @@ def test_a_fresh_crd_is_accepted_established_and_served(cluster: Cluster) -> Non
     tab = {"apiVersion": "stable.example.com/v1", "kind": "CronTab", "metadata": {"name": "a", "namespace": "default"}}
     cluster.client.create(tab)
     assert cluster.client.get("stable.example.com/v1", "CronTab", "a", "default")["metadata"]["name"] == "a"
+
+
+@behaviour("naming/F8")
+@behaviour("naming/X23")
+def test_a_crd_renamed_before_it_is_established_waits_for_its_names(
+    start: Callable[..., Cluster], external: Sandbox, manual_clock: Any
+) -> None:
+    cluster = start(external, mode="enforce", establish_delay="5s")
+    cluster.settled("as/a", "bs/b")
+    cluster.edit("bs", singular="a")
+    cluster.host.run_until_idle()
+    manual_clock.advance(6)
+    cluster.host.run_until_idle()
+    assert cluster.condition("as", "Established") == "True/InitialNamesAccepted"
+    assert cluster.accepted("bs") == "bs/b/B/BList"
+    assert cluster.names_accepted("bs") == "False/SingularConflict"
+    assert cluster.condition("bs", "Established") == "False/Installing"
+
+    cluster.edit("bs", singular="bb")
+    cluster.host.run_until_idle()
+    assert cluster.condition("bs", "Established") == "False/Installing"
+    manual_clock.advance(6)
+    cluster.host.run_until_idle()
+    assert cluster.condition("bs", "Established") == "True/InitialNamesAccepted"
 
 
 @behaviour("naming/X2")
@@ -64,6 +91,8 @@ def test_four_taken_short_names_are_reported_in_order_and_released_with_their_ow
     first = "noxus/nonenglishnoxu/WishIHadChosenNoxu/NoxuItemList[foo, bar, abc, def]"
     second = "noxus2s/othernoxu/OtherNoxu/OtherNoxuList[foo, bar, abc, def]"
     cluster.settled(first, second, group=group)
+    assert cluster.names_accepted("noxus2s", group) == "False/ShortNamesConflict"
+    assert cluster.accepted("noxus2s", group) == "noxus2s/othernoxu/OtherNoxu/OtherNoxuList"
     conditions = cluster.get("noxus2s", group)["status"]["conditions"]
     assert conditions[0]["message"] == (
         '["foo" is already in use, "bar" is already in use, "abc" is already in use, "def" is already in use]'
@@ -71,6 +100,7 @@ def test_four_taken_short_names_are_reported_in_order_and_released_with_their_ow
     cluster.delete("noxus", group)
     cluster.host.run_until_idle()
     assert cluster.names_accepted("noxus2s", group) == "True/NoConflicts"
+    assert cluster.accepted("noxus2s", group) == second
 
 
 @behaviour("naming/Y8")
@@ -95,16 +125,39 @@ def test_of_many_concurrent_requests_one_gets_the_name_and_each_waiter_is_queued
 def test_a_stale_write_is_no_error_and_the_next_event_retries_it(
     cluster: Cluster, error: Exception, result: str
 ) -> None:
+    cluster.settled("as/a/A/AList[x]", "bs/b/B/BList[x]")
+    before = [cluster.metric("requeues_total", cause=cause) for cause in CAUSES]
     cluster.host.faults.next("patch", error, resource=CRDS)
-    cluster.settled("as/a")
+    cluster.edit("as", shortNames=[], singular="aa")
+    cluster.host.run_until_idle()
     assert cluster.syncs(result) == 1
-    assert cluster.names_accepted("as") == ""
+    assert cluster.syncs("error") == 0
+    assert cluster.accepted("as") == "as/a/A/AList[x]"
     assert cluster.queue.num_requeues(Request("as.g.io")) == 0
-    assert cluster.naming.index.get("as.g.io").accepted.plural == "", "nothing is believed that was not answered"
+    assert cluster.naming.index.get("as.g.io").accepted.singular == "a", "nothing is believed that was not answered"
+    assert [cluster.metric("requeues_total", cause=cause) for cause in CAUSES] == before, "its waiter still waits"
+    assert cluster.names_accepted("bs") == "False/ShortNamesConflict"
 
     cluster.client.patch(API, KIND, "as.g.io", None, {"metadata": {"labels": {"touched": "yes"}}})
     cluster.host.run_until_idle()
-    assert cluster.names_accepted("as") == "True/NoConflicts"
+    assert cluster.accepted("as") == "as/aa/A/AList"
+    assert cluster.accepted("bs") == "bs/b/B/BList[x]"
+
+
+@behaviour("naming/Y2")
+@behaviour("naming/Y4")
+@behaviour("naming/Y15")
+def test_a_crd_whose_status_is_right_costs_no_request(cluster: Cluster) -> None:
+    cluster.settled("as/a/A/AList[x]", "bs/b/B/BList[x]")
+    requests = [verb for verb in VERBS if verb != "watch"]
+    before = cluster.syncs("shortcut"), cluster.syncs("noop")
+    for verb in requests:
+        cluster.host.faults.next(verb, ServerError(), resource=CRDS)
+    for plural in ("as", "bs"):
+        cluster.client.patch(API, KIND, f"{plural}.g.io", None, {"metadata": {"labels": {"touched": "yes"}}})
+    cluster.host.run_until_idle()
+    assert (cluster.syncs("shortcut"), cluster.syncs("noop")) == (before[0] + 1, before[1] + 1)
+    assert cluster.host.faults.left() == len(requests), "none of them was sent"
 
 
 @behaviour("naming/Y7")
@@ -142,6 +195,23 @@ def test_a_tombstone_releases_names_and_one_of_another_kind_is_ignored(
     assert cluster.metric("requeues_total", cause="delete") == requeued + 1
 
 
+@behaviour("naming/Y11")
+def test_a_deletion_that_the_watch_missed_releases_the_names(cluster: Cluster, manual_clock: Any) -> None:
+    cluster.settled("as/a/A/AList[x]", "bs/b/B/BList[x]")
+    requeued = cluster.metric("requeues_total", cause="delete")
+    cut_watches(cluster.host, CRDS)
+    cluster.delete("as")
+
+    def released() -> bool:
+        # The reflector backs off before it lists again.
+        manual_clock.advance(1)
+        return cluster.accepted("bs") == "bs/b/B/BList[x]"
+
+    cluster.host.wait_for(released)
+    assert cluster.host.faults.left() == 0
+    assert cluster.metric("requeues_total", cause="delete") == requeued + 1
+
+
 @behaviour("naming/Y13")
 def test_more_than_one_worker_is_rejected_at_start(ctrlhost_host: Any, external: Sandbox) -> None:
     with pytest.raises(ConfigError, match="must be 1, got 2"):
@@ -165,6 +235,7 @@ def test_a_host_stopped_before_its_caches_synced_did_nothing(start: Callable[...
 def test_unfinished_crds_are_finished_after_a_restart(start: Callable[..., Cluster], external: Sandbox) -> None:
     first = start(external, mode="enforce", establish="off")
     first.settled("as/a/A/AList[x]")
+    assert first.condition("as", "Established") == "False/Installing"
     first.host.stop()
     again = start(external, run=False, mode="enforce")
     again.create("bs/b/B/BList[x]", "cs/c")
@@ -199,12 +270,14 @@ def test_beside_a_controller_with_the_same_rules_both_stop_writing(
     start: Callable[..., Cluster], sandbox: Sandbox, manual_clock: Any
 ) -> None:
     cluster = start(sandbox, mode="enforce", force=True)
+    operations = 0
     for step in range(12):
         cluster.create(f"p{step}s/p{step}/P{step}/P{step}List[x{step % 3}]")
         if step >= 3:
             cluster.edit(f"p{step - 1}s", shortNames=[f"x{(step + 1) % 3}", f"y{step}"])
         if step % 4 == 3:
             cluster.delete(f"p{step - 3}s")
+        operations += 1 + (step >= 3) + (step % 4 == 3)
 
     def at_rest() -> bool:
         """Return whether neither controller would write, and the server has finished."""
@@ -220,6 +293,7 @@ def test_beside_a_controller_with_the_same_rules_both_stop_writing(
     cluster.host.run_until_idle()
     assert before == (cluster.syncs("written"), [crd["status"] for crd in cluster.client.list(API, KIND)])
     assert cluster.metric("fights_total") == 0
+    assert cluster.syncs("conflict409") <= operations, "a change wastes at most one request"
 
 
 def test_a_conflict_is_reported_once_as_an_event_on_the_crd(cluster: Cluster) -> None:

@@ -39,6 +39,12 @@ def test_kind_and_list_kind_are_never_equal_during_a_rename(fake: Any) -> None:
     fake.settle()
     assert fake.accepted("as") == "as/a/FooList/FooListList"
     assert fake.conflict("as") == ""
+    written = [new["status"]["acceptedNames"] for _, new in fake.written]
+    assert [(names["kind"], names["listKind"]) for names in written] == [
+        ("Foo", "FooList"),
+        ("Foo", "FooListList"),
+        ("FooList", "FooListList"),
+    ]
 
 
 @behaviour("naming/X18")
@@ -125,6 +131,8 @@ def test_a_crd_recreated_before_a_reconcile_keeps_its_names(fake: Any) -> None:
     fake.queue = {"as.g.io": None, "bs.g.io": None}
     fake.settle()
     assert fake.accepted("as") == "as/a/A/AList[x]"
+    assert fake.conflict("as") == ""
+    assert fake.accepted("bs") == "bs/b/B/BList"
     assert fake.conflict("bs") == 'ShortNamesConflict "x" is already in use'
 
 
@@ -184,14 +192,17 @@ def test_a_key_without_a_group_is_logged_and_fails_nothing(
     assert cluster.accepted("as") == "as/a/A/AList"
 
 
+@behaviour("naming/Y4")
 @behaviour("naming/Y15")
 def test_a_resync_writes_nothing(fake: Any) -> None:
     settled(fake, "as/a/A/AList[x]", "bs/b/B/BList[x]", "cs/c")
     before = fake.writes, fake.calculations
+    fake.requeued.clear()
     for key in list(fake.objects):
         fake._deliver(key, fake.objects[key])
     fake.settle()
     assert fake.writes == before[0]
+    assert fake.requeued == []
     assert fake.calculations == before[1] + 1, "only the CRD in conflict is looked into"
 
 

@@ -174,7 +174,6 @@ def test_a_run_that_ignores_its_cancellation_gets_a_replacement(start, good: Goo
     eventually(lambda: reports(caplog, "returned after"))
 
 
-@behaviour("supervision/EN18")
 def test_stuck_threads_are_bounded(start, good: Good, hang: Hang) -> None:
     bad = Bad(hang, *(f"key-{number}" for number in range(20)))
     for number in range(20):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -89,8 +90,9 @@ def test_aggregated_discovery(api: Api, version: str) -> None:
     answer = api.get("/apis", AGGREGATED.replace("v=v2", f"v={version}"))
     assert answer.headers["content-type"] == AGGREGATED.replace("v=v2", f"v={version}")
     items = {item["metadata"]["name"]: item for item in answer.expect(200)["items"]}
-    resources = {item["resource"]: item for item in items["apps"]["versions"][0]["resources"]}
-    found = resources["deployments"]
+    (served,) = items["apps"]["versions"]
+    assert served["version"] == "v1"
+    found = {item["resource"]: item for item in served["resources"]}["deployments"]
     assert (found["responseKind"]["kind"], found["scope"]) == ("Deployment", "Namespaced")
     assert {sub["subresource"] for sub in found["subresources"]} == {"status", "scale"}
 
@@ -135,7 +137,8 @@ def test_discovery_is_sent_again_only_when_it_changed(api: Api, make_crd: Callab
     again = api.request("GET", "/apis", headers=headers)
     assert (again.status, again.body) == (304, b"")
     # A client's cache adopts the headers of the 304.
-    assert again.headers["content-type"] == first.headers["content-type"]
+    for name in ("content-type", "etag", "vary", "cache-control"):
+        assert again.headers[name] == first.headers[name], name
     crd = make_crd().establish()
     changed = api.request("GET", "/apis", headers=headers)
     assert changed.status == 200
@@ -193,9 +196,12 @@ def test_an_unknown_resource_of_a_built_in_group_is_a_status(api: Api) -> None:
 @pytest.mark.behaviour("sandbox/DI-15")
 def test_openapi_v3_of_a_built_in_group(api: Api) -> None:
     paths = api.get("/openapi/v3").expect(200)["paths"]
-    assert {"api/v1", "apis/apps/v1"} <= paths.keys()
+    groups = api.get("/apis").expect(200)["groups"]
+    served = {f"apis/{version['groupVersion']}" for group in groups for version in group["versions"]}
+    assert {"api/v1", "apis/apps/v1"} <= {"api/v1", *served} <= paths.keys()
+    for path, entry in paths.items():
+        assert re.fullmatch(rf"/openapi/v3/{path}\?hash=\w+", entry["serverRelativeURL"])
     url = paths["apis/apps/v1"]["serverRelativeURL"]
-    assert "hash=" in url
     answer = api.get(url)
     assert "immutable" in answer.headers["cache-control"]
     document = answer.expect(200)
@@ -203,12 +209,18 @@ def test_openapi_v3_of_a_built_in_group(api: Api) -> None:
     schemas = document["components"]["schemas"].values()
     (schema,) = [item for item in schemas if gvk in item.get("x-kubernetes-group-version-kind", [])]
     assert {"spec", "status", "metadata", "kind"} <= schema["properties"].keys()
+    kinds = [kind for item in schemas for kind in item.get("x-kubernetes-group-version-kind", [])]
+    resources = api.get("/apis/apps/v1").expect(200)["resources"]
+    assert [item["kind"] for item in resources if {**gvk, "kind": item["kind"]} not in kinds] == ["Scale"] * 3
     patches = [item["patch"] for item in document["paths"].values() if "patch" in item]
-    mine = [item for item in patches if item["x-kubernetes-group-version-kind"] == gvk]
-    assert len(mine) == 2
-    for operation in mine:
-        assert "fieldValidation" in [parameter["name"] for parameter in operation["parameters"]]
-    assert api.request("GET", url.replace("hash=", "hash=0"), redirect=False).status in (200, 301)
+    assert len([item for item in patches if item["x-kubernetes-group-version-kind"] == gvk]) == 2
+    for operation in patches:
+        found = {(parameter["name"], parameter["in"]) for parameter in operation["parameters"]}
+        assert ("fieldValidation", "query") in found, operation["x-kubernetes-group-version-kind"]
+    # Another hash leads to the document of today.
+    stale = f"{api.url}{url.replace('hash=', 'hash=0')}"
+    moved = api.pool.request("GET", stale, headers={"Authorization": f"Bearer {api.token}"}, redirect=False)
+    assert (moved.status, moved.headers["location"]) == (301, url)
 
 
 def test_every_reference_in_openapi_resolves(api: Api) -> None:
@@ -233,7 +245,7 @@ def test_openapi_and_discovery_follow_a_crd(api: Api, widgets: Crd) -> None:
     url = eventually(lambda: api.get("/openapi/v3").json()["paths"].get(key))["serverRelativeURL"]
     schemas = api.get(url).expect(200)["components"]["schemas"]
     (schema,) = [item for item in schemas.values() if "x-kubernetes-group-version-kind" in item]
-    assert schema["x-kubernetes-group-version-kind"][0]["kind"] == "Widget"
+    assert schema["x-kubernetes-group-version-kind"] == [{"group": widgets.group, "version": "v1", "kind": "Widget"}]
     assert schema["properties"]["spec"]["properties"].keys() == {"size", "color"}
     api.delete(widgets.url).expect(200)
     eventually(lambda: widgets.group not in [item["name"] for item in api.get("/apis").json()["groups"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -111,3 +112,22 @@ def test_unknown_metadata_of_an_embedded_object_warns(
     assert answer.expect(201)["spec"]["t"] == {"apiVersion": "v1", "kind": "X", "metadata": {"name": "a"}}
     answer = each_api.post(crd.path(namespace), crd.obj(l=[inner]), fieldValidation="Strict")
     assert 'unknown field "spec.l[0].metadata.foo"' in answer.fails(400, "BadRequest")["message"]
+
+
+NUMBERS = """1.0 1|1e3 1000|1E2 100|-2.0 -2|-0.0 0|0.1e1 1|1.5 1.5|12.50 12.5|7 7|9007199254740993.0 9007199254740992"""
+
+
+def test_a_number_without_a_fraction_is_stored_as_an_integer(
+    each_api: Api, namespace: str, each_crd: Callable[..., Crd]
+) -> None:
+    crd = each_crd(schema={"type": "object", "properties": {"spec": {"type": "object", **ANY}}})
+    sent, stored = zip(*(pair.split() for pair in NUMBERS.split("|")), strict=True)
+    head = f'{{"apiVersion":"{crd.group}/v1","kind":"Widget","metadata":{{"name":"a"}},"spec":'
+    each_api.post(crd.path(namespace), f'{head}{{"a":[{",".join(sent)}]}}}}'.encode()).expect(201)
+    each_api.patch(crd.path(namespace, "a"), f'{{"spec":{{"b":[{",".join(sent)}]}}}}'.encode()).expect(200)
+    spec = json.loads(each_api.get(crd.path(namespace, "a")).body, parse_float=str, parse_int=str)["spec"]
+    assert (spec["a"], spec["b"]) == ([*stored], [*stored])
+    # Without `fieldValidation` repeated keys are looked for too; with `Ignore` they are not.
+    each_api.patch(crd.path(namespace, "a"), b'{"spec":{"c":3.0}}', fieldValidation="Ignore").expect(200)
+    assert b'"c":3}' in each_api.get(crd.path(namespace, "a")).body
+    each_api.patch(crd.path(namespace, "a"), b'{"spec":{"c":1e400}}').fails(400, "BadRequest")

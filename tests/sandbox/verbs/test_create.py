@@ -148,12 +148,12 @@ def test_merge_keys_of_yaml_are_bounded(api: Api, ns: str, form: str) -> None:
 
 @pytest.mark.behaviour("sandbox/CT-15")
 def test_yaml_is_accepted(api: Api, ns: str, widgets: Crd) -> None:
-    text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\ndata: {at: '2001-01-01'}\n"
+    text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {at: '2001-01-01'}\n"
     assert (
         api.post(core(ns, "configmaps"), text, content_type="application/yaml").expect(201)["data"]["at"]
         == "2001-01-01"
     )
-    text = f"apiVersion: {widgets.group}/v1\nkind: Widget\nmetadata: {{name: y}}\nspec: {{size: 3}}\n".encode()
+    text = f"apiVersion: {widgets.group}/v1\nkind: Widget\nmetadata: {{name: a}}\nspec: {{size: 3}}\n".encode()
     assert api.post(widgets.path(ns), text, content_type="application/yaml").expect(201)["spec"]["size"] == 3
 
 

@@ -1,4 +1,4 @@
-"""Patches of all types except apply."""
+"""JSON patch, merge patch, and what is refused in any patch but apply."""
 
 from __future__ import annotations
 
@@ -13,30 +13,11 @@ import pytest
 from ctrlhost.sandbox.patch.json_patch import PatchError, json_patch
 from tests.sandbox.conftest import Crd
 from tests.support.http_client import JSON, JSON_PATCH, MERGE, STRATEGIC, Api
-from tests.support.objects import apps, config_map, container, core, deployment, lease, service
+from tests.support.objects import apps, config_map, container, core, deployment, lease
 
 
 def op(name: str, path: str, **more: Any) -> dict[str, Any]:
     return {"op": name, "path": path, **more}
-
-
-def containers(answer: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(item["name"], item["image"]) for item in answer["spec"]["template"]["spec"]["containers"]]
-
-
-def pod_patch(**spec: Any) -> dict[str, Any]:
-    return {"spec": {"template": {"spec": spec}}}
-
-
-@pytest.fixture
-def deploy(api: Api, ns: str) -> str:
-    env = [{"name": "x", "value": "1"}, {"name": "y", "value": "2"}]
-    first = container("a", env=env, volumeMounts=[{"name": "v", "mountPath": "/v"}])
-    body = deployment("d", first, container("b"), replicas=0)
-    body["spec"]["template"]["spec"]["volumes"] = [{"name": "v"}]
-    body["spec"]["template"]["spec"]["tolerations"] = [{"key": "t1", "operator": "Exists"}]
-    api.post(apps(ns, "deployments"), body).expect(201)
-    return apps(ns, "deployments", "d")
 
 
 @pytest.mark.behaviour("sandbox/PA-01")
@@ -184,6 +165,7 @@ def test_merge_patch(api: Api, ns: str) -> None:
     path = core(ns, "configmaps", "a")
     found = api.patch(path, {"data": {"a": None, "c": "1"}}, "application/merge-patch+json; charset=utf-8").expect(200)
     assert found["data"] == {"b": "2", "c": "1"}
+    assert api.patch(path, {"data": {"b": "3"}}).expect(200)["data"] == {"b": "3", "c": "1"}
     api.patch(path, []).fails(400, "BadRequest")
 
 
@@ -194,64 +176,6 @@ def test_merge_patch_replaces_lists(api: Api, ns: str, widgets: Crd) -> None:
     patch = {"metadata": {"finalizers": ["t.example.org/z"]}}
     found = api.patch(widgets.path(ns, "a"), patch).expect(200)
     assert found["metadata"]["finalizers"] == ["t.example.org/z"]
-
-
-@pytest.mark.behaviour("sandbox/PA-09")
-@pytest.mark.behaviour("sandbox/PA-10")
-@pytest.mark.behaviour("sandbox/PA-11")
-def test_strategic_merge_matches_items_by_key(api: Api, deploy: str) -> None:
-    patch = pod_patch(containers=[{"name": "b", "image": "nginx:2"}])
-    assert containers(api.patch(deploy, patch, STRATEGIC).expect(200)) == [("a", "nginx:1"), ("b", "nginx:2")]
-    order = [{"name": name} for name in "bca"]
-    patch = pod_patch(**{"containers": [container("c", "c:1")], "$setElementOrder/containers": order})
-    found = containers(api.patch(deploy, patch, STRATEGIC).expect(200))
-    assert found == [("b", "nginx:2"), ("c", "c:1"), ("a", "nginx:1")]
-    patch = pod_patch(containers=[{"name": "a", "$patch": "delete"}, {"name": "c", "$patch": "delete"}])
-    assert containers(api.patch(deploy, patch, STRATEGIC).expect(200)) == [("b", "nginx:2")]
-
-
-@pytest.mark.behaviour("sandbox/PA-12")
-def test_strategic_merge_deletes_from_a_list_of_strings(api: Api, ns: str) -> None:
-    finalizers = ["t.example.org/x", "t.example.org/y"]
-    api.post(core(ns, "configmaps"), config_map(finalizers=finalizers)).expect(201)
-    path = core(ns, "configmaps", "a")
-    patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": finalizers[:1]}}
-    assert api.patch(path, patch, STRATEGIC).expect(200)["metadata"]["finalizers"] == finalizers[1:]
-    patch = {"metadata": {"finalizers": ["t.example.org/z"]}}
-    # As on a real server, the items of a patch come before the others.
-    assert api.patch(path, patch, STRATEGIC).expect(200)["metadata"]["finalizers"] == ["t.example.org/z", finalizers[1]]
-
-
-@pytest.mark.behaviour("sandbox/PA-13")
-def test_strategic_merge_drops_keys_that_are_not_retained(api: Api, deploy: str) -> None:
-    patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
-    assert api.patch(deploy, patch, STRATEGIC).expect(200)["spec"]["strategy"] == {"type": "Recreate"}
-
-
-@pytest.mark.behaviour("sandbox/PA-14")
-def test_strategic_merge_of_ports(api: Api, ns: str) -> None:
-    body = service("s", {"name": "a", "port": 80}, {"name": "b", "port": 443})
-    api.post(core(ns, "services"), body).expect(201)
-    patch = {"spec": {"ports": [{"port": 443, "name": "c"}]}}
-    ports = api.patch(core(ns, "services", "s"), patch, STRATEGIC).expect(200)["spec"]["ports"]
-    assert [(port["port"], port["name"]) for port in ports] == [(80, "a"), (443, "c")]
-
-
-@pytest.mark.behaviour("sandbox/PA-15")
-@pytest.mark.behaviour("sandbox/PA-21")
-def test_strategic_merge_below_containers(api: Api, deploy: str) -> None:
-    patch = pod_patch(tolerations=[{"key": "t2", "operator": "Exists"}])
-    spec = api.patch(deploy, patch, STRATEGIC).expect(200)["spec"]["template"]["spec"]
-    assert [item["key"] for item in spec["tolerations"]] == ["t2"]
-    mounts = [{"mountPath": "/v", "readOnly": True, "name": "v"}]
-    patch = pod_patch(containers=[{"name": "a", "env": [{"name": "y", "value": "9"}], "volumeMounts": mounts}])
-    found = api.patch(deploy, patch, STRATEGIC).expect(200)["spec"]["template"]["spec"]["containers"][0]
-    assert [(item["name"], item["value"]) for item in found["env"]] == [("x", "1"), ("y", "9")]
-    assert found["volumeMounts"] == [{"name": "v", "mountPath": "/v", "readOnly": True}]
-
-
-def test_strategic_merge_needs_the_merge_key(api: Api, deploy: str) -> None:
-    api.patch(deploy, pod_patch(containers=[{"image": "nginx:2"}]), STRATEGIC).fails(500)
 
 
 @pytest.mark.behaviour("sandbox/PA-16")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sandbox.conftest import Crd
 from tests.support.compared import Pair
-from tests.support.http_client import JSON_PATCH, MERGE, STRATEGIC
+from tests.support.http_client import JSON, JSON_PATCH, MERGE, STRATEGIC, Answer
 from tests.support.objects import config_map, core, deployment, service
 
 DEFAULT = "/apis/apps/v1/namespaces/{}/deployments"
@@ -207,3 +207,68 @@ def test_a_binding_in_a_namespace_with_limits(pair: Pair, case: str, *, collecti
     finally:
         pair.done("DELETE", core(pair.namespace, "pods", "bound"), gracePeriodSeconds=0)
         pair.done("DELETE", core(pair.namespace, "limitranges", "limits"))
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_objects_of_all_namespaces_are_only_read(pair: Pair, pair_crd: Callable[..., Crd], method: str) -> None:
+    crd = pair_crd()
+    kept = {core(pair.namespace, "configmaps"): config_map("kept"), crd.path(pair.namespace): crd.obj("kept")}
+    for path, body in kept.items():
+        pair.done("POST", path, body)
+    everywhere = {"/api/v1/configmaps": 405, "/apis/apps/v1/deployments": 405, f"/apis/{crd.group}/v1/widgets": 404}
+    for path, code in everywhere.items():
+        for one in (path, f"{path}/kept"):
+            ours, theirs = (
+                api.request(
+                    method, one, {"metadata": {"name": "kept"}}, content_type=MERGE if method == "PATCH" else JSON
+                )
+                for api in (pair.ours, pair.theirs)
+            )
+            assert [ours.status, theirs.status] == [code if one == path else 404] * 2
+            if code == 405:
+                assert ours.json()["message"] == theirs.json()["message"]
+            else:
+                assert ours.body == theirs.body == b"404 page not found\n"
+    for path in kept:
+        for api in (pair.ours, pair.theirs):
+            api.get(f"{path}/kept").expect(200)
+
+
+PREFIXES = [
+    "A_",
+    "-a",
+    "a..",
+    "a.",
+    "a-",
+    "a--",
+    "-",
+    ".",
+    "..",
+    "a" * 70,
+    "a" * 254,
+    "a" * 253 + "-",
+    "a/b",
+    "a%",
+    "é",
+]
+
+
+@pytest.mark.behaviour("sandbox/CT-28")
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_the_prefix_of_a_name_is_checked(pair: Pair, prefix: str) -> None:
+    bodies: dict[str, dict[str, Any]] = {
+        core(pair.namespace, "configmaps"): {},
+        core(pair.namespace, "services"): {"spec": {"ports": [{"port": 80}]}},
+        f"/apis/rbac.authorization.k8s.io/v1/namespaces/{pair.namespace}/roles": {},
+    }
+
+    def shown(answer: Answer) -> list[tuple[str, str, str]]:
+        causes = answer.json().get("details", {}).get("causes", []) if answer.status >= 400 else []
+        # The generated name differs.
+        return [(one["field"], one["reason"], one["message"].rpartition('": ')[2]) for one in causes]
+
+    for path, more in bodies.items():
+        for name in ({}, {"name": "fine"}):
+            body = {"metadata": {"generateName": prefix, **name}, **more}
+            ours, theirs = (api.post(path, body, dryRun="All") for api in (pair.ours, pair.theirs))
+            assert (path, ours.status, shown(ours)) == (path, theirs.status, shown(theirs))

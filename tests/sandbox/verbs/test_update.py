@@ -34,8 +34,10 @@ def test_an_update_increases_the_version(api: Api, ns: str) -> None:
     path = core(ns, "configmaps", "a")
     new = api.put(path, {**old, "data": {"k": "w"}}).expect(200)
     assert int(new["metadata"]["resourceVersion"]) > int(old["metadata"]["resourceVersion"])
-    for name in ("uid", "creationTimestamp"):
-        assert new["metadata"][name] == old["metadata"][name]
+    written = {"resourceVersion", "managedFields"}
+    assert {key: new["metadata"][key] for key in new["metadata"].keys() - written} == {
+        key: old["metadata"][key] for key in old["metadata"].keys() - written
+    }
     assert api.put(path, {**old, "data": {"k": "x"}}).fails(409, "Conflict")["details"]["name"] == "a"
 
 
@@ -86,16 +88,22 @@ def test_generation_counts_changes_of_the_spec(api: Api, ns: str, widgets: Crd) 
 def test_a_deployments_annotations_count(api: Api, ns: str) -> None:
     api.post(apps(ns, "deployments"), deployment(paused=True, replicas=0)).expect(201)
     path = apps(ns, "deployments", "d")
-    first = api.get(path).json()["metadata"]["generation"]
-    assert api.patch(path, {"metadata": {"labels": {"a": "b"}}}).expect(200)["metadata"]["generation"] == first
-    assert api.patch(path, {"metadata": {"annotations": {"a": "b"}}}).expect(200)["metadata"]["generation"] == first + 1
+    assert api.get(path).json()["metadata"]["generation"] == 1
+    assert api.patch(path, {"metadata": {"labels": {"a": "b"}}}).expect(200)["metadata"]["generation"] == 1
+    assert api.patch(path, {"metadata": {"annotations": {"a": "b"}}}).expect(200)["metadata"]["generation"] == 2
 
 
 @pytest.mark.behaviour("sandbox/UP-10")
 def test_the_main_resource_does_not_write_status(api: Api, ns: str, widgets: Crd) -> None:
-    old = api.post(widgets.path(ns), widgets.obj(size=1)).expect(201)
-    new = api.put(widgets.path(ns, "a"), {**old, "status": {"x": 1}, "spec": {"size": 2}}).expect(200)
+    new = api.post(widgets.path(ns), {**widgets.obj(size=1), "status": {"x": 0}}).expect(201)
     assert "status" not in new
+    new = api.put(widgets.path(ns, "a"), {**new, "status": {"x": 1}, "spec": {"size": 2}}).expect(200)
+    assert "status" not in new
+    new = api.put(widgets.path(ns, "a") + "/status", {**new, "status": {"x": 2}}).expect(200)
+    new = api.put(widgets.path(ns, "a"), {**new, "status": {"x": 3}, "spec": {"size": 3}}).expect(200)
+    assert (new["spec"], new["status"]) == ({"size": 3}, {"x": 2})
+    del new["status"]
+    assert api.put(widgets.path(ns, "a"), {**new, "spec": {"size": 4}}).expect(200)["status"] == {"x": 2}
 
 
 @pytest.mark.behaviour("sandbox/UP-11")
@@ -148,19 +156,22 @@ def test_an_update_cannot_set_the_deletion_timestamp(api: Api, ns: str, widgets:
 def test_no_update_is_lost(api: Api, ns: str, widgets: Crd) -> None:
     api.post(widgets.path(ns), widgets.obj(size=0)).expect(201)
     path = widgets.path(ns, "a")
+    answers: set[int] = set()
 
     def increment() -> None:
-        while True:
+        status = 409
+        while status == 409:
             found = api.get(path).expect(200)
             found["spec"]["size"] += 1
-            if api.put(path, found).status == 200:
-                return
+            status = api.put(path, found).status
+            answers.add(status)
 
     threads = [threading.Thread(target=increment) for _ in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    assert answers <= {200, 409}
     found = api.get(path).expect(200)
     assert (found["spec"]["size"], found["metadata"]["generation"]) == (20, 21)
 
@@ -181,16 +192,17 @@ def test_a_status_write_writes_status_only(api: Api, ns: str, widgets: Crd) -> N
     path = widgets.path(ns, "a") + "/status"
     body = {**changed(old, labels={"a": "b"}), "spec": {"size": 9}, "status": {"x": 1}}
     new = api.put(path, body).expect(200)
-    assert (new["spec"], new["status"]) == ({"size": 1}, {"x": 1})
-    assert "labels" not in new["metadata"]
+    written = {"resourceVersion": new["metadata"]["resourceVersion"], "managedFields": new["metadata"]["managedFields"]}
+    assert new == {**changed(old, **written), "status": {"x": 1}}
     api.put(path, body).fails(409, "Conflict")
+    assert api.get(widgets.path(ns, "a")).expect(200) == new
 
 
 @pytest.mark.behaviour("sandbox/ST-03")
 def test_status_is_patched(api: Api, ns: str, widgets: Crd) -> None:
     old = api.post(widgets.path(ns), widgets.obj(size=1)).expect(201)
     new = api.patch(widgets.path(ns, "a") + "/status", {"status": {"x": 1}}).expect(200)
-    assert new["spec"] == old["spec"]
+    assert (new["spec"], new["status"]) == (old["spec"], {"x": 1})
     assert new["metadata"]["generation"] == old["metadata"]["generation"]
 
 
@@ -232,11 +244,14 @@ def test_scale_shows_and_writes_replicas(api: Api, ns: str) -> None:
     parent = api.get(path).json()
     assert (scale["kind"], scale["apiVersion"], scale["spec"]) == ("Scale", "autoscaling/v1", {"replicas": 1})
     assert scale["status"]["selector"] == "app=x"
-    assert scale["metadata"]["uid"] == parent["metadata"]["uid"]
-    assert api.patch(path + "/scale", {"spec": {"replicas": 3}}).expect(200)["spec"]["replicas"] == 3
+    same = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    assert scale["metadata"] == {key: parent["metadata"][key] for key in same}
+    scale = api.patch(path + "/scale", {"spec": {"replicas": 3}}).expect(200)
     found = api.get(path).json()
+    assert (scale["kind"], scale["apiVersion"], scale["spec"]) == ("Scale", "autoscaling/v1", {"replicas": 3})
+    assert scale["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
     assert found["spec"]["replicas"] == 3
-    assert found["metadata"]["generation"] > 1
+    assert found["metadata"]["generation"] == parent["metadata"]["generation"] + 1
     api.get(apps(ns, "deployments", "none") + "/scale").fails(404)
 
 
@@ -245,11 +260,14 @@ def test_scale_is_put(api: Api, ns: str) -> None:
     path = f"/apis/apps/v1/namespaces/{ns}/replicasets"
     api.post(path, {**deployment("r", replicas=0), "kind": "ReplicaSet"}).expect(201)
     scale = api.get(f"{path}/r/scale").expect(200)
-    scale["spec"]["replicas"] = 0
-    stale = changed(scale, resourceVersion="1")
-    api.put(f"{path}/r/scale", changed(scale, resourceVersion=""), content_type=None).expect(200)
-    api.put(f"{path}/r/scale", stale).fails(409, "Conflict")
-    api.put(f"{path}/r/scale", {**changed(scale, resourceVersion=""), "spec": {"replicas": -1}}).fails(422)
+    more = {**scale, "spec": {"replicas": 2}}
+    assert api.put(f"{path}/r/scale", more, content_type=None).expect(200)["spec"] == {"replicas": 2}
+    api.put(f"{path}/r/scale", {**scale, "spec": {"replicas": 3}}).fails(409, "Conflict")
+    negative = {**changed(scale, resourceVersion=""), "spec": {"replicas": -1}}
+    api.put(f"{path}/r/scale", negative).fails(422, "Invalid", "spec.replicas")
+    found = api.get(f"{path}/r").expect(200)
+    assert (found["spec"]["replicas"], found["metadata"]["generation"]) == (2, 2)
+    assert api.put(f"{path}/r/scale", changed(scale, resourceVersion="")).expect(200)["spec"].get("replicas", 0) == 0
 
 
 @pytest.mark.behaviour("sandbox/SC-04")
@@ -261,7 +279,8 @@ def test_a_crd_names_the_paths_of_its_replicas(api: Api, ns: str, make_crd: Call
     api.patch(path + "/status", {"status": {"n": 1, "sel": "a=b"}}).expect(200)
     found = api.get(path + "/scale").expect(200)
     assert (found["spec"], found["status"]) == ({"replicas": 2}, {"replicas": 1, "selector": "a=b"})
-    api.patch(path + "/scale", [{"op": "replace", "path": "/spec/replicas", "value": 5}], JSON_PATCH).expect(200)
+    replicas = [{"op": "replace", "path": "/spec/replicas", "value": 5}]
+    assert api.patch(path + "/scale", replicas, JSON_PATCH).expect(200)["spec"] == {"replicas": 5}
     assert api.get(path).json()["spec"]["size"] == 5
 
 

@@ -10,15 +10,26 @@ import structlog
 from ctrlhost.controller.context import bound, bound_values
 from ctrlhost.host import logs
 
+LOGGERS = ("", "ctrlhost", "urllib3", "uvicorn", "uvicorn.access", "asyncio", "kubernetes")
+
+
+class Lines(io.StringIO):
+    """A stream whose text is read when all lines are written."""
+
+    def getvalue(self):
+        assert logs._writer.flush(10)
+        return super().getvalue()
+
 
 @pytest.fixture
 def lines():
-    root = logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
-    stream = io.StringIO()
-    yield stream
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    before = [(one, one.level, list(one.handlers), one.propagate) for one in loggers]
+    yield Lines()
+    for logger, level, handlers, propagate in before:
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+        logger.propagate = propagate
     structlog.reset_defaults()
 
 

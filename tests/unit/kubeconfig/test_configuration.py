@@ -60,6 +60,18 @@ def test_an_https_server_is_verified_against_the_ca_given_as_data_or_as_a_file(w
     assert Client(tls_server.url, ca=authority.pem).get("v1", "Pod", "a")
 
 
+@pytest.mark.behaviour("findings/FT2")
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_comments_beside_the_ca_may_have_any_characters(write, tls_server, authority, encoding):
+    bundle = f"# Müller\n{authority.pem}".encode(encoding)
+    data = base64.b64encode(bundle).decode()
+    Path(write("", "ca.pem")).write_bytes(bundle)
+    for cluster in ({"certificate-authority-data": data}, {"certificate-authority": "ca.pem"}):
+        client = Client.load(write(kubeconfig({"server": tls_server.url, **cluster})))
+        assert client.get("v1", "Pod", "a")["metadata"]["name"] == "a"
+    assert Client(tls_server.url, ca=bundle.decode(encoding)).get("v1", "Pod", "a")
+
+
 def test_an_untrusted_server_certificate_is_refused_with_a_hint(tls_server):
     with pytest.raises(TransportError, match="TLS failed") as caught:
         Client(tls_server.url).get("v1", "Pod", "a")

@@ -109,6 +109,10 @@ BROKEN = {
         kubeconfig({"server": "https://x", "certificate-authority-data": "aGVsbG8="}),
         "contains no usable CA certificate",
     ),
+    "CA no ASCII": (
+        kubeconfig({"server": "https://x", "certificate-authority-data": "w7zDvA=="}),
+        "contains no usable CA certificate",
+    ),
     "certificate without key": (
         kubeconfig({"server": "https://x"}, {"client-certificate-data": "aGVsbG8="}),
         r"users\[u\]\.user\.client-key-data is missing",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import copy
 import enum
+import re
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from ctrlhost import Clock
     from ctrlhost_naming.crd import Crd
 
+_CERTIFICATE = re.compile(
+    rb"^-----BEGIN CERTIFICATE-----[ \t\r]*\n([A-Za-z0-9+/=\s]*)^-----END CERTIFICATE-----[ \t\r]*$", re.MULTILINE
+)
 Used = Callable[[Space, str], bool]
 """Return whether a name is accepted for some CRD of the group, including the one that is decided about."""
 
@@ -165,11 +168,21 @@ def established_condition(crd: Crd, raw: Mapping[str, Any]) -> Condition | None:
 
 
 def _is_ca_bundle(bundle: str) -> bool:
-    """Return whether the text is the base64 form of at least one PEM certificate."""
+    """Return whether the text is the base64 form of at least one valid PEM certificate.
+
+    Anything else in it is ignored, as by `AppendCertsFromPEM` of Go's crypto/x509, which kube-apiserver uses.
+    """
     try:
-        text = base64.b64decode(bundle, validate=True).decode("ascii")
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
-    except (binascii.Error, UnicodeDecodeError, ssl.SSLError, ValueError):
+        pem = base64.b64decode(bundle, validate=True)
+    except ValueError:
+        return False
+    return any(_is_certificate(block) for block in _CERTIFICATE.findall(pem))
+
+
+def _is_certificate(block: bytes) -> bool:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=base64.b64decode(block))
+    except (ssl.SSLError, ValueError):
         return False
     return True
 

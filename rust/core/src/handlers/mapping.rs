@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::RequestRef;
 use crate::object::{Object, Owner};
 use crate::store::Store;
 
 /// A request made by a mapping function.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OwnedRequest {
     /// The object's name, or whatever names the unit of work.
     pub name: String,
@@ -74,6 +75,14 @@ pub(super) struct Mapped<'a> {
 }
 
 impl<'a> Mapped<'a> {
+    pub(super) fn request(&self) -> RequestRef<'_> {
+        RequestRef {
+            name: &self.name,
+            namespace: &self.namespace,
+            cluster: &self.cluster,
+        }
+    }
+
     fn new(name: impl Into<Cow<'a, str>>, namespace: impl Into<Cow<'a, str>>) -> Self {
         Self {
             name: name.into(),

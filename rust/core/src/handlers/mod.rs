@@ -1,5 +1,6 @@
 //! Handlers: the reaction to each change of a cached object, without a call of Python.
 
+mod causes;
 mod coalesce;
 mod listener;
 mod mapping;
@@ -9,6 +10,7 @@ mod selection;
 
 use std::sync::Arc;
 
+pub use causes::{Cause, Causes};
 pub use listener::{COALESCE_AFTER, Listener, Next, SharedListener};
 pub use mapping::{LabelNamespace, MapFunc, Mapping, OwnedRequest};
 pub use predicate::{Predicate, PredicateFunc};
@@ -19,7 +21,7 @@ use crate::delta_fifo::DeltaObject;
 use crate::object::{Key, Object};
 
 /// The key of one reconcile, borrowed from the object from which it was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestRef<'a> {
     /// The object's name, or whatever names the unit of work.
     pub name: &'a str,
@@ -34,6 +36,11 @@ pub trait RequestSink: Send + Sync {
     /// Add the requests in order, under one lock. Without a priority, a queued key keeps its own and a new key gets
     /// 0.
     fn add_requests(&self, requests: &[RequestRef<'_>], priority: Option<i32>);
+
+    /// Return the record of the changes that add requests; None if there is none.
+    fn causes(&self) -> Option<&Causes> {
+        None
+    }
 }
 
 /// One change of an object; the store already contains it.

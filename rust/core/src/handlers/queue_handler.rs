@@ -40,6 +40,7 @@ impl QueueHandler {
         let mut mapped: Vec<Mapped<'_>> = Vec::new();
         // Runs of requests of one priority, in order: the initial list is one run, so is a burst of events.
         let mut runs: Vec<(Option<i32>, usize)> = Vec::new();
+        let causes = self.sink.causes().filter(|causes| causes.wanted());
         for change in changes {
             let (old, new) = change.states();
             let passes = |predicate: &Predicate| !removed() && predicate.passes(old, new);
@@ -55,6 +56,10 @@ impl QueueHandler {
             if added == 0 {
                 continue;
             }
+            if let Some(causes) = causes {
+                // Before they are queued, so that a run finds all of its causes.
+                causes.note(change, mapped.iter().skip(before).map(Mapped::request));
+            }
             let low = change.is_initial() || change.is_sync();
             // A real change without its own priority gets 0, not "keep": it must raise a key that the initial list
             // queued low.
@@ -68,14 +73,7 @@ impl QueueHandler {
                 _ => runs.push((priority, added)),
             }
         }
-        let requests: Vec<RequestRef<'_>> = mapped
-            .iter()
-            .map(|one| RequestRef {
-                name: &one.name,
-                namespace: &one.namespace,
-                cluster: &one.cluster,
-            })
-            .collect();
+        let requests: Vec<RequestRef<'_>> = mapped.iter().map(Mapped::request).collect();
         let mut rest = requests.as_slice();
         for (priority, count) in runs {
             if removed() {

@@ -11,6 +11,7 @@
 /// | `Store` | objects and indexes | |
 /// | `Attached` | whether a handler is removed, and who notifies it | |
 /// | `Listener` | the notifications for a handler in Python | |
+/// | `Causes` | the changes that added chosen requests | |
 /// | `Queue` | a work queue | `Limiter`, `Clock` |
 /// | `Limiter` | the failures of keys, the level of a bucket | `Clock` |
 /// | `Clock` | the waiters of a manual clock | |
@@ -27,6 +28,7 @@ pub(crate) enum Rank {
     Store,
     Attached,
     Listener,
+    Causes,
     Queue,
     Limiter,
     Clock,

@@ -6,7 +6,7 @@ pub(crate) mod mappings;
 
 use std::sync::Arc;
 
-use ctrlhost_core::handlers::{self, LabelRequirement, RequestRef, RequestSink, Selection};
+use ctrlhost_core::handlers::{self, Causes, LabelRequirement, RequestRef, RequestSink, Selection};
 use ctrlhost_core::object;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyList, PyTuple};
@@ -224,6 +224,10 @@ struct KeepingSink {
 impl RequestSink for KeepingSink {
     fn add_requests(&self, requests: &[RequestRef<'_>], priority: Option<i32>) {
         self.sink.add_requests(requests, priority);
+    }
+
+    fn causes(&self) -> Option<&Causes> {
+        self.sink.causes()
     }
 }
 

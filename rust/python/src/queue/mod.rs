@@ -8,6 +8,7 @@
     reason = "the methods alone are not general enough"
 )]
 
+mod batch;
 mod groups;
 pub(crate) mod metrics;
 mod shared;
@@ -17,6 +18,7 @@ pub(crate) mod wait;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ctrlhost_core::handlers::OwnedRequest;
 use ctrlhost_core::queue::{Counts, Locked};
 use ctrlhost_core::ratelimit::Answer;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
@@ -28,6 +30,7 @@ use crate::clock::{delay, timeout};
 use crate::key::buffer::KeyBuffer;
 use crate::key::{Key, Probe, is_simple};
 use crate::ratelimit::into_py_err;
+use batch::Batch;
 use shared::Shared;
 
 /// A queue of keys that need work.
@@ -275,6 +278,26 @@ impl WorkQueue {
         snapshot::summary(py, counts, first)
     }
 
+    /// Record the changes of objects that add this `Request` from now on, for `take_causes`.
+    fn record_causes(&self, request: Requested) {
+        self.shared.causes.record(request.owned());
+    }
+
+    /// Stop recording the changes that add this `Request`.
+    fn forget_causes(&self, request: Requested) {
+        self.shared.causes.forget(&request.owned());
+    }
+
+    /// Return the recorded changes since the last call, oldest first, as pairs of uid and resource version.
+    ///
+    /// The version of a deletion is empty. Of more than 64 changes some are dropped; the first pair is empty then.
+    fn take_causes(&self, request: Requested) -> Vec<(String, String)> {
+        let causes = self.shared.causes.take(&request.owned()).into_iter();
+        causes
+            .map(|cause| (cause.uid, cause.resource_version))
+            .collect()
+    }
+
     /// Stop accepting keys. Queued keys are still handed out, delayed keys are dropped, later adds are ignored.
     ///
     /// Wakes all waiters; a running drain gives up.
@@ -323,6 +346,21 @@ impl WorkQueue {
     }
 }
 
+/// The name, namespace and cluster of a `Request`.
+#[derive(FromPyObject)]
+struct Requested(String, String, String);
+
+impl Requested {
+    fn owned(self) -> OwnedRequest {
+        let Self(name, namespace, cluster) = self;
+        OwnedRequest {
+            name,
+            namespace,
+            cluster,
+        }
+    }
+}
+
 /// Read a priority: an `int` of 32 bits, or None.
 fn priority(given: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
     if given.is_none() {
@@ -337,53 +375,4 @@ fn priority(given: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
         .extract()
         .map(Some)
         .map_err(|_| PyOverflowError::new_err("priority must be from -2147483648 to 2147483647"))
-}
-
-/// Keys that are all checked before the first one is used.
-struct Batch<'py> {
-    objects: Vec<Bound<'py, PyAny>>,
-    /// The keys that cannot be read under a lock, each with its position and its content. They are few, if any.
-    special: Vec<(usize, KeyBuffer)>,
-}
-
-impl<'py> Batch<'py> {
-    /// Read the keys of an iterable.
-    ///
-    /// # Errors
-    /// `TypeError` for an invalid key, or if this is not an iterable of keys; and exceptions of the iterable.
-    fn read(keys: &Bound<'py, PyAny>) -> PyResult<Self> {
-        if keys.is_instance_of::<PyString>() {
-            return Err(PyTypeError::new_err(
-                "keys must be an iterable of keys, got a str, which is one key",
-            ));
-        }
-        let mut objects = Vec::with_capacity(keys.len().unwrap_or(0));
-        let mut special = Vec::new();
-        for object in keys.try_iter()? {
-            let object = object?;
-            if !is_simple(&object, 0) {
-                let mut buffer = KeyBuffer::new();
-                Probe::new(&object, &mut buffer)?;
-                special.push((objects.len(), buffer));
-            }
-            objects.push(object);
-        }
-        Ok(Self { objects, special })
-    }
-
-    /// Call `use_key` with the position of each key and the key, in order. Runs no Python, so it may be called under a
-    /// lock.
-    fn for_each(&self, mut use_key: impl FnMut(usize, Probe<'_, 'py>)) {
-        let mut special = self.special.iter().peekable();
-        for (place, object) in self.objects.iter().enumerate() {
-            if let Some((_, buffer)) = special.next_if(|(special, _)| *special == place) {
-                use_key(place, Probe::read(object, buffer));
-                continue;
-            }
-            let mut buffer = KeyBuffer::new();
-            if let Ok(probe) = Probe::new(object, &mut buffer) {
-                use_key(place, probe);
-            }
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ctrlhost_core::clock::SystemClock;
-use ctrlhost_core::handlers::{RequestRef, RequestSink};
+use ctrlhost_core::handlers::{Causes, RequestRef, RequestSink};
 use ctrlhost_core::queue::{Locked, Options, WorkQueue};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
 use pyo3::prelude::*;
@@ -20,6 +20,8 @@ use crate::ratelimit::core_limiter;
 pub(crate) struct Shared {
     queue: Local<Arc<WorkQueue<Key>>>,
     pub(crate) fair_by: FairBy,
+    /// The changes that added chosen requests.
+    pub(super) causes: Causes,
     /// The limiter and the callable of `fair_by`.
     pub(super) keeps: Keeps,
 }
@@ -54,6 +56,7 @@ impl Shared {
         Ok(Self {
             queue: Local::new(queue),
             fair_by,
+            causes: Causes::default(),
             keeps,
         })
     }
@@ -130,5 +133,9 @@ impl RequestSink for Shared {
             unused.extend(queue.add(key, priority, group));
         }
         drop(queue);
+    }
+
+    fn causes(&self) -> Option<&Causes> {
+        Some(&self.causes)
     }
 }

@@ -1,0 +1,146 @@
+"""The handler of log lines: whose line it is, whether it is logged, and its text, all on the thread that logs."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.controller.context import bound_values, current
+from ctrlhost.controller.places import place_of
+from ctrlhost.host.log_sampling import Kind
+from ctrlhost.request import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ctrlhost.host.log_sampling import LogSampler, Summary
+    from ctrlhost.host.log_writer import LogWriter
+
+#: The label of lines that no plugin has caused.
+HOST = "_host"
+_OF_PLUGINS = "ctrlhost.plugin."
+#: The loggers of the host's lines about plugins: states, entries, leadership, CRDs.
+_ABOUT_PLUGINS = ("ctrlhost.host", "ctrlhost.leader_election", "ctrlhost.crds")
+
+
+class HostHandler(logging.Handler):
+    """Formats a line on the thread that logs it, without a lock, and passes the text to the thread that writes.
+
+    So a line whose object hangs while it is formatted holds up nobody else.
+    """
+
+    def __init__(
+        self, formatter: logging.Formatter, sampler: LogSampler, writer: LogWriter, plugins: Collection[str]
+    ) -> None:
+        """Prepare; `plugins` are the names by which threads are attributed to plugins."""
+        super().__init__()
+        self.setFormatter(formatter)
+        self._sampler = sampler
+        self._writer = writer
+        self._plugins = frozenset(plugins)
+
+    def createLock(self) -> None:  # noqa: N802 - the name is that of logging
+        """Do without a lock: a plugin's object that hangs while it is formatted would keep it."""
+        self.lock = None
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Log a record unless a filter of this handler, or the sampler, drops it; return whether it is logged."""
+        kept: Any = self.filter(record)
+        if not kept:
+            return False
+        # Since Python 3.12 a filter may return another record.
+        return self._log(kept if isinstance(kept, logging.LogRecord) else record)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log a record, as `handle` does after its filters."""
+        self._log(record)
+
+    def flush(self) -> None:
+        """Wait for at most 2 seconds until all lines are written."""
+        self._writer.flush()
+
+    def _log(self, record: logging.LogRecord) -> bool:
+        plugin, about = self._plugin_of(record)
+        if plugin != HOST:
+            if not about and not self._sampler.admits(plugin, record.levelno, _kind_of(record), _subject_of(record)):
+                return False
+            if not hasattr(record, "plugin"):
+                record.plugin = plugin
+        try:
+            line = self.format(record)
+        except Exception as error:  # noqa: BLE001 - an object of a plugin may raise anything while it is formatted
+            line = self.format(_unformatted(record, error))
+        if self._writer.put(line, reserved=about or plugin == HOST):
+            return True
+        self._sampler.drop(plugin, "full")
+        return False
+
+    def _plugin_of(self, record: logging.LogRecord) -> tuple[str, bool]:
+        """Return the plugin of a line, and whether it is a line of the host about it, which is never dropped."""
+        name = record.name
+        if name.startswith(_OF_PLUGINS):
+            return name.removeprefix(_OF_PLUGINS).partition(".")[0], False
+        if name in _ABOUT_PLUGINS:
+            return getattr(record, "plugin", HOST), True
+        context = current.get()
+        if context is not None and context.request is not None:
+            return context.plugin, False
+        plugin = getattr(record, "plugin", None) or bound_values().get("plugin")
+        if plugin is None:
+            # The threads of a plugin have names such as `naming/names worker 0` and `naming event loop`.
+            plugin = (record.threadName or "").partition("/")[0].partition(" ")[0]
+        return (plugin, False) if plugin in self._plugins else (HOST, False)
+
+
+def summary_record(summary: Summary) -> logging.LogRecord:
+    """Return the line of a summary. It asks no plugin's object for its text."""
+    error, place = summary.kind
+    what = f"{error} at {place}" if error and place else error or place
+    last = _text(summary.subject)
+    more = f"{what} … and {summary.lines} more like it" + (f", last {last}" if last else "")
+    return host_record(
+        summary.level,
+        more,
+        plugin=summary.plugin,
+        place=place,
+        count=summary.lines,
+        **({"error": error} if error else {}),
+    )
+
+
+def host_record(level: int, message: str, **fields: Any) -> logging.LogRecord:
+    """Return a line of the host about the log itself."""
+    name = logging.getLevelName(level)
+    return logging.makeLogRecord(
+        {"name": "ctrlhost.log", "levelno": level, "levelname": name, "msg": message, **fields}
+    )
+
+
+def _unformatted(record: logging.LogRecord, error: Exception) -> logging.LogRecord:
+    place = f"{record.filename}:{record.lineno}"
+    message = f"a log line of {record.name} at {place} cannot be formatted: {type(error).__name__}"
+    return host_record(record.levelno, message, place=place, plugin=getattr(record, "plugin", HOST))
+
+
+def _kind_of(record: logging.LogRecord) -> Kind | None:
+    """Return the kind of an error: its class and place, else the place of the call; None for any other line."""
+    error: Any = getattr(record, "error", None)
+    if isinstance(error, str) and isinstance(place := getattr(record, "place", None), str):
+        return Kind(error, place)
+    info = record.exc_info
+    if info and info[0] is not None:
+        return Kind(info[0].__name__, place_of(info[2]) or f"{record.filename}:{record.lineno}")
+    return Kind("", f"{record.filename}:{record.lineno}") if record.levelno >= logging.WARNING else None
+
+
+def _subject_of(record: logging.LogRecord) -> Any:
+    """Return the key of the reconcile that logs, else the field `object` of the line."""
+    context = current.get()
+    return context.request if context is not None and context.request is not None else getattr(record, "object", None)
+
+
+def _text(subject: Any) -> str:
+    """Return a key as text; its own text is not asked for, since that may be a plugin's code."""
+    if type(subject) is Request:
+        return "/".join(part for part in (subject.cluster, subject.namespace, subject.name) if part)
+    return subject if type(subject) is str else ""

@@ -1,0 +1,128 @@
+"""The thread that writes log lines, so that a full pipe or disk blocks nobody else."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+#: Bytes that may wait to be written.
+LIMIT = 8 << 20
+#: The part of them that is kept for lines of the host.
+_RESERVE = 1 << 20
+#: Seconds between two calls for more lines while there is nothing to write.
+_PERIOD = 1.0
+#: Bytes that are written at once.
+_CHUNK = 64 << 10
+#: Seconds that the end of the process waits for the last call of the thread.
+_END = 1.0
+#: Seconds until the next try to write to a full stream that does not block.
+_PAUSE = 0.01
+
+
+class LogWriter:
+    """Writes lines to a stream on its own thread.
+
+    Methods may be called from any thread, also from a destructor that runs during another call.
+    """
+
+    def __init__(self, stream: TextIO, more: Callable[[], Iterable[str]]) -> None:
+        """Write to `stream`; `more` returns further lines; the thread calls it once a second."""
+        self._write = _write_to(stream)
+        self._more = more
+        self._changed = threading.Condition(threading.RLock())
+        self._lines: deque[bytes] = deque()
+        #: The bytes that wait, or are being written.
+        self._size = 0
+        self._closed = False
+        self._last: Callable[[], object] = lambda: None
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    def put(self, line: str, *, reserved: bool = False) -> bool:
+        """Write a line soon; return False if too many bytes wait. `reserved`: also use what is kept for the host."""
+        data = f"{line}\n".encode(errors="backslashreplace")
+        with self._changed:
+            if self._closed or self._size + len(data) > LIMIT - (0 if reserved else _RESERVE):
+                return False
+            self._lines.append(data)
+            self._size += len(data)
+            self._changed.notify_all()
+        return True
+
+    def flush(self, timeout: float = 2.0) -> bool:
+        """Wait until all lines are written, for at most `timeout` seconds; return whether they are."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._size, timeout)
+
+    def close(self, last: Callable[[], object] = lambda: None) -> None:
+        """Write what waits, for at most 2 seconds, and end the thread, for at most 1 second; later lines are dropped.
+
+        The thread calls `last` before it ends.
+        """
+        self.flush()
+        with self._changed:
+            self._closed, self._last = True, last
+            self._changed.notify_all()
+        self._thread.join(_END)
+
+    def _run(self) -> None:
+        asked = 0.0
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._lines or self._closed, _PERIOD)
+                if self._closed:
+                    break
+                data = self._next()
+            if data:
+                self._write(data)
+                with self._changed:
+                    self._size -= len(data)
+                    self._changed.notify_all()
+            if time.monotonic() - asked >= _PERIOD:
+                asked = time.monotonic()
+                for line in self._more():
+                    self.put(line, reserved=True)
+        self._last()
+
+    def _next(self) -> bytes:
+        taken: list[bytes] = []
+        size = 0
+        while self._lines and size < _CHUNK:
+            taken.append(self._lines.popleft())
+            size += len(taken[-1])
+        return b"".join(taken)
+
+
+def _write_to(stream: TextIO) -> Callable[[bytes], None]:
+    """Return a function that writes bytes to a stream and never raises: a log that cannot be written is lost."""
+    try:
+        # Not through the stream's buffer: its lock would be held while the pipe is full, also when the process ends.
+        descriptor = stream.fileno()
+    except (AttributeError, OSError, ValueError):
+
+        def write(data: bytes) -> None:
+            try:
+                stream.write(data.decode(errors="replace"))
+                stream.flush()
+            except Exception:  # noqa: BLE001, S110 - there is nowhere to report it
+                pass
+
+        return write
+
+    def write_all(data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(descriptor, rest) :]
+            except BlockingIOError:
+                time.sleep(_PAUSE)
+            except OSError:
+                return
+
+    return write_all

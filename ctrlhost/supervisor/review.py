@@ -1,0 +1,92 @@
+"""The reasons for which a plugin is degraded that show only over time: errors, a backlog, a wait, a hot loop."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from ctrlhost import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from ctrlhost.clock import Clock
+    from ctrlhost.controller.controller import Controller
+    from ctrlhost.supervisor.runtime import PluginRuntime
+
+#: Seconds of real time between two reviews.
+_PERIOD = 1.0
+#: Runs of a controller in a row that failed.
+FAILURES = 10
+#: Seconds.
+OLDEST_KEY = 300.0
+LONGEST_WAIT = 60.0
+
+
+class Review:
+    """A thread that reviews the plugins of a host once a second. Methods may be called from any thread."""
+
+    def __init__(self, plugins: Sequence[PluginRuntime], clock: Clock) -> None:
+        """Prepare; `start` starts the thread."""
+        self._plugins = plugins
+        self._clock = clock
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="review", daemon=True)
+        #: When plugins began to wait, and controllers to work.
+        self._since: dict[Hashable, float] = {}
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_PERIOD):
+            self.check()
+
+    def check(self) -> None:
+        """Review each plugin now."""
+        oldest = {row["name"]: row["oldest"] for row in _core.queue_metrics()}
+        for plugin in tuple(self._plugins):
+            controllers = plugin.controllers if plugin.state in ("running", "waiting", "syncing") else []
+            whys = {
+                "waiting": self._waiting(plugin),
+                "errors": _first(_errors(one) for one in controllers),
+                "backlog": _first(self._backlog(one, oldest.get(one.name, 0.0)) for one in controllers),
+            }
+            for reason, why in whys.items():
+                if why:
+                    plugin.entries.degrade(reason, why)
+                else:
+                    plugin.entries.recover(reason)
+            if all(one.without_hot_loop() for one in controllers):
+                plugin.entries.recover("hot-loop")
+
+    def _waiting(self, plugin: PluginRuntime) -> str:
+        seconds = self._for(plugin, holds=plugin.state == "waiting")
+        return f"for {seconds:.0f} s: {plugin.reason}" if seconds > LONGEST_WAIT else ""
+
+    def _backlog(self, controller: Controller, oldest: float) -> str:
+        # Keys of a standby wait for as long as another replica leads.
+        age = min(oldest, self._for(controller, holds=controller.working))
+        return f"the oldest key of {controller.name} has been queued for {age:.0f} s" if age > OLDEST_KEY else ""
+
+    def _for(self, subject: Hashable, *, holds: bool) -> float:
+        """Return for how many seconds something has held."""
+        if not holds:
+            self._since.pop(subject, None)
+            return 0.0
+        now = self._clock.now()
+        return now - self._since.setdefault(subject, now)
+
+
+def _errors(controller: Controller) -> str:
+    in_a_row, last = controller.failing_in_a_row()
+    return f"the last {in_a_row} runs of {controller.name} failed; {last}" if in_a_row >= FAILURES else ""
+
+
+def _first(whys: Iterable[str]) -> str:
+    return next(filter(None, whys), "")
