@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.entries import Entries
     from ctrlhost.events.recorder import EventRecorder
+    from ctrlhost.host.gil_watch import GilWatch
     from ctrlhost.informers import InformerFactory
     from ctrlhost.supervisor.attempt import Attempt
 
@@ -64,11 +65,13 @@ class Host:
         client: Client | None = None,
         clock: Clock | None = None,
         sandbox: ApiServer | None = None,
+        gil_watch: GilWatch | None = None,
     ) -> None:
         """Prepare; this imports and starts nothing.
 
         `plugins` are names of installed plugins, or modules and objects that implement hooks; the default is the
         plugins of the settings. `configuration` holds the settings of plugins. The caller starts and stops `sandbox`.
+        `gil_watch` watches the process while `run` runs; a process may have one.
         """
         self.configuration = configuration or Configuration.gather()
         self.settings = settings or self.configuration.host()
@@ -89,7 +92,10 @@ class Host:
         self._review = Review(self.plugins, self.clock)
         self._prepared = False
         self._stopped = False
-        self._signals = StopSignals(self.stopping, self._notify)
+        self._signals = StopSignals(self.stopping, self._notify, self._signalled)
+        self._gil_watch = gil_watch
+        #: Whether all work has ended in time; true until `run` ends.
+        self.drained = True
         #: The inspection that the server shows.
         self.inspection = Inspection(self)
         self.events: EventRecorder | None = None
@@ -187,6 +193,8 @@ class Host:
         reconciles = ReconcileMetrics()
         self.events = EventRecorder(self.client, self.clock)
         metrics.register(PluginCollector(self.plugins))
+        if self._gil_watch is not None:
+            metrics.register(self._gil_watch)
         metrics.register(reconciles)
         metrics.register(QueueCollector(self._is_ours))
         metrics.register(self.factory.metrics)
@@ -276,10 +284,11 @@ class Host:
     def run(self) -> int:
         """Start, run until a signal arrives or every plugin has failed, then stop; return the exit code.
 
-        SIGTERM and SIGINT let running reconciles finish; a second signal ends the process at once, with code 1. Must be
-        called in the main thread.
+        SIGTERM, SIGINT and SIGHUP let running reconciles finish; a second signal ends the process at once, with code 1.
+        Must be called in the main thread.
         """
-        with self._signals.caught(), switching_after(self.settings.switch_interval):
+        watched = self._gil_watch or nullcontext()
+        with watched, self._signals.caught(), switching_after(self.settings.switch_interval):
             return self._run()
 
     def _run(self) -> int:
@@ -300,10 +309,15 @@ class Host:
         failed = self._all_failed() and not self.stopping.is_set()
         if failed:
             log.error("stopping: every plugin has failed")
-        if not self.stop():
+        self.drained = self.stop()
+        if not self.drained:
             log.error("shutdown incomplete: work did not finish within %s", self.settings.drain_timeout)
         log.info("stopped")
         return 1 if failed else 0
+
+    def _signalled(self) -> None:
+        if self._gil_watch is not None:
+            self._gil_watch.stopping(self.settings.drain_timeout)
 
     def _all_failed(self) -> bool:
         enabled = [plugin for plugin in self.plugins if plugin.state != "disabled"]

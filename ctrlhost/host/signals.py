@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 #: Seconds within which a signal is a duplicate: Ctrl-C reaches a whole process group, and wrappers forward it.
 _SAME_SIGNAL = 0.1
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 #: Maximum delay until a signal is noticed, in seconds.
 SIGNALS_SEEN = 0.5
 
@@ -24,12 +25,15 @@ class StopRequested(BaseException):
 
 
 class StopSignals:
-    """Handles SIGTERM and SIGINT: the first sets `stopping`, a second ends the process at once with code 1."""
+    """Handles SIGTERM, SIGINT and SIGHUP: the first sets `stopping`, a second ends the process at once with code 1."""
 
-    def __init__(self, stopping: threading.Event, wake: Callable[[], None]) -> None:
-        """Prepare; `wake` is called on its own thread after a signal has set `stopping`."""
+    def __init__(
+        self, stopping: threading.Event, wake: Callable[[], None], begun: Callable[[], None] = lambda: None
+    ) -> None:
+        """Prepare; after a signal has set `stopping`, `begun` is called at once, and `wake` on its own thread."""
         self._stopping = stopping
         self._wake = wake
+        self._begun = begun
         #: The name of the signal that arrived; empty before.
         self.received = ""
         self._received_at = 0.0
@@ -38,7 +42,9 @@ class StopSignals:
     @contextmanager
     def caught(self) -> Iterator[None]:
         """Handle signals while the block runs; in the main thread only."""
-        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        # `nohup` ignores SIGHUP for its children.
+        wanted = [one for one in _SIGNALS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
+        before = {number: signal.signal(number, self._on_signal) for number in wanted}
         try:
             yield
         finally:
@@ -64,6 +70,7 @@ class StopSignals:
             os._exit(1)
         self.received = name
         self._stopping.set()
+        self._begun()
         if self._raises:
             raise StopRequested
         # The main thread waits on the condition, so another thread must wake it.

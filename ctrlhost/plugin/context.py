@@ -182,10 +182,14 @@ class PluginContext:
     ) -> Task:
         """Register background work: `run(stop)` is called on its own thread, once or every `every` seconds.
 
-        An `async def` runs on the plugin's event loop. ValueError for an invalid period.
+        An `async def` runs on the plugin's event loop. With `every`, a call is reported when it takes twice that time,
+        and at least a minute. A restarted plugin's task starts when its previous call has ended. ValueError for an
+        invalid period.
         """
-        clock, loop = self.services.clock, self.scope.loop
-        task = Task(self.name, name, run, every=every, needs_leader=needs_leader, clock=clock, loop=loop)
+        clock, loop, entries = self.services.clock, self.scope.loop, self.scope.entries
+        task = Task(
+            self.name, name, run, every=every, needs_leader=needs_leader, clock=clock, loop=loop, entries=entries
+        )
         self.tasks.append(task)
         return task
 

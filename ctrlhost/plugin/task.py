@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.entries import Entries
+from ctrlhost.plugin.probe import described
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.clock import Clock
     from ctrlhost.controller.event_loop import PluginLoop
+    from ctrlhost.entries import Entry
 
 log = logging.getLogger("ctrlhost.task")
 
 _FIRST_DELAY = 1.0
 _MAX_DELAY = 300.0
+#: A call of a task with `every` is reported after twice that time, in seconds, but not before this.
+_LEAST_DEADLINE = 60.0
 
 #: Whether a task that requires leadership runs in this context; its writes then raise NotLeading without leadership.
 leader_only: ContextVar[bool] = ContextVar("leader_only", default=False)
@@ -40,6 +47,7 @@ class Task:
         needs_leader: bool,
         clock: Clock,
         loop: PluginLoop,
+        entries: Entries | None = None,
     ) -> None:
         """Prepare; `start` starts the thread. `every` is in seconds; ValueError if it is not positive and finite."""
         if every is not None and not 0 < every < float("inf"):
@@ -53,6 +61,8 @@ class Task:
         self._every = every
         self._clock = clock
         self._loop = loop
+        self._entries = entries or Entries(plugin)
+        self._deadline = max(2 * every, _LEAST_DEADLINE) if every is not None else 0.0
         self._is_async = inspect.iscoroutinefunction(run)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -93,17 +103,26 @@ class Task:
             self._clock.wait(stop, pause)
 
     def _call(self, stop: threading.Event) -> bool:
+        entry = self._entries.open("task", deadline=self._deadline)
+        entry.begin(self.name)
         try:
             if self._is_async:
-                self._loop.submit(self._run(stop)).result()
+                self._loop.submit(self._run_async(stop, entry)).result()
             else:
                 self._run(stop)
         except BaseException as error:
             if stop.is_set():
                 return True
             self.failures += 1
-            self.error = f"{type(error).__name__}: {error}"
+            self.error = described(error)
             log.error("task %s failed: %s", self.name, self.error, exc_info=error)
             return False
+        finally:
+            entry.end()
+            entry.close()
         self.error = None
         return True
+
+    async def _run_async(self, stop: threading.Event, entry: Entry) -> None:
+        entry.task = asyncio.current_task()
+        await self._run(stop)

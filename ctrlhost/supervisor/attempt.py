@@ -65,6 +65,9 @@ class Owner(Protocol):
     def closed(self) -> None:
         """End the listeners of the plugin, which run on its loop."""
 
+    def left_behind(self, task: str) -> bool:
+        """Return whether a task of this name still runs for an earlier attempt."""
+
     def report(self, attempt: Attempt, state: Progress, reason: str) -> None:
         """Note the progress of an attempt."""
 
@@ -278,6 +281,8 @@ class Attempt:
         for task in context.tasks:
             # A task that was stopped when leadership was lost may still be running.
             if (self._led or not task.needs_leader) and task not in self._started and not task.running:
+                if self.owner.left_behind(task.name):
+                    continue
                 self._started.add(task)
                 task.start()
 

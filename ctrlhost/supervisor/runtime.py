@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.controller import Controller
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.plugin.context import PluginContext
+    from ctrlhost.plugin.task import Task
     from ctrlhost.supervisor.attempt import Progress
     from ctrlhost.supervisor.loader import Plugin, PluginManager
 
@@ -82,6 +83,8 @@ class PluginRuntime:
         self._restarts_at = 0.0
         self._running_since: float | None = None
         self._entries: list[Entries] = []
+        #: Tasks of earlier attempts that still run, and whether this was logged.
+        self._left: dict[Task, bool] = {}
         #: Guards the state and the attempt.
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -213,6 +216,16 @@ class PluginRuntime:
         close, self._close_listeners = self._close_listeners, lambda: None
         close()
 
+    def left_behind(self, task: str) -> bool:
+        """Return whether a task of this name still runs for an earlier attempt; logged once."""
+        with self._lock:
+            self._left = {one: told for one, told in self._left.items() if one.running}
+            found = next((one for one in self._left if one.name == task), None)
+            if found is not None and not self._left[found]:
+                self._left[found] = True
+                log.warning("task %s does not start again: its call from before the restart still runs", task)
+            return found is not None
+
     def report(self, attempt: Attempt, state: Progress, reason: str) -> None:
         """Note the progress of an attempt."""
         with self._lock:
@@ -260,6 +273,10 @@ class PluginRuntime:
             self.closed()
             attempt.stop_intake()
             attempt.drain(time.monotonic() + _FAILED_DRAIN)
+            with self._lock:
+                self._left |= {
+                    task: False for task in (attempt.context.tasks if attempt.context else ()) if task.running
+                }
             if pause is None or self._clock.wait(self._ended, max(0.0, self._restarts_at - self._clock.now())):
                 return
             with self._lock:
