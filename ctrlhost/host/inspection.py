@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost.health import Check
@@ -193,14 +192,9 @@ class Inspection:
 
 
 def _relayed_pages(context: PluginContext) -> dict[str, ASGIApp]:
-    from ctrlhost.host.servers import open_entry
-    from ctrlhost.server.relay import relayed
+    from ctrlhost.host.pages import on_loop
 
-    opened = partial(open_entry, context, "page")
-    return {
-        path: relayed(page, context.scope.loop, f"plugin {context.name}: the page {path}", opened)
-        for path, page in context.pages.items()
-    }
+    return {path: on_loop(context, "page", path, page) for path, page in context.pages.items()}
 
 
 def _shown(item: Any) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class HostMetrics:
         Those of plugins are as they were collected last.
         """
         content_type = choose_encoder(accept)[1]
-        own = [Family(metric) for metric in (*self.registry.collect(), *_about(plugins))]
+        own = [Family(metric) for metric in (*self.registry.collect(), *about_collections(plugins))]
         families = _Families()
         for family in own:
             families.add(family, None)
@@ -102,7 +102,7 @@ def _skip(plugin: PluginMetrics | None, what: str) -> None:
         plugin.skip("repeated", what)
 
 
-def _about(plugins: Iterable[PluginMetrics]) -> Iterator[Metric]:
+def about_collections(plugins: Iterable[PluginMetrics]) -> Iterator[Metric]:
     """Return how old the metrics of plugins are, and what was left out of them."""
     age = GaugeMetricFamily(
         "ctrlhost_metrics_age_seconds", "Age of the plugin's own metrics in this answer", labels=("plugin",)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ctrlhost.controller.event_loop import PluginLoop
@@ -11,7 +10,6 @@ from ctrlhost.controller.event_loop import PluginLoop
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.entries import Entry
     from ctrlhost.host.inspection import Inspection
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.server.listener import HttpServer
@@ -46,8 +44,8 @@ class HostServers:
 
     def open(self, context: PluginContext) -> Callable[[], None]:
         """Serve the listeners of a plugin; return a function that ends them. ConfigError for an address in use."""
+        from ctrlhost.host.pages import on_loop
         from ctrlhost.server.listener import HttpServer
-        from ctrlhost.server.relay import relayed
 
         servers: list[HttpServer] = []
 
@@ -57,8 +55,7 @@ class HostServers:
 
         try:
             for address, listener in context.listeners:
-                opened = partial(open_entry, context, "listener")
-                app = relayed(listener, context.scope.loop, f"plugin {context.name}: the listener {address}", opened)
+                app = on_loop(context, "listener", address, listener)
                 servers.append(HttpServer(address, app, context.name, f"listener of {context.name}"))
         except BaseException:
             close()
@@ -73,8 +70,3 @@ class HostServers:
         if self._own is not None:
             self._own.stop(_TIMEOUT)
             self._status.stop(_TIMEOUT)
-
-
-def open_entry(context: PluginContext, name: str, on_overrun: Callable[[Entry], None]) -> Entry:
-    """Open the entry of a request to a page or listener of a plugin. All of them share the thread of its loop."""
-    return context.scope.entries.open(name, late="dropped", on_overrun=on_overrun, costs_thread=False)
