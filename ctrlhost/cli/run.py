@@ -51,7 +51,8 @@ def command(
     """Run plugins until a signal arrives.
 
     SIGTERM, SIGINT and SIGHUP let running reconciles finish within the setting `drain_timeout` and exit with code 0;
-    a second signal ends the process at once, with code 1. Exit code 2 means an invalid command line or invalid settings.
+    a second signal ends the process at once, with code 1. Exit code 2 means an invalid command line or invalid
+    settings.
     """
     from ctrlhost.supervisor.loader import check_installed, installed_plugins
 
