@@ -12,7 +12,7 @@ import click
 from ctrlhost.sandbox import Sandbox
 from tests.differential.classes import KNOWN, known
 from tests.differential.requests import targets
-from tests.differential.run import Report, Run, prepare
+from tests.differential.run import Run, prepare, replayed
 from tests.differential.servers import Servers
 from tests.support.control_plane import KubeApiserver
 from tests.support.http_client import Api
@@ -25,14 +25,23 @@ from tests.support.rbac_rig import api_of
 @click.option("--seconds", default=60.0, help="How long to send requests.")
 @click.option("--seed", default=None, type=int, help="Repeats a run; random if it is missing.")
 @click.option("--kind", "kinds", multiple=True, help="Only this kind; may be repeated.")
-@click.option("--keep", type=click.Path(path_type=Path), help="File for an example request of each class.")
+@click.option("--keep", type=click.Path(path_type=Path), help="File for requests that show each class.")
+@click.option("--replay", type=click.Path(path_type=Path, exists=True), help="Send the requests of such a file.")
 @click.option("--known", "listed", type=click.Path(path_type=Path), default=KNOWN, help="File of known differences.")
 def main(
-    left: str, right: str, seconds: float, seed: int | None, kinds: tuple[str, ...], keep: Path | None, listed: Path
+    left: str,
+    right: str,
+    seconds: float,
+    seed: int | None,
+    kinds: tuple[str, ...],
+    keep: Path | None,
+    replay: Path | None,
+    listed: Path,
 ) -> None:
     """Send the same random requests to two servers, and print the classes of differences.
 
     Exits with 1 if a class is not among the known differences.
+    With `--replay`, send the requests of a file instead, and print both answers to each.
     """
     seed = random.randrange(2**32) if seed is None else seed
     with ExitStack() as stack:
@@ -41,6 +50,10 @@ def main(
             prepare(api)
         servers = Servers(*apis)
         stack.callback(servers.close)
+        if replay:
+            for line in replayed(servers, replay.read_text(encoding="utf-8")):
+                click.echo(line)
+            return
         run = Run(servers, targets(apis[0], kinds), seed)
         try:
             run.seconds(seconds)
@@ -49,15 +62,10 @@ def main(
     report = run.report
     click.echo(report)
     if keep:
-        _keep(report, keep)
-    unknown = [found for found in report.classes if not any(one.covers(found) for one in known(listed))]
+        keep.write_text("\n".join([f"# seed {seed}", *map(report.example, report.examples)]) + "\n", encoding="utf-8")
+    unknown = report.unlisted(known(listed))
     click.echo(f"{len(report.classes)} classes, {len(unknown)} of them unknown")
     raise SystemExit(bool(unknown))
-
-
-def _keep(report: Report, path: Path) -> None:
-    lines = [f"# {report.classes[found]} {found}\n{request.text()}" for found, request in report.examples.items()]
-    path.write_text(f"# seed {report.seed}\n" + "\n".join(lines) + "\n")
 
 
 def _api(where: str, stack: ExitStack) -> Api:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -11,7 +13,7 @@ from urllib.parse import quote
 import yaml
 
 from tests.differential.changes import Change
-from tests.differential.classes import DifferenceClass, difference
+from tests.differential.classes import DifferenceClass, Known, difference
 from tests.differential.requests import NAMES, NAMESPACE, WIDGETS, Source, Target, with_body
 from tests.differential.servers import UID, VERSION, Request, Servers, outcome
 from tests.support.http_client import MERGE, Answer, Api
@@ -33,7 +35,8 @@ class Report:
     with_causes: int = 0
     other_fields: int = 0
     classes: Counter[DifferenceClass] = field(default_factory=Counter)
-    examples: dict[DifferenceClass, Request] = field(default_factory=dict)
+    examples: dict[DifferenceClass, tuple[Request, ...]] = field(default_factory=dict)
+    """Requests for each class: those that made the object, and the one with the different answers."""
     codes: Counter[int] = field(default_factory=Counter)
 
     @property
@@ -45,6 +48,16 @@ class Report:
     def equal_fields(self) -> float:
         """The share of equal fields, among the requests for which at least one server names causes."""
         return 1 - self.other_fields / max(1, self.with_causes)
+
+    def unlisted(self, listed: list[Known]) -> Counter[DifferenceClass]:
+        """Return the classes that no listed difference covers."""
+        return Counter(
+            {found: count for found, count in self.classes.items() if not any(one.covers(found) for one in listed)}
+        )
+
+    def example(self, found: DifferenceClass) -> str:
+        """Return the requests that show a class, one in a line; `--replay` of the command sends them."""
+        return "\n".join([f"# {self.classes[found]} {found}", *(one.text() for one in self.examples[found])])
 
     def __str__(self) -> str:
         lines = [f"{count:6}  {found}" for found, count in self.classes.most_common()]
@@ -72,6 +85,7 @@ class Run:
         self._targets = targets
         self._source = Source(seed, targets)
         self._live: dict[str, Any] = {}
+        self._history: dict[str, tuple[Request, ...]] = {}
         self.report = Report(seed)
 
     def requests(self, count: int) -> Report:
@@ -101,19 +115,25 @@ class Run:
         report.with_causes += bool(left.fields or right.fields)
         report.other_fields += left.fields != right.fields
         found = difference(request, left, right)
+        before = self._history.get(_object_path(request), ())
         self._remember(request, answers)
         if found is None:
+            if request.verb == "update status" and right.code == 201:
+                # What such a write creates lacks all that is allocated, and makes the real server panic later.
+                self._forget(request)
             return
         if request.method != "GET":
             # What follows must not differ because of this.
             self._forget(request)
         report.classes[found] += 1
         if found not in report.examples:
-            report.examples[found] = self._minimised(found, request, base, changes)
+            smallest = self._minimised(found, request, base, changes)
+            report.examples[found] = (*before, smallest) if smallest is request else (smallest,)
 
     def reset(self) -> None:
         """Delete the objects of the run on both servers."""
         self._live.clear()
+        self._history.clear()
         for api in self._servers.apis:
             for target in self._targets:
                 for item in api.get(target.collection).expect(200)["items"]:
@@ -128,6 +148,9 @@ class Run:
     def _remember(self, request: Request, answers: tuple[Answer, Answer]) -> None:
         if any(answer.status >= 400 for answer in answers) or request.query.get("dryRun"):
             return
+        path = _object_path(request)
+        if request.method != "GET":
+            self._history[path] = (*self._history.get(path, ()), request)
         if request.method == "DELETE":
             for path in [path for path in self._live if path.startswith(request.path)]:
                 del self._live[path]
@@ -135,13 +158,13 @@ class Run:
             obj = answers[0].json()
             if obj.get("kind") == "Status":
                 return
-            path = request.path if request.method != "POST" else f"{request.path}/{obj['metadata']['name']}"
-            self._live[path.removesuffix("/status")] = _shared(obj)
+            self._live[path] = _shared(obj)
 
     def _forget(self, request: Request) -> None:
         """Delete the object of a request that only one server accepted."""
         for path in forget(self._servers, request):
             self._live.pop(path, None)
+            self._history.pop(path, None)
 
     def _minimised(
         self, found: DifferenceClass, request: Request, base: dict[str, Any] | None, changes: list[Change]
@@ -166,19 +189,47 @@ class Run:
         return difference(request, *self._servers.outcomes(request)) == found
 
 
-def forget(servers: Servers, request: Request) -> list[str]:
-    """Delete the objects of a request on both servers; return their paths."""
-    paths = [request.path.removesuffix("/status").removesuffix("/scale")]
-    if request.method == "POST" or request.verb == "deletecollection":
-        paths = [f"{request.path}/{name}" for name in NAMES]
+def _object_path(request: Request) -> str:
+    """Return the path of a request's object; that of the collection if the request names none."""
+    path = request.path.removesuffix("/status").removesuffix("/scale")
+    if request.method == "POST":
         body = request.body if isinstance(request.body, dict) else {}
         metadata = body.get("metadata") if isinstance(body.get("metadata"), dict) else None
         if metadata and type(name := metadata.get("name")) is str and name:
-            paths.append(f"{request.path}/{name}")
+            return f"{path}/{name}"
+    return path
+
+
+def forget(servers: Servers, request: Request) -> list[str]:
+    """Delete the objects of a request on both servers; return their paths."""
+    paths = [_object_path(request)]
+    if request.method == "POST" or request.verb == "deletecollection":
+        paths += [f"{request.path}/{name}" for name in NAMES]
+    # The deletion of a Service deletes its Endpoints.
+    paths += [path.replace("/services/", "/endpoints/") for path in paths if "/services/" in path]
     for path in paths:
         for api in servers.apis:
             _delete(api, path)
     return paths
+
+
+def replayed(servers: Servers, text: str) -> Iterator[str]:
+    """Send the requests of a kept file; yield its comments, and both answers to each request.
+
+    The objects of a class are deleted before and after it.
+    """
+    for kept in re.split(r"^(?=#)", text, flags=re.MULTILINE):
+        lines = kept.splitlines()
+        yield from [line for line in lines if line.startswith("#")]
+        requests = [Request.read(line) for line in lines if not line.startswith("#")]
+        for request in requests:
+            forget(servers, request)
+        for request in requests:
+            for answer in servers.send(request):
+                why = answer.body.decode(errors="replace").rstrip() if answer.status >= 400 else ""
+                yield f"    {answer.status} {why}"
+        for request in requests:
+            forget(servers, request)
 
 
 def _delete(api: Api, path: str) -> None:

@@ -14,7 +14,7 @@ from ctrlhost.sandbox.schema.shapes import of_kind
 from ctrlhost.sandbox.schema.validation import ABSENT, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
@@ -92,8 +92,10 @@ def default_object(operation: Operation, obj: Object) -> None:
         set_defaults(strategy_of(operation.kind), obj)
 
 
-def causes(context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterable[Cause]:
-    """Return the causes why an object is invalid, except for metadata."""
+def causes(
+    context: ServerContext, operation: Operation, obj: Object, old: Object | None, found_before: Sequence[Cause] = ()
+) -> Iterable[Cause]:
+    """Return the causes why an object is invalid, except for those of metadata, which were `found_before`."""
     kind, custom = operation.kind, operation.kind.custom
     if custom is None:
         return strategy_of(kind).causes(context, operation, obj, old)
@@ -107,7 +109,7 @@ def causes(context: ServerContext, operation: Operation, obj: Object, old: Objec
     if kind.scale is not None:
         found += _scale_causes(kind.scale, operation.subresource, obj)
     if context.options.cel == "enforce" and custom.rules is not None:
-        found += rules.findings(custom.rules, found, obj, old, operation.warnings)
+        found += rules.findings(custom.rules, [*found_before, *found], obj, old, operation.warnings)
     return found
 
 

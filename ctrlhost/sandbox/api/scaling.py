@@ -81,7 +81,9 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
         raise bad_request("the patch must be an object")
     scale = changed(operation.kind, old, media, document)
     try:
-        return _write(context, operation, _decoded(scale))
+        scale = _decoded(scale)
+        meta.check_name(operation, scale["metadata"])
+        return _write(context, operation, scale)
     except Undecodable as error:
         cause = status.invalid_value("patch", views.encode(scale).decode(), error.why)
         raise status.invalid("", "", "", [cause]) from None
@@ -98,13 +100,13 @@ def _decoded(scale: Any) -> Object:
 def _write(context: ServerContext, operation: Operation, scale: Object) -> Object:
     kind = operation.kind
     assert kind.scale is not None
+    snapshot = reads.find(context, operation)
     replicas = scale.get("spec", {}).get("replicas", 0)
     if replicas < 0 and kind.custom is None:
         text = "must be greater than or equal to 0"
         raise status.invalid(
             "Scale", "autoscaling", operation.name, [status.invalid_value("spec.replicas", replicas, text)]
         )
-    snapshot = reads.find(context, operation)
     writes.check_preconditions(kind, snapshot, meta.metadata_of(scale))
     old = views.load(kind, snapshot)
     obj = views.load(kind, snapshot)

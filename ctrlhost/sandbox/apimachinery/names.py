@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.apimachinery.status import Cause, forbidden_field, invalid_value, required, too_long
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -133,18 +133,28 @@ def label_causes(labels: dict[str, Any], field: str) -> Iterator[Cause]:
             yield invalid_value(field, value, LABEL_VALUE_TEXT)
 
 
+def annotation_causes(annotations: dict[str, str], field: str) -> Iterator[Cause]:
+    """Check the keys of annotations, and the size of all."""
+    for key in annotations:
+        yield from [invalid_value(field, key, text) for text in qualified_problems(key.lower())]
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > MAX_ANNOTATIONS:
+        yield too_long(field, MAX_ANNOTATIONS)
+
+
+def template_causes(template: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    """Check the labels and annotations of a pod template. The fields lack `metadata`, as in a real server."""
+    metadata = template.get("metadata") or {}
+    yield from label_causes(metadata.get("labels") or {}, f"{path}.labels")
+    yield from annotation_causes(metadata.get("annotations") or {}, f"{path}.annotations")
+
+
 def metadata_causes(metadata: dict[str, Any], warnings: list[str], *, qualified: bool) -> Iterator[Cause]:
     """Check everything in metadata but the name; drop duplicate owner references.
 
     `qualified` says that finalizers of the kind need a prefix, except for the server's own.
     """
     yield from label_causes(metadata.get("labels") or {}, "metadata.labels")
-    size = 0
-    for key, value in (metadata.get("annotations") or {}).items():
-        size += len(key.encode()) + len(value.encode())
-        yield from [invalid_value("metadata.annotations", key, text) for text in qualified_problems(key.lower())]
-    if size > MAX_ANNOTATIONS:
-        yield too_long("metadata.annotations", MAX_ANNOTATIONS)
+    yield from annotation_causes(metadata.get("annotations") or {}, "metadata.annotations")
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
         problems = qualified_problems(finalizer)
         yield from [invalid_value("metadata.finalizers", finalizer, text) for text in problems]
@@ -170,9 +180,12 @@ def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> Iterator[Cau
     controllers = 0
     for owner in owners:
         # The field names have no index, as in a real server's messages.
-        for member in ("apiVersion", "kind", "name", "uid"):
+        version = owner.get("apiVersion") or ""
+        if version.count("/") > 1 or not version.rpartition("/")[2]:
+            yield invalid_value("metadata.ownerReferences.apiVersion", version, "version must not be empty")
+        for member in ("kind", "name", "uid"):
             if not owner.get(member):
-                text = f"{member} must not be empty"
+                text = "must not be empty"
                 yield invalid_value(f"metadata.ownerReferences.{member}", owner.get(member, ""), text)
         if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
             yield forbidden_field("metadata.ownerReferences", "Event is disallowed from being an owner")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import label_causes, name_problem
+from ctrlhost.sandbox.apimachinery.names import name_problem, template_causes
 from ctrlhost.sandbox.apimachinery.objects import at
 from ctrlhost.sandbox.apimachinery.selectors import match_selector, selector_text
 from ctrlhost.sandbox.kinds.cells import WORKLOAD, created, images, labels
@@ -104,7 +104,7 @@ class _Workload(BuiltinStrategy):
         elif selector != {} and not match_selector(selector, labels):
             text = "`selector` does not match template `labels`"
             yield status.invalid_value("spec.template.metadata.labels", labels or None, text)
-        yield from label_causes(labels, "spec.template.labels")
+        yield from template_causes(template, "spec.template")
         yield from pod_spec.causes(self.checked_spec(spec), "spec.template.spec", templated=True)
 
     def checked_spec(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:

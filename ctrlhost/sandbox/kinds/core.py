@@ -204,14 +204,14 @@ class _Events(BuiltinStrategy):
             yield from _new_event_causes(obj, core=core)
         if core:
             return
-        if (old is None or obj.get("series") != old.get("series")) and obj.get("series") is not None:
+        if (old is None or not _same(obj, old, "series")) and obj.get("series") is not None:
             if obj["series"].get("count", 0) < 2:
                 yield status.invalid_value("series.count", "", "should be at least 2")
             if not obj["series"].get("lastObservedTime"):
                 yield status.required("series.lastObservedTime")
         if old is not None:
             for name, internal in _FIXED.items():
-                if obj.get(name) != old.get(name):
+                if not _same(obj, old, name):
                     yield status.invalid_value(internal, obj.get(name), "field is immutable")
             return
         if not new:
@@ -221,6 +221,15 @@ class _Events(BuiltinStrategy):
         for name, internal in _DEPRECATED.items():
             if obj.get(name):
                 yield status.invalid_value(internal, "", "needs to be unset")
+
+
+def _same(obj: Object, old: Object, name: str) -> bool:
+    """Return whether a field is equal; the other group of Events omits zeros that this one writes."""
+    found, before = (
+        {key: part for key, part in value.items() if part} if type(value := one.get(name)) is dict else value or None
+        for one in (obj, old)
+    )
+    return found == before
 
 
 def _new_event_causes(obj: Object, *, core: bool) -> Iterator[Cause]:

@@ -53,7 +53,7 @@ def port_causes(value: Any, field: str) -> Iterator[Cause]:
             yield status.invalid_value(field, value, "must be between 1 and 65535, inclusive")
         return
     for pattern, text in _PORT_NAME:
-        if re.search(pattern, value or "a"):
+        if re.search(pattern, "a" if value is None else value):
             yield status.invalid_value(field, value, text)
 
 

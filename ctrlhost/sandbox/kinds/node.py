@@ -35,16 +35,16 @@ def apply_class(context: ServerContext, operation: Operation, pod: Object) -> No
     name = spec.get("runtimeClassName")
     found = context.store.table("node.k8s.io/runtimeclasses").get("", name) if name else None
     if name and found is None:
-        raise _rejected(operation, pod, f'pod rejected: RuntimeClass "{name}" not found')
+        raise rejected(operation, pod, f'pod rejected: RuntimeClass "{name}" not found')
     runtime_class = {} if found is None else found.decode()
     overhead = (runtime_class.get("overhead") or {}).get("podFixed")
     if spec.get("overhead") and overhead is None:
         why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-        raise _rejected(operation, pod, why)
+        raise rejected(operation, pod, why)
     amounts = [{key: one.amount for key, one in parsed(given).items()} for given in (spec.get("overhead"), overhead)]
     if spec.get("overhead") and amounts[0] != amounts[1]:
         why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-        raise _rejected(operation, pod, why)
+        raise rejected(operation, pod, why)
     if overhead is not None:
         spec["overhead"] = overhead
     scheduling = runtime_class.get("scheduling") or {}
@@ -52,13 +52,14 @@ def apply_class(context: ServerContext, operation: Operation, pod: Object) -> No
         given = spec.setdefault("nodeSelector", {}).setdefault(key, value)
         if given != value:
             field = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {given}"
-            raise _rejected(operation, pod, f"conflict: {field}")
+            raise rejected(operation, pod, f"conflict: {field}")
     more = [one for one in scheduling.get("tolerations") or () if one not in (spec.get("tolerations") or ())]
     if more:
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *more]
 
 
-def _rejected(operation: Operation, pod: Object, why: str) -> Failure:
+def rejected(operation: Operation, pod: Object, why: str) -> Failure:
+    """Return a 403 for a pod that admission refuses."""
     metadata = pod["metadata"]
     name = metadata.get("name") or metadata.get("generateName") or ""
     return status.forbidden(operation.kind.plural, operation.kind.group, name, why)

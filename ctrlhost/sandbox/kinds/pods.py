@@ -11,6 +11,8 @@ from ctrlhost.sandbox.kinds.cells import NONE, created
 from ctrlhost.sandbox.kinds.node import apply_class
 from ctrlhost.sandbox.kinds.pod import spec as pod_spec
 from ctrlhost.sandbox.kinds.pod import warnings as pod_warnings
+from ctrlhost.sandbox.kinds.pod.gated import placed_as, placement_causes
+from ctrlhost.sandbox.kinds.scheduling import set_priority
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:
@@ -22,7 +24,15 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.operation import Operation
 
 
-_ADMITTED = ("priority", "preemptionPolicy", "tolerations", "serviceAccountName", "serviceAccount", "overhead")
+_ADMITTED = (
+    "priority",
+    "preemptionPolicy",
+    "priorityClassName",
+    "tolerations",
+    "serviceAccountName",
+    "serviceAccount",
+    "overhead",
+)
 
 
 class _Pods(BuiltinStrategy):
@@ -68,8 +78,9 @@ class _Pods(BuiltinStrategy):
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Set the phase, the quality of service, and the fields that admission sets."""
+        set_priority(context, operation, obj)
         apply_class(context, operation, obj)
-        _admit(obj["spec"])
+        _tolerate(obj["spec"])
         obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
 
     def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
@@ -140,7 +151,11 @@ def _update_causes(spec: dict[str, Any], before: dict[str, Any]) -> Iterator[Cau
         if gate.get("name") not in gates:
             text = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
             yield status.forbidden_field(f"spec.schedulingGates[{index}].name", text)
-    if _frozen(spec, before) == _frozen(before, before):
+    frozen = spec
+    if gates:
+        yield from placement_causes(spec, before)
+        frozen = placed_as(spec, before)
+    if _frozen(frozen, before) == _frozen(before, before):
         return
     text = (
         "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -158,15 +173,8 @@ def _toleration_causes(found: Sequence[Any], before: Sequence[Any]) -> Iterator[
         yield status.forbidden_field("spec.tolerations", text)
 
 
-def _admit(spec: dict[str, Any]) -> None:
-    """Set the priority, and tolerations of unreachable nodes for five minutes."""
-    spec.setdefault("priority", 0)
-    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    _tolerate(spec)
-
-
 def _tolerate(spec: dict[str, Any]) -> None:
-    """Add the tolerations of unreachable nodes."""
+    """Add the tolerations of unreachable nodes for five minutes."""
     tolerations = list(spec.get("tolerations") or ())
     for trouble in ("not-ready", "unreachable"):
         key = f"node.kubernetes.io/{trouble}"

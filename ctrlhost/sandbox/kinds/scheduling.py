@@ -1,4 +1,4 @@
-"""PriorityClasses."""
+"""PriorityClasses, and what they give to pods."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.kinds.cells import created
 from ctrlhost.sandbox.kinds.checks import one_of, unchanged
+from ctrlhost.sandbox.kinds.node import rejected
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -20,16 +21,17 @@ if TYPE_CHECKING:
 HIGHEST = 1_000_000_000
 SYSTEM = {"system-cluster-critical": 2 * HIGHEST, "system-node-critical": 2 * HIGHEST + 1000}
 """The classes that every cluster has, and their values."""
+PREEMPTS = "PreemptLowerPriority"
 _RESERVED = "priority class names with 'system-' prefix are reserved for system use only. error: "
 
 
 class _PriorityClasses(BuiltinStrategy):
     """The value of a class is immutable."""
 
-    defaults = (("preemptionPolicy", "PreemptLowerPriority"),)
+    defaults = (("preemptionPolicy", PREEMPTS),)
     columns = "Value:i Global-Default:b Age PreemptionPolicy"
     checks = (
-        one_of("preemptionPolicy", "PreemptLowerPriority", "Never"),
+        one_of("preemptionPolicy", PREEMPTS, "Never"),
         unchanged("preemptionPolicy"),
     )
 
@@ -55,6 +57,30 @@ class _PriorityClasses(BuiltinStrategy):
         elif value > HIGHEST:
             yield status.forbidden_field("value", f"maximum allowed value of a user defined priority is {HIGHEST}")
         yield from super().causes(context, operation, obj, old)
+
+
+def set_priority(context: ServerContext, operation: Operation, pod: Object) -> None:
+    """Set the priority of a new pod from its class, or from the default one; 403 for another value, or no class."""
+    spec, table = pod["spec"], context.store.table("scheduling.k8s.io/priorityclasses")
+    if name := spec.get("priorityClassName"):
+        found = table.get("", name)
+        if found is None:
+            raise rejected(operation, pod, f"no PriorityClass with name {name} was found")
+        chosen = found.decode()
+    else:
+        every = (one.decode() for one in table.list())
+        usual = [one for one in every if one.get("globalDefault")]
+        chosen = min(usual, key=lambda one: one.get("value", 0), default={})
+        if chosen:
+            spec["priorityClassName"] = chosen["metadata"]["name"]
+    values = (
+        ("priority", "the integer value of priority", chosen.get("value", 0)),
+        ("preemptionPolicy", "the string value of PreemptionPolicy", chosen.get("preemptionPolicy", PREEMPTS)),
+    )
+    for field, what, value in values:
+        if spec.setdefault(field, value) != value:
+            why = f"{what} ({spec[field]}) must not be provided in pod spec; priority admission controller computed "
+            raise rejected(operation, pod, f"{why}{value} from the given PriorityClass name")
 
 
 STRATEGIES = {("scheduling.k8s.io", "PriorityClass"): _PriorityClasses()}

@@ -6,6 +6,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.kinds.cells import NONE, created, labels
 from ctrlhost.sandbox.kinds.networking import address_causes, addresses, entries
 from ctrlhost.sandbox.kinds.service.addresses import family_causes, is_headless, kept_causes
@@ -73,10 +74,12 @@ class _Services(BuiltinStrategy):
         """Allocate addresses and ports that were not requested."""
         obj["status"] = {"loadBalancer": {}}
         spec = obj["spec"]
+        if not operation.allocates:
+            return
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
         self._check_allocation(context, operation, obj, None)
-        self._allocate(context, obj)
+        self._allocate(context, obj, None)
 
     def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
         """Keep omitted allocations; a change of type frees those that the new type lacks."""
@@ -87,7 +90,10 @@ class _Services(BuiltinStrategy):
         if spec.get("type") != "LoadBalancer":
             obj["status"] = {**(obj.get("status") or {}), "loadBalancer": {}}
         if "ExternalName" not in (spec.get("type"), before.get("type")):
-            _keep_addresses(spec, before)
+            for name in ("clusterIP", "clusterIPs"):
+                if not spec.get(name) and before.get(name):
+                    spec[name] = before[name]
+        _match_addresses(spec, before)
         if spec.get("type") in WITH_NODE_PORTS and before.get("type") in WITH_NODE_PORTS:
             _keep_node_ports(spec, before)
         if needs_health_check(spec) and needs_health_check(before):
@@ -95,7 +101,7 @@ class _Services(BuiltinStrategy):
         if spec.get("type") != "ExternalName" and "ipFamilyPolicy" not in spec and before.get("ipFamilyPolicy"):
             spec["ipFamilyPolicy"] = before["ipFamilyPolicy"]
         self._check_allocation(context, operation, obj, old)
-        self._allocate(context, obj)
+        self._allocate(context, obj, old)
 
     def tracked(self, obj: Object, sent: Object) -> Object:
         """Omit allocated fields that were not requested."""
@@ -114,6 +120,8 @@ class _Services(BuiltinStrategy):
         spec = obj["spec"]
         if not operation.subresource:
             yield from spec_causes(obj, {} if old is None else old["spec"])
+            if not operation.allocates:
+                yield from family_causes(spec, None)
         if spec.get("externalIPs"):
             operation.warnings.append(
                 "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
@@ -146,14 +154,14 @@ class _Services(BuiltinStrategy):
         hold(context, obj)
 
     def deleted(self, context: ServerContext, obj: Object) -> None:
-        """Free the allocations, and delete the Endpoints of that name."""
+        """Free the allocations, and delete the Endpoints of that name, unless finalizers keep them."""
         release(context, obj)
         table, metadata = context.store.table("endpoints"), obj["metadata"]
         endpoints = table.get(metadata["namespace"], metadata["name"])
-        if endpoints is not None:
+        if endpoints is not None and not endpoints.decode()["metadata"].get("finalizers"):
             context.store.remove(table, endpoints)
 
-    def _allocate(self, context: ServerContext, obj: Object) -> None:
+    def _allocate(self, context: ServerContext, obj: Object, old: Object | None) -> None:
         spec = obj["spec"]
         if spec.get("type") == "ExternalName":
             return
@@ -168,11 +176,7 @@ class _Services(BuiltinStrategy):
             spec["clusterIP"] = _free_address(context)
             spec["clusterIPs"] = [spec["clusterIP"]]
         if spec.get("type") in WITH_NODE_PORTS and spec.get("allocateLoadBalancerNodePorts", True):
-            chosen: set[str] = set()
-            for port in spec.get("ports") or ():
-                if not port.get("nodePort"):
-                    port["nodePort"] = _free_port(context, port, chosen)
-                chosen.add(_node_key(port))
+            _allocate_node_ports(context, spec.get("ports") or (), old)
         if needs_health_check(spec) and not spec.get("healthCheckNodePort"):
             spec["healthCheckNodePort"] = _free_port(context, {}, set())
 
@@ -202,14 +206,16 @@ def _drop_needless(spec: dict[str, Any], before: Mapping[str, Any]) -> None:
             spec.pop(name, None)
 
 
-def _keep_addresses(spec: dict[str, Any], before: Mapping[str, Any]) -> None:
-    """Keep omitted addresses; of the two fields, clients may change one."""
-    if not spec.get("clusterIP") and before.get("clusterIP"):
-        spec["clusterIP"] = before["clusterIP"]
-    if not spec.get("clusterIPs") and before.get("clusterIPs"):
-        spec["clusterIPs"] = list(before["clusterIPs"])
-    if spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get("clusterIPs"):
-        spec["clusterIPs"] = [spec["clusterIP"]]
+def _match_addresses(spec: dict[str, Any], before: Mapping[str, Any]) -> None:
+    """Adjust the list of addresses to the first one: of the two fields, clients may change one."""
+    address, addresses = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
+    if address == (before.get("clusterIP") or ""):
+        addresses = addresses or before.get("clusterIPs") or []
+    elif addresses == (before.get("clusterIPs") or []):
+        addresses = [address] if address else []
+    spec["clusterIPs"] = list(addresses)
+    if not addresses:
+        del spec["clusterIPs"]
 
 
 def _keep_node_ports(spec: dict[str, Any], before: Mapping[str, Any]) -> None:
@@ -307,6 +313,21 @@ def _free_address(context: ServerContext) -> str:
         if address not in pool:
             return address
     raise status.internal("the range of cluster addresses is exhausted")
+
+
+def _allocate_node_ports(context: ServerContext, ports: Sequence[dict[str, Any]], old: Object | None) -> None:
+    """Set missing node ports; ports of one number share theirs at creation. Raise 500 for equal ones in an update."""
+    chosen: set[str] = set()
+    shared = {port.get("port"): port["nodePort"] for port in ports if port.get("nodePort")} if old is None else {}
+    for port in ports:
+        if not port.get("nodePort"):
+            port["nodePort"] = shared.get(port.get("port")) or _free_port(context, port, chosen)
+        if old is None:
+            shared.setdefault(port.get("port"), port["nodePort"])
+        elif _node_key(port) in chosen:
+            why = f"duplicate nodePort: {{{port.get('protocol', 'TCP')} {port['nodePort']}}}"
+            raise Failure(500, "", why)
+        chosen.add(_node_key(port))
 
 
 def _free_port(context: ServerContext, port: dict[str, Any], chosen: set[str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import label_causes
+from ctrlhost.sandbox.apimachinery.names import template_causes
 from ctrlhost.sandbox.apimachinery.objects import at
 from ctrlhost.sandbox.kinds.cells import WORKLOAD, created, images, labels
 from ctrlhost.sandbox.kinds.fields import not_negative
@@ -41,7 +41,7 @@ class _PodTemplates(BuiltinStrategy):
             at(obj, path) or {}, None if old is None else at(old, path), ".".join(path), operation.warnings
         )
         template = obj["template"]
-        yield from label_causes((template.get("metadata") or {}).get("labels") or {}, "template.labels")
+        yield from template_causes(template, "template")
         restarts = ("Always", "OnFailure", "Never")
         yield from pod_spec.causes(template.get("spec") or {}, "template.spec", templated=True, restarts=restarts)
 
@@ -98,7 +98,7 @@ class _ReplicationControllers(BuiltinStrategy):
         if selector and any(found.get(key) != value for key, value in selector.items()):
             text = "`selector` does not match template `labels`"
             yield status.invalid_value("spec.template.metadata.labels", found or None, text)
-        yield from label_causes(found, "spec.template.labels")
+        yield from template_causes(template, "spec.template")
         yield from pod_spec.causes(template.get("spec") or {}, "spec.template.spec", templated=True)
 
 

@@ -9,18 +9,17 @@ from ctrlhost.sandbox.schema.shapes import ANY, Shape
 
 
 def merge(shape: Shape, live: Any, applied: Any) -> Any:
-    """Return `live` merged with `applied`; neither is changed."""
+    """Return `live` merged with `applied`; neither is changed. A null keeps parts, and replaces all else."""
+    if applied is None and live and is_granular(shape, live):
+        return live
     if type(live) is not type(applied) or not is_granular(shape, applied) or not is_granular(shape, live):
         return applied
     if type(applied) is list:
         return _merge_list(shape, live, applied)
     result = dict(live)
     for key, value in applied.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            child = ANY if shape.type == "any" else shape.child(key) or ANY
-            result[key] = merge(child, live.get(key), value)
+        child = ANY if shape.type == "any" else shape.child(key) or ANY
+        result[key] = merge(child, live.get(key), value)
     return result
 
 
@@ -61,7 +60,9 @@ def remove(shape: Shape, value: Any, gone: FieldSet, kept: FieldSet, path: Path 
         if not covers(gone, below):
             left.append((element, item))
             continue
-        if below in gone and not covers(kept, below) and _only_gone(child, item, below, gone):
+        # A named field goes with all that its applier set in it, whatever the server added.
+        named = shape.type == "object" and element.startswith("f:")
+        if (named or below in gone) and not covers(kept, below):
             continue
         remaining = remove(child, item, gone, kept, below)
         if remaining is not None:
@@ -72,8 +73,3 @@ def remove(shape: Shape, value: Any, gone: FieldSet, kept: FieldSet, path: Path 
         result.update({element[2:]: item for element, item in left})
         return result if result or not value else None
     return [item for _, item in left] or None
-
-
-def _only_gone(shape: Shape, value: Any, path: Path, gone: FieldSet) -> bool:
-    """Return whether an item is removed as a whole: keyed items are, once no member of them is kept."""
-    return path[-1].startswith(("k:", "v:")) or not is_granular(shape, value) or path in gone

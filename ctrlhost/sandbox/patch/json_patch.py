@@ -148,7 +148,12 @@ def _remove(holder: dict[str, Any], pointer: list[str]) -> None:
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
-    """Apply a merge patch; the result shares the document's unchanged parts."""
+    """Apply a merge patch; the result shares the document's unchanged parts.
+
+    Unlike in the RFC, and as in a real server, objects in lists lose their nulls.
+    """
+    if type(patch) is list:
+        return [merge_patch(None, item) for item in patch]
     if type(patch) is not dict:
         return patch
     result = dict(document) if type(document) is dict else {}

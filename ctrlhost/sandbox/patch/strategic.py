@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
+from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.schema import go_text
 from ctrlhost.sandbox.schema.shapes import ANY, Shape
 
@@ -17,13 +17,14 @@ _DELETE = "$deleteFromPrimitiveList/"
 def strategic_merge(shape: Shape, original: Any, patch: dict[str, Any]) -> dict[str, Any]:
     """Return `original` with `patch` applied; neither is changed."""
     base: dict[str, Any] = original if type(original) is dict else {}
-    directive = patch.get(_PATCH)
-    if directive == "replace":
-        return {key: value for key, value in patch.items() if key != _PATCH}
-    if directive == "delete":
-        return {}
-    if directive not in (None, "merge"):
-        raise bad_request(f"unknown {_PATCH} directive: {directive!r}")
+    if _PATCH in patch:
+        directive = patch[_PATCH]
+        if directive == "replace":
+            return {key: value for key, value in patch.items() if key != _PATCH}
+        if directive == "delete":
+            return {}
+        why = f"unknown patch type: {go_text.shown(directive)} in map: {go_text.shown(patch)}"
+        raise Failure(500, "", why)
     result = dict(base)
     retained = patch.get(_RETAIN)
     if type(retained) is list:
@@ -35,10 +36,10 @@ def strategic_merge(shape: Shape, original: Any, patch: dict[str, Any]) -> dict[
         if value is None:
             result.pop(key, None)
         elif type(value) is dict:
-            if value.get(_PATCH) == "delete":
-                result.pop(key, None)
-            else:
-                result[key] = strategic_merge(child, result.get(key), value)
+            if type(result.get(key)) is dict:
+                result[key] = strategic_merge(child, result[key], value)
+            elif _PATCH not in value:
+                result[key] = _plain(value)
         elif type(value) is list:
             order = patch.get(_ORDER + key)
             result[key] = _merge_list(child, result.get(key), value, order if type(order) is list else None)
@@ -56,19 +57,26 @@ def strategic_merge(shape: Shape, original: Any, patch: dict[str, Any]) -> dict[
 
 
 def _merge_list(shape: Shape, original: Any, patch: list[Any], order: list[Any] | None) -> list[Any]:
-    base: list[Any] = original if type(original) is list else []
+    if type(original) is not list:
+        added: list[Any] = _plain(patch)
+        return added
+    base: list[Any] = original
+    if (shape.merge_scalars or shape.merge_key) and len({type(item) for item in (*base, *patch)}) > 1:
+        shown = go_text.shown([base, patch])
+        raise Failure(500, "", f"list element types are not identical: {shown}")
     if shape.merge_scalars and not shape.merge_key:
         merged = [*base, *(item for item in patch if item not in base)]
         return _ordered(shape, merged, patch if order is None else order, base)
     if not shape.merge_key:
-        return [_plain(item) for item in patch]
+        return patch
     key, element = shape.merge_key, shape.element or ANY
     if any(type(item) is dict and item.get(_PATCH) == "replace" and len(item) == 1 for item in patch):
         return [item for item in patch if _PATCH not in item]
     result = list(base)
-    for item in patch:
+    for item in (*base, *patch):
         if type(item) is not dict or key not in item:
             raise Failure(500, "", f"map: {go_text.shown(item)} does not contain declared merge key: {key}")
+    for item in patch:
         index = next(
             (at for at, other in enumerate(result) if type(other) is dict and other.get(key) == item[key]), None
         )
@@ -82,9 +90,12 @@ def _merge_list(shape: Shape, original: Any, patch: list[Any], order: list[Any] 
 
 
 def _plain(value: Any) -> Any:
-    """Remove directives and nulls from a value that replaces the old one."""
+    """Remove directives and nulls from a value that there is no old one for."""
     if type(value) is dict:
-        return {key: _plain(item) for key, item in value.items() if not key.startswith("$") and item is not None}
+        kept = {key: item for key, item in value.items() if not key.startswith("$") and item is not None}
+        return {key: _plain(item) for key, item in kept.items() if type(item) is not dict or _PATCH not in item}
+    if type(value) is list:
+        return [_plain(item) for item in value if type(item) is not dict or _PATCH not in item]
     return value
 
 

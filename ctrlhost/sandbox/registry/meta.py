@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.names import metadata_causes
-from ctrlhost.sandbox.apimachinery.status import Cause, bad_request
+from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.schema.normalize import conform
 from ctrlhost.sandbox.schema.shapes import builtin
 
@@ -84,8 +84,11 @@ def place(operation: Operation, obj: Object) -> None:
     if not operation.kind.namespaced:
         metadata.pop("namespace", None)
         return
-    named = metadata.get("namespace") or operation.namespace
-    if named != operation.namespace:
+    named = metadata.get("namespace")
+    if type(named) not in (str, type(None)):
+        # Decoding refuses it.
+        return
+    if named and named != operation.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     metadata["namespace"] = operation.namespace
 
@@ -94,10 +97,15 @@ def check_name(operation: Operation, metadata: dict[str, Any]) -> None:
     """Raise 400 unless the metadata name the object of the URL."""
     name = metadata.get("name")
     if not name:
-        text = f"the name of the object ({operation.name} based on URL) was undeterminable: name must be provided"
-        raise bad_request(text)
+        raise unnamed(operation)
     if name != operation.name:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({operation.name})")
+
+
+def unnamed(operation: Operation) -> Failure:
+    """Return a 400 for an object of which nothing but the URL says the name."""
+    text = f"the name of the object ({operation.name} based on URL) was undeterminable: name must be provided"
+    return bad_request(text)
 
 
 def keep_identity(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:

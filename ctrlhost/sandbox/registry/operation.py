@@ -37,6 +37,8 @@ class Operation:
     """What admission adds to the event of the request in the audit log."""
     untracked: set[tuple[str, ...]] = field(default_factory=set)
     """The fields that admission sets, which no manager owns."""
+    allocates: bool = True
+    """Whether a creation allocates what the object needs."""
     applied: set[tuple[str, ...]] | None = None
     """The fields that a server-side apply sets if it creates the object."""
 
@@ -57,7 +59,7 @@ class Operation:
         elif options == "PatchOptions" and not applies and self.query.first("force"):
             causes.append(forbidden_field("force", "may not be specified for non-apply patch"))
         # The options of a deletion come from its body, if it has one; `deletes` reads them.
-        if options != "DeleteOptions" and "dryRun" in self.query and (wrong := _dry_run_cause(self.query["dryRun"])):
+        if options != "DeleteOptions" and "dryRun" in self.query and (wrong := dry_run_cause(self.query["dryRun"])):
             causes.append(wrong)
         self.dry_run = options != "DeleteOptions" and "dryRun" in self.query
         mode = self.query.first("fieldValidation")
@@ -69,14 +71,8 @@ class Operation:
         self.manager = manager or "".join(filter(str.isprintable, user_agent.partition("/")[0]))[:128]
 
 
-def dry_run(values: list[Any], options: str) -> bool:
-    """Return whether the write must not be stored."""
-    if values and (wrong := _dry_run_cause(values)):
-        raise bad_option(options, wrong)
-    return bool(values)
-
-
-def _dry_run_cause(values: list[Any]) -> Cause | None:
+def dry_run_cause(values: list[Any]) -> Cause | None:
+    """Return what is wrong with the option `dryRun`."""
     return not_supported("dryRun", values, ("All",)) if any(value != "All" for value in values) else None
 
 

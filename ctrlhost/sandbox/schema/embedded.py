@@ -21,7 +21,7 @@ _MOST_PARTS = 2
 def conform_member(name: str, value: Any, path: str, unknown: list[str] | None) -> Any:
     """Return an apiVersion, a kind or metadata in canonical form; Undecodable if its type is wrong."""
     if name != "metadata":
-        if type(value) not in (str, type(None)):
+        if type(value) is not str:
             raise _misfit(name, value, path, "must be a string")
         return value
     if value is None:
@@ -57,5 +57,8 @@ def causes(value: Mapping[str, Any], path: str) -> Iterator[Cause]:
     if kind and (problem := name_problem("label_1035", kind.lower())):
         text = f"may have mixed case, but should otherwise match: {problem}"
         yield status.invalid_value(f"{path}.kind", kind, text)
-    for cause in metadata_causes(value.get("metadata") or {}, [], qualified=False):
+    metadata = value.get("metadata") or {}
+    if problem := name_problem("segment", metadata.get("name", "")):
+        yield status.invalid_value(f"{path}.metadata.name", metadata["name"], problem)
+    for cause in metadata_causes(metadata, [], qualified=False):
         yield status.Cause(cause.reason, cause.message, f"{path}.{cause.field}")

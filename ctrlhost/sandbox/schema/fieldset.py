@@ -70,12 +70,11 @@ def fields_of(shape: Shape, value: Any, *, strict: bool = True) -> FieldSet:
 
 def _collect(shape: Shape, value: Any, path: Path, found: FieldSet, *, strict: bool) -> None:
     if not value or not is_granular(shape, value):
-        found.add(path)
+        if value != [] or not is_granular(shape, value):
+            found.add(path)
         return
     keyed, seen = type(value) is list, set[str]()
     for element, child, item in children(shape, value):
-        if item is None and not keyed:
-            continue
         below = (*path, element)
         if keyed:
             if element in seen and strict:
@@ -121,7 +120,7 @@ def _add_all(shape: Shape, value: Any, path: Path, found: FieldSet, *, fresh: bo
 
     A part that Go always has counts only if its parent is new too, which `fresh` says.
     """
-    always = shape.value_struct or (shape.written and bool(value))
+    always = shape.value_struct or shape.written
     counts = fresh or not always or (bool(value) and not is_granular(shape, value))
     if counts:
         found.add(path)

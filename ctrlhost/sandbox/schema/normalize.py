@@ -72,6 +72,8 @@ def _object(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) 
         if name not in result:
             if child.value_struct:
                 result[name] = _object(child, {}, name, unknown, kind)
+            elif child.type == "quantity" and not child.pointer:
+                result[name] = "0"
             elif child.written and child.type in ("integer", "boolean", "string"):
                 result[name] = _ZEROS[child.type]
     return result
@@ -153,6 +155,9 @@ def _special(shape: Shape, value: Any, path: str, kind: str) -> Any:
         if type(text) is not str or len(text) > 64 or not _QUANTITY.fullmatch(text):
             raise Undecodable(f"quantities must match the regular expression '{_QUANTITY_TEXT}'")
         return quantity(text)
+    numbers = what == "bytes" and type(value) is list
+    if numbers and all(item is None or (type(item) is int and 0 <= item < 256) for item in value):
+        return base64.b64encode(bytes(item or 0 for item in value)).decode()
     if type(value) is not str:
         raise _mismatch(value, path, shape, kind)
     if what == "bytes":

@@ -18,6 +18,7 @@ from ctrlhost.sandbox.patch.managed import APPLY, UPDATE, Manager
 from ctrlhost.sandbox.registry import meta, views
 from ctrlhost.sandbox.schema import fieldset, go_text
 from ctrlhost.sandbox.schema.normalize import Undecodable
+from ctrlhost.sandbox.schema.restored import restored
 from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.W
     if snapshot is None and operation.subresource:
         raise status.not_found(kind.plural, kind.group, operation.name)
     wanted = _wanted(operation, applied)
+    if kind.custom is None:
+        applied = restored(managed.shape_of(kind), applied)
     if repeated is not None and repeated.lines:
         _report_repeated(operation, repeated.lines)
     # What is left to prune was not sent: a configuration has declared fields only.
@@ -57,6 +60,7 @@ def _stored(
 ) -> writes.WriteResult:
     kind = operation.kind
     if snapshot is None:
+        _check_types(operation, applied)
         return _create(context, operation, applied, wanted)
     old = views.load(kind, snapshot)
     managers = managed.read(old["metadata"].get("managedFields"))
@@ -64,6 +68,7 @@ def _stored(
     if not managers and everything:
         managers = [Manager("before-first-apply", UPDATE, kind.api_version, "", times.now(), everything)]
     merged, managers = _merge(operation, old, applied, wanted, managed.convertible(kind, managers))
+    _check_types(operation, applied)
     meta.check_name(operation, merged["metadata"])
     meta.place(operation, merged)
     _refresh_last_applied(operation, merged, applied)
@@ -110,6 +115,12 @@ def _wanted(operation: Operation, applied: Object) -> FieldSet:
     return fieldset.fields_of(shape, document) if document else set()
 
 
+def _check_types(operation: Operation, applied: Object) -> None:
+    """Raise `Undecodable` unless all that is sent fits its type, even what is not stored."""
+    if operation.kind.custom is None:
+        objects.conform_object(operation, copy.deepcopy(applied))
+
+
 def _create(context: ServerContext, operation: Operation, applied: Object, wanted: FieldSet) -> writes.WriteResult:
     kind = operation.kind
     meta.check_name(operation, applied["metadata"])
@@ -138,7 +149,7 @@ def _merge(
     )
     _resolve(operation, others, changed, _from_client_side(operation, old))
     if previous is not None:
-        kept = set().union(*(item.fields for item in others)) | wanted
+        kept = set().union(*(item.fields for item in others)) | wanted | {("f:metadata", "f:name")}
         gone = previous.fields - wanted
         if gone:
             merged = remove(shape, merged, gone, kept) or merged

@@ -11,7 +11,7 @@ from ctrlhost.sandbox.apimachinery import clock, status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.registry import views
-from ctrlhost.sandbox.registry.operation import Operation, bad_option, dry_run
+from ctrlhost.sandbox.registry.operation import Operation, bad_option, dry_run_cause
 from ctrlhost.sandbox.schema import go_text
 from ctrlhost.sandbox.verbs import reads
 from ctrlhost.sandbox.verbs.writes import WriteResult, remove, store
@@ -48,7 +48,7 @@ def read_options(operation: Operation, body: Any) -> DeleteOptions:
         found.grace = operation.query.number("gracePeriodSeconds")
         found.policy = operation.query.first("propagationPolicy")
         orphan = operation.query.flag("orphanDependents") if "orphanDependents" in operation.query else None
-        operation.dry_run = dry_run(operation.query.get("dryRun", []), "DeleteOptions")
+        values: Any = operation.query.get("dryRun", [])
     else:
         if type(body) is not dict or body.get("kind", "DeleteOptions") != "DeleteOptions":
             raise bad_request("the request body must be a DeleteOptions")
@@ -60,15 +60,20 @@ def read_options(operation: Operation, body: Any) -> DeleteOptions:
         if type(preconditions) is not dict or type(values) is not list or type(found.grace) not in (int, type(None)):
             raise bad_request("malformed DeleteOptions")
         found.uid, found.version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""
-        operation.dry_run = dry_run(values, "DeleteOptions")
         if type(orphan) not in (bool, type(None)):
             text = f"cannot unmarshal {go_text.json_kind(orphan)} into Go struct field DeleteOptions.orphanDependents"
             raise bad_request(f"json: {text} of type bool")
+    causes = []
     if found.policy and orphan is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
-        raise bad_option("DeleteOptions", status.invalid_value("propagationPolicy", found.policy, text))
+        causes.append(status.invalid_value("propagationPolicy", found.policy, text))
     if found.policy and found.policy not in _POLICIES:
-        raise bad_option("DeleteOptions", status.not_supported("propagationPolicy", found.policy, (*_POLICIES, "nil")))
+        causes.append(status.not_supported("propagationPolicy", found.policy, (*_POLICIES, "nil")))
+    if wrong := dry_run_cause(values):
+        causes.append(wrong)
+    if causes:
+        raise bad_option("DeleteOptions", *causes)
+    operation.dry_run = bool(values)
     if orphan is not None:
         found.policy = "Orphan" if orphan else "Background"
         found.cascades = not orphan

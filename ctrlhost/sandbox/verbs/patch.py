@@ -13,6 +13,7 @@ from ctrlhost.sandbox.patch.strategic import strategic_merge
 from ctrlhost.sandbox.registry import meta, views
 from ctrlhost.sandbox.schema import go_text
 from ctrlhost.sandbox.schema.normalize import Undecodable
+from ctrlhost.sandbox.schema.restored import restored
 from ctrlhost.sandbox.schema.shapes import ANY, of_kind
 from ctrlhost.sandbox.verbs import reads, writes
 from ctrlhost.sandbox.verbs.apply import apply
@@ -50,11 +51,12 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
     if type(obj) is not dict:
         raise bad_request("the patch does not leave an object")
     if media == STRATEGIC_PATCH:
-        # A strategic patch cannot change the type.
-        obj.update({key: old[key] for key in ("apiVersion", "kind")})
-    for key in ("apiVersion", "kind"):
-        if not obj.get(key):
-            raise bad_request(f"Object '{key[0].upper() if key == 'kind' else key[0]}{key[1:]}' is missing")
+        # A strategic patch cannot change the type, but it must fit.
+        obj.update({key: old[key] for key in ("apiVersion", "kind") if type(obj.get(key)) in (str, type(None))})
+    if obj.get("apiVersion") in (None, "", "/"):
+        if operation.kind.custom is not None:
+            raise status.internal("Object 'apiVersion' is missing in 'object has no apiVersion field'")
+        raise meta.unnamed(operation)
     try:
         _decode(operation, obj)
         return writes.replace(context, operation, snapshot, old, obj, check=_check_names)
@@ -98,7 +100,7 @@ def _unordered(document: Any) -> Any:
 
 def _decode(operation: Operation, obj: Object) -> None:
     """Check the type of a patched object, and that it has metadata."""
-    if type(metadata := obj.get("metadata") or {}) is not dict:
+    if type(metadata := obj.get("metadata")) not in (dict, type(None)):
         what = go_text.json_kind(metadata)
         why = f"json: cannot unmarshal {what} into Go struct field {operation.kind.kind}.metadata of type v1.ObjectMeta"
         raise Undecodable(why)
@@ -112,14 +114,14 @@ def _decode(operation: Operation, obj: Object) -> None:
 
 def _check_names(operation: Operation, metadata: Object) -> None:
     """Check that name and namespace are unchanged, and the version is there; restore a removed namespace."""
-    if operation.kind.needs_version and not metadata.get("resourceVersion"):
-        writes.require_version(operation)
     meta.check_name(operation, metadata)
     if operation.kind.namespaced and not metadata.get("namespace"):
         metadata["namespace"] = operation.namespace
     elif metadata.get("namespace", "") != operation.namespace:
         text = "the namespace of the provided object does not match the namespace sent on the request"
         raise bad_request(text)
+    if operation.kind.needs_version and not metadata.get("resourceVersion"):
+        writes.require_version(operation)
 
 
 def changed(kind: Kind, old: Object, media: str, document: Any) -> Any:
@@ -132,4 +134,5 @@ def changed(kind: Kind, old: Object, media: str, document: Any) -> Any:
             raise Failure(422, "Invalid", text) from error
     if media == MERGE_PATCH:
         return merge_patch(old, document)
-    return strategic_merge(of_kind(kind.group, kind.version, kind.kind) or ANY, old, document)
+    shape = of_kind(kind.group, kind.version, kind.kind) or ANY
+    return restored(shape, strategic_merge(shape, old, document))

@@ -14,6 +14,7 @@ from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.patch import managed
 from ctrlhost.sandbox.registry import meta, views
+from ctrlhost.sandbox.schema import go_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,27 +41,39 @@ class WriteResult:
     raw: bytes | None = None
 
 
-def decode_type(operation: Operation, obj: Any) -> Object:
-    """Check that the body is an object of the request's kind and version."""
+def decode_type(operation: Operation, obj: Any, *, found_first: bool = False) -> Object:
+    """Check that the body is an object of the request's kind and version.
+
+    `found_first` leaves another custom kind to the caller, which looks for the object first.
+    """
     kind = operation.kind
     if type(obj) is not dict:
         raise bad_request(f"the request body must be an object of kind {kind.kind}")
+    for key in ("apiVersion", "kind"):
+        if type(value := obj.get(key)) not in (str, type(None)):
+            why = f"json: cannot unmarshal {go_text.json_kind(value)} into Go struct field .{key} of type string"
+            raise bad_request(f"couldn't get version/kind; json parse error: {why}")
     if kind.custom is not None and not obj.get("kind"):
         raise bad_request("Object 'Kind' is missing in the request body")
     if kind.custom is not None and not obj.get("apiVersion"):
         raise bad_request("Object 'apiVersion' is missing in the request body")
     version, name = obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind
-    if version != kind.api_version:
+    if version != kind.api_version and (version != "/" or kind.custom is not None):
         raise bad_request(
             f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
         )
-    if name != kind.kind:
-        if kind.custom is not None:
-            cause = status.invalid_value("kind", name, f"must be {kind.kind}")
-            raise status.invalid(kind.kind, kind.group, str(meta.metadata_of(obj).get("name", "")), [cause])
+    if name != kind.kind and kind.custom is None:
         raise bad_request(f"the kind in the data ({name}) does not match the expected kind ({kind.kind})")
+    if name != kind.kind and operation.subresource != "status" and not found_first:
+        raise _wrong_kind(operation, obj, name)
     obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
     return obj
+
+
+def _wrong_kind(operation: Operation, obj: Object, name: str) -> Failure:
+    kind = operation.kind
+    cause = status.invalid_value("kind", name, f"must be {kind.kind}")
+    return status.invalid(kind.kind, kind.group, str(meta.metadata_of(obj).get("name", "")), [cause])
 
 
 def create(context: ServerContext, operation: Operation, body: Any) -> WriteResult:
@@ -95,7 +108,7 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     name = metadata.get("name", "")
     causes = [*name_causes(kind.name_rule, name, metadata.get("generateName", ""))]
     causes += meta.causes(kind, metadata, operation.warnings)
-    causes += objects.causes(context, operation, obj, None)
+    causes += objects.causes(context, operation, obj, None, causes)
     if causes:
         raise _invalid(operation, name, causes, decoding)
     charges = chain.validate(context, operation, CREATE, obj, None)
@@ -159,7 +172,8 @@ def _name(context: ServerContext, operation: Operation, metadata: dict[str, Any]
 def update(context: ServerContext, operation: Operation, body: Any) -> WriteResult:
     """Replace an object."""
     kind = operation.kind
-    obj, managers = _conform(operation, decode_type(operation, body))
+    sent = body.get("kind") if type(body) is dict else None
+    obj, managers = _conform(operation, decode_type(operation, body, found_first=True))
     metadata = obj["metadata"]
     meta.check_name(operation, metadata)
     meta.place(operation, obj)
@@ -170,11 +184,15 @@ def update(context: ServerContext, operation: Operation, body: Any) -> WriteResu
             if uid := metadata.get("uid"):
                 why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
                 raise status.conflict(kind.plural, kind.group, operation.name, why)
-            # It is a creation like any other, also below /status.
-            return create(context, dataclasses.replace(operation, subresource=""), obj)
+            # It is a creation like any other, also below /status, but there nothing is allocated.
+            allocates = not operation.subresource
+            return create(context, dataclasses.replace(operation, subresource="", allocates=allocates), obj)
         raise status.not_found(kind.plural, kind.group, operation.name)
     if not metadata.get("resourceVersion") and kind.needs_version:
+        check_preconditions(kind, old, metadata)
         require_version(operation)
+    if sent not in (None, "", kind.kind) and operation.subresource != "status":
+        raise _wrong_kind(operation, obj, sent)
     return _replace(context, operation, old, views.load(kind, old), obj, sent_managers=managers)
 
 
@@ -185,8 +203,11 @@ def require_version(operation: Operation) -> NoReturn:
 
 
 def _conform(operation: Operation, obj: Object) -> tuple[Object, Any]:
-    """Return the object as decoding leaves it, and the entries of managedFields as sent."""
-    entries = meta.metadata_of(obj).pop("managedFields", None)
+    """Return the object as decoding leaves it, without a version that means none, and managedFields as sent."""
+    metadata = meta.metadata_of(obj)
+    if metadata.get("resourceVersion") == "0":
+        del metadata["resourceVersion"]
+    entries = metadata.pop("managedFields", None)
     return objects.conform_object(operation, obj), entries
 
 
@@ -246,6 +267,9 @@ def _replace(
     metadata, before = obj["metadata"], old["metadata"]
     metadata["name"] = operation.name
     causes = [*causes, *meta.keep_identity(metadata, before)]
+    if kind.custom is not None and operation.subresource == "status":
+        # Such a write takes no metadata.
+        causes = []
     metadata["resourceVersion"] = before["resourceVersion"]
     strategy = strategy_of(kind)
     if operation.subresource in ("status", "approval"):
@@ -258,7 +282,7 @@ def _replace(
     strategy.prepare_update(context, operation, obj, old)
     metadata = obj["metadata"]
     causes += meta.causes(kind, metadata, operation.warnings)
-    causes += objects.causes(context, operation, obj, old)
+    causes += objects.causes(context, operation, obj, old, causes)
     if causes:
         raise _invalid(operation, operation.name, causes, decoding)
     charges = chain.validate(context, operation, UPDATE, obj, old) if is_admitted else []

@@ -30,6 +30,8 @@ OPTIONS = (
     "--set=supervision.evil.deadlines.callback=500ms",
     "--set=supervision.evil.deadlines.probe=500ms",
     "--set=supervision.evil.restart_delay=200ms",
+    # What computes without end does so in a thread of each attempt.
+    "--set=supervision.evil.restart_limit=2",
     "--set=host.drain_timeout=1s",
 )
 

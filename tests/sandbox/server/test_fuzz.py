@@ -65,6 +65,10 @@ FAULTS = (
     ": field not declared in schema",
     "failed to convert new object",
     "strconv.ParseUint",
+    "unknown patch type: ",
+    "list element types are not identical",
+    "duplicate nodePort: ",
+    "Object 'apiVersion' is missing",
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import is_subdomain, label_causes, qualified_problems
+from ctrlhost.sandbox.apimachinery.names import is_subdomain, qualified_problems, template_causes
 from ctrlhost.sandbox.apimachinery.status import Cause
 from ctrlhost.sandbox.kinds.fields import not_negative
 from ctrlhost.sandbox.kinds.pod import spec as pod_spec
@@ -62,7 +62,7 @@ def causes(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def _template_causes(template: Mapping[str, Any], path: str, *, strict: bool) -> Iterator[Cause]:
-    yield from label_causes((template.get("metadata") or {}).get("labels") or {}, f"{path}.labels")
+    yield from template_causes(template, path)
     pod = template.get("spec") or {}
     yield from pod_spec.causes(pod, f"{path}.spec", templated=True, restarts=("Always", *_RESTARTS))
     restart, field = pod.get("restartPolicy", ""), f"{path}.spec.restartPolicy"

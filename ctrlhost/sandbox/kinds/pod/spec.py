@@ -8,6 +8,7 @@ from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import name_problem
 from ctrlhost.sandbox.kinds.fields import legacy_ip_causes
 from ctrlhost.sandbox.kinds.pod.containers import container_causes, host_port_causes
+from ctrlhost.sandbox.kinds.pod.images import is_latest
 from ctrlhost.sandbox.kinds.pod.scheduling import scheduling_causes
 from ctrlhost.sandbox.kinds.pod.security import pod_security_causes
 from ctrlhost.sandbox.kinds.pod.volumes import volume_causes
@@ -66,6 +67,7 @@ DEFAULTS: list[Rule] = [
     ("volumes[*].projected.sources[*].serviceAccountToken.expirationSeconds", 3600),
     ("volumes[*].projected.sources[*].downwardAPI.items[*].fieldRef.apiVersion", "v1"),
     ("volumes[*].hostPath.type", ""),
+    ("volumes[*].ephemeral.volumeClaimTemplate.spec.volumeMode", "Filesystem"),
     *below("containers[*]", _CONTAINER),
     *below("initContainers[*]", _CONTAINER),
 ]
@@ -74,9 +76,7 @@ DEFAULTS: list[Rule] = [
 def default(spec: dict[str, Any]) -> None:
     """Set the defaults that depend on other fields."""
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
-        image = container.get("image", "")
-        tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
-        latest = tag == "latest" or (not tag and "@" not in image)
+        latest = is_latest(container.get("image", ""))
         container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
     for volume in spec.get("volumes") or ():
         if set(volume) <= {"name"}:

@@ -139,6 +139,7 @@ def _downward_causes(item: Mapping[str, Any], where: str) -> Iterator[Cause]:
 
 
 def _projection_causes(sources: Sequence[Mapping[str, Any]], path: str) -> Iterator[Cause]:
+    used: set[str] = set()
     for index, part in enumerate(sources):
         where = f"{path}.sources[{index}]"
         for kind in ("secret", "configMap"):
@@ -146,8 +147,11 @@ def _projection_causes(sources: Sequence[Mapping[str, Any]], path: str) -> Itera
                 if not source.get("name"):
                     yield status.required(f"{where}.{kind}.name")
                 yield from _item_causes(source, f"{where}.{kind}")
-        for item in (part.get("downwardAPI") or {}).get("items") or ():
-            yield from _downward_causes(item, f"{where}.downwardAPI")
+                yield from _repeated_causes(source, path, source.get("name", ""), used)
+        if (source := part.get("downwardAPI")) is not None:
+            for item in source.get("items") or ():
+                yield from _downward_causes(item, f"{where}.downwardAPI")
+            yield from _repeated_causes(source, path, "", used)
         if (token := part.get("serviceAccountToken")) is not None:
             seconds, place = token.get("expirationSeconds", 0), f"{where}.serviceAccountToken"
             if seconds < _SHORTEST_TOKEN:
@@ -156,6 +160,16 @@ def _projection_causes(sources: Sequence[Mapping[str, Any]], path: str) -> Itera
             elif seconds > 1 << 32:
                 text = "may not specify a duration larger than 2^32 seconds"
                 yield status.invalid_value(f"{place}.expirationSeconds", seconds, text)
-            yield from _path_causes(token.get("path", ""), f"{place}.path")
+            # The field is that of the volume, as in a real server's messages.
+            yield from _path_causes(token.get("path", ""), f"{path}.path")
         if sum(value is not None for value in part.values()) > 1:
             yield status.forbidden_field(where, "may not specify more than 1 volume type per source")
+
+
+def _repeated_causes(source: Mapping[str, Any], where: str, name: str, used: set[str]) -> Iterator[Cause]:
+    """Check that the files of a source have paths of their own; without a `name`, a cause shows the path."""
+    for item in source.get("items") or ():
+        path = item.get("path", "")
+        if path and path in used:
+            yield status.invalid_value(where, name or path, "conflicting duplicate paths")
+        used.add(path)

@@ -139,6 +139,8 @@ def _traffic_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
         yield status.invalid_value(field, number, text)
     elif number:
         yield from port_causes(number, field)
+    elif needs_health_check(spec):
+        yield status.required(field)
     if (inner := spec.get("internalTrafficPolicy")) is not None and inner not in ("Cluster", "Local"):
         yield status.not_supported("spec.internalTrafficPolicy", inner, ("Cluster", "Local"))
     if (spread := spec.get("trafficDistribution")) is not None and spread not in _DISTRIBUTIONS:
