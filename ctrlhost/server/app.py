@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from ctrlhost.health import Check
     from ctrlhost.server.relay import Loop
 
-#: Seconds that a request waits for all checks or collectors of plugins together, and between two looks at them.
+#: Seconds that a request waits for all checks or collectors of plugins together, and until the first look at them.
 PATIENCE = 0.05
-_LOOK = 0.002
+_LOOK = 0.001
 
 
 class Inspected(Protocol):
@@ -137,9 +137,11 @@ def _status_app(host: Inspected) -> ASGIApp:
 
 async def _soon(futures: Sequence[Future[None]]) -> None:
     """Wait for all of them, but not for long. A callback on one that hangs would remain there."""
-    end = time.monotonic() + PATIENCE
-    while not all(one.done() for one in futures) and time.monotonic() < end:  # noqa: ASYNC110 - see above
-        await asyncio.sleep(_LOOK)
+    end, pause = time.monotonic() + PATIENCE, _LOOK
+    while not all(one.done() for one in futures) and (left := end - time.monotonic()) > 0:
+        await asyncio.sleep(min(pause, left))
+        # Beside threads that compute, each look has to wait for the interpreter.
+        pause *= 2
 
 
 def _is_local(request: Request) -> bool:

@@ -78,7 +78,7 @@ class _Exchange:
         self._over: asyncio.Future[int] = self._here.create_future()
         #: Belongs to the other loop.
         self._task: asyncio.Task[None] | None = None
-        self._cancelled = False
+        self._cancelled = self._app_ended = False
 
     async def run(self, open_entry: OpenEntry | None) -> None:
         """Run the application until it ends, or nobody waits for its answer."""
@@ -95,8 +95,9 @@ class _Exchange:
             status = await self._over
         finally:
             reading.cancel()
-            with contextlib.suppress(RuntimeError):
-                self._other.call(self._cancel)
+            if not self._app_ended:
+                with contextlib.suppress(RuntimeError):
+                    self._other.call(self._cancel)
         if status and not self._answered and self._scope["type"] == "http":
             self._answered = True
             if status == 502:
@@ -134,11 +135,8 @@ class _Exchange:
         if self._over.done():
             raise OSError("nobody waits for this answer any more")
         if message["type"] == "http.response.start":
-            if self._head is not None or self._answered:
-                self._finish(502)
-                raise RuntimeError("the head of the answer was sent twice")
-            self._head = message
-            return
+            self._finish(502)
+            raise RuntimeError("the head of the answer was sent twice")
         if self._head is not None:
             if self._entry is not None and not self._entry.end():
                 self._finish(504)
@@ -166,13 +164,21 @@ class _Exchange:
     async def _run_app(self) -> None:
         status = 502
         try:
-            await self._app(self._scope, self._called(self._next), self._called(self._forward))
+            await self._app(self._scope, self._called(self._next), self._send_from_app)
         except BaseException as error:
             # An application without a lifespan raises, too.
             if not self._cancelled and not self._over.done() and self._scope["type"] == "http":
                 status = 500
                 log.error("%s failed at %s: %s", self._what, self._scope["path"], _text(error), exc_info=error)
+        self._app_ended = True
         self._finish_soon(status)
+
+    async def _send_from_app(self, message: MutableMapping[str, Any]) -> None:
+        # The head waits here for the first part of the body, which saves a way from loop to loop and back.
+        if message["type"] == "http.response.start" and self._head is None and not self._answered:
+            self._head = message
+        else:
+            await self._called(self._forward)(message)
 
     def _called(self, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         """Return the function, which runs on the server's loop, for callers on the other one."""
