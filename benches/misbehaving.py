@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import ctrlhost
 from ctrlhost.config.settings import HostSettings
-from ctrlhost.host.host import Host, switching_after
+from ctrlhost.host.host import Host
+from ctrlhost.host.switch_interval import switching_after
 from ctrlhost.sandbox import Sandbox
 
 if TYPE_CHECKING:

@@ -31,14 +31,15 @@ CtrlhostError
 │   └── Closed             the delta FIFO, listener or informer is closed
 ├── NotSynced              a lister was read before its informer had its first list
 ├── Stale                  the cache did not catch up with the plugin's own write in time
-├── NotLeading             a write was blocked because this replica does not lead
+├── NotLeading             a write was not sent, because this replica does not lead, or no longer in the work's term
+├── PluginRestarted        a request was not sent, because its client belongs to an earlier run of the plugin
 ├── RetryAfter             raised by a reconciler: try again after so many seconds
 └── TerminalError          raised by a reconciler: do not retry; wait for the next event
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -286,7 +287,21 @@ class Stale(CtrlhostError):
 
 
 class NotLeading(CtrlhostError):
-    """A controller that requires leadership tried to write while this replica does not lead."""
+    """A write was not sent: it needs leadership, and this replica does not lead, or no longer in the work's term.
+
+    `reason` is `term` if the term is over, or never began, and `deadline` if the lease could not be renewed in time.
+    """
+
+    def __init__(self, message: str = "", *, reason: Literal["term", "deadline"] = "term") -> None:
+        """Set the message and the reason."""
+        super().__init__(message)
+        self.reason = reason
+
+
+class PluginRestarted(CtrlhostError):
+    """A request was not sent: its client belongs to an earlier run of the plugin, which has failed or restarted."""
+
+    reason: Literal["restarted"] = "restarted"
 
 
 class RetryAfter(CtrlhostError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import copy
 import functools
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -50,6 +51,12 @@ class AsyncClient:
         """Run the calls of `client` in up to `max_workers` threads, which start on demand."""
         self.client = client
         self._executor = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="ctrlhost-client")
+
+    def over(self, client: Client) -> AsyncClient:
+        """Return the coroutines of another client, on the threads of this one."""
+        other = copy.copy(self)
+        other.client = client
+        return other
 
     async def _in_thread(self, call: Callable[[], _R]) -> _R:
         context = contextvars.copy_context()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ctrlhost.client.requests import OnWrite, Requests
@@ -10,7 +11,7 @@ from ctrlhost.client.retry import Retry
 from ctrlhost.client.target import content_of, delete_options
 from ctrlhost.errors import NotFound
 from ctrlhost.kubeconfig.connection import Connection, from_configuration, from_url
-from ctrlhost.kubeconfig.load import load_connection
+from ctrlhost.kubeconfig.load import from_files, load_connection
 from ctrlhost.transport.metrics import ClientMetrics
 from ctrlhost.transport.urllib3_transport import Urllib3Transport
 
@@ -62,6 +63,16 @@ class Client(Requests):
         return cls._connected(connection)
 
     @classmethod
+    def of_account(cls, kubeconfig: str, found_by: str, metrics: ClientMetrics | None = None) -> Client:
+        """Connect to the cluster of a kubeconfig that the setting `found_by` names, and count in `metrics`.
+
+        ConfigError names the setting, the file and the problem.
+        """
+        connection = from_files([Path(kubeconfig).expanduser()], None, found_by)
+        connection.check()
+        return cls.over(Urllib3Transport(connection, metrics=metrics), namespace=connection.namespace)
+
+    @classmethod
     def over(cls, transport: Transport, *, namespace: str = "default") -> Client:
         """Return a client over another transport, such as one that injects faults."""
         client = cls.__new__(cls)
@@ -87,6 +98,14 @@ class Client(Requests):
             client.transport = transport
             client._retry = Retry(transport)  # noqa: SLF001 - the same class
         return client
+
+    def separate(self) -> Client:
+        """Return a client with the same credentials and connections of its own, if the transport supports that.
+
+        Its requests never wait for those of this client. Close it when done.
+        """
+        separate = getattr(self.transport, "separate", None)
+        return self if separate is None else self.derive(transport=separate())
 
     @property
     def metrics(self) -> ClientMetrics | None:

@@ -35,7 +35,7 @@ class Requests:
 
     def resource(self, api_version: str, kind: str, *, timeout: float | None = None) -> Resource:
         """Return plural, scope and verbs of a kind; NotFound if the server does not serve it."""
-        return self.resources.get(api_version, kind, timeout=timeout)
+        return self.resources.get(api_version, kind, timeout=timeout, transport=self.transport)
 
     def _target(
         self,

@@ -122,13 +122,18 @@ class Resources:
             return Resource(group, version, builtin[0], kind, builtin[1])
         return self._loaded.get((api_version, kind)) or self._discovered.get(api_version, {}).get(kind)
 
-    def get(self, api_version: str, kind: str, *, timeout: float | None = None) -> Resource:
-        """Return the resource of a kind; NotFound if the server does not serve it (the next call asks it again)."""
+    def get(
+        self, api_version: str, kind: str, *, timeout: float | None = None, transport: Transport | None = None
+    ) -> Resource:
+        """Return the resource of a kind; NotFound if the server does not serve it (the next call asks it again).
+
+        `transport` asks the server, if it is given, in place of the usual one.
+        """
         with self._lock:
             known = self._served(api_version, kind)
         if known is not None:
             return known
-        discovered = self._discover(api_version, timeout)
+        discovered = self._discover(api_version, timeout, transport or self._transport)
         with self._lock:
             self._discovered[api_version] = discovered
         if kind not in discovered:
@@ -142,13 +147,13 @@ class Resources:
             if kind in self._discovered.get(api_version, {}):
                 self._forgotten[api_version, kind] = self._discovered.pop(api_version)[kind]
 
-    def _discover(self, api_version: str, timeout: float | None) -> dict[str, Resource]:
+    def _discover(self, api_version: str, timeout: float | None, transport: Transport) -> dict[str, Resource]:
         group, _, version = api_version.rpartition("/")
         parts = ["apis", group, version] if group else ["api", version]
         path = "".join(f"/{segment(part, 'apiVersion')}" for part in parts)
         what = f"GET {path}"
         try:
-            answer = decode_object(self._transport.request("GET", path, timeout=timeout), what)
+            answer = decode_object(transport.request("GET", path, timeout=timeout), what)
         except NotFound:
             return {}
         try:

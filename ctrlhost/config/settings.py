@@ -197,15 +197,22 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     retry_qps: float = 20.0
     """Retries of failed keys per second and controller, with a burst of five times that; 0: no bound."""
 
+    client_qps: float = 500.0
+    """Requests of the plugin's clients per second, watches excluded, with a burst of twice that; 0: no bound."""
+
     log_lines: float = DEFAULT_LOG_LINES
     """Log lines of the plugin per second, with a burst of ten times that; 0: no bound."""
 
     hot_loop: bool = True
     """Slow down the reconciles of an object that only the host's own writes cause again and again."""
 
+    kubeconfig: str | None = None
+    """Path of a kubeconfig for the plugin's clients, whose context says the rest; informers that plugins share, and the
+    host's own requests, use the host's (default: the host's)."""
+
     def __post_init__(self) -> None:
         """Reject negative numbers and NaN."""
-        for name in ("restart_limit", "retry_qps", "log_lines"):
+        for name in ("restart_limit", "retry_qps", "client_qps", "log_lines"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"`{name}` must be a number of at least 0, got {getattr(self, name)}")
         if self.stuck_limit < 1:

@@ -59,20 +59,23 @@ class AsyncWorkers:
                 key, priority = queue.get_with_priority()
             except ShutDown:
                 break
-            if gate is not None and not gate.passes():
+            term = None if gate is None else gate.passes()
+            if term == 0:
                 # Requeued until this replica leads again.
                 queue.add(key, priority=priority)
                 queue.done(key)
                 self._slots.release()
                 continue
             run = self._free.popleft()
-            self._loop.submit(self._run_key(run, key, priority))
+            self._loop.submit(self._run_key(run, key, priority, term))
         for _ in range(self._size - 1):
             self._slots.acquire()
 
-    async def _run_key(self, run: AsyncRun, key: Request, priority: int) -> None:
-        """Reconcile one key on the loop's thread, so that the counts need no lock."""
+    async def _run_key(self, run: AsyncRun, key: Request, priority: int, term: int | None) -> None:
+        """Reconcile one key in a term, on the loop's thread, so that the counts need no lock."""
         context, counts, timeout, now = run.context, self._counts, self._scope.results.timeout, run.context.clock.now
+        if term is not None and term != context.term:
+            context.enter(term)
         self._scope.enter(context)
         run.thread = threading.get_ident()
         started = now()
@@ -99,19 +102,20 @@ class AsyncWorkers:
                 self._slots.release()
 
     async def _reconcile_one(self, run: AsyncRun, key: Request) -> None:
-        results, counts, priority = self._scope.results, self._counts, run.context.priority
+        results, counts, context = self._scope.results, self._counts, run.context
+        priority, permit = context.priority, context.permit
         try:
             # A separate task, so that a cancellation at the timeout ends the reconciler and not this coroutine.
-            run.task = asyncio.ensure_future(self._scope.reconciler()(run.context, key))
+            run.task = asyncio.ensure_future(self._scope.reconciler()(context, key))
             result = await run.task
         except asyncio.CancelledError as error:
             if run.overran:
                 late = TimeoutError(f"the reconcile was cancelled at its timeout of {results.timeout:g} s")
-                results.failed(key, priority, late, counts)
+                results.failed(key, priority, late, counts, permit)
             else:
-                results.failed(key, priority, error, counts)
+                results.failed(key, priority, error, counts, permit)
         except BaseException as error:  # noqa: BLE001 - any error of a plugin is contained
-            results.failed(key, priority, error, counts)
+            results.failed(key, priority, error, counts, permit)
         else:
             if result is not None:
                 results.finished(key, priority, result, counts)

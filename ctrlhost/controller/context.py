@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
     from ctrlhost.cache import Object
     from ctrlhost.client import AsyncClient, Client
+    from ctrlhost.controller.clients import PluginClients
     from ctrlhost.controller.services import PluginScope
+    from ctrlhost.coordination.writes import Permit
     from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.own_writes.lister import PluginLister
+    from ctrlhost.own_writes.self_events import SelfEvents
     from ctrlhost.request import Request
     from ctrlhost.workqueue import WorkQueue
 
@@ -30,8 +33,12 @@ class ControllerScope:
     plugin: PluginScope
     controller: str
     queue: WorkQueue
-    client: Client
+    clients: PluginClients
+    #: Starts its threads with the first call.
     async_client: AsyncClient
+    #: Whether runs belong to a term; if not, their writes are those of every replica.
+    needs_leader: bool
+    self_events: SelfEvents | None
     events: PluginEvents
     log: logging.Logger
     primary: PluginLister | None = None
@@ -41,16 +48,39 @@ class ControllerScope:
 class Context:
     """Context of one reconcile. Valid only during the call, and only on its thread or task: workers reuse it.
 
-    Reads come from the cache and include the plugin's own writes; writes go through `client` or `async_client`. Both
-    raise NotLeading for a write if the controller requires leadership and this replica does not lead.
+    Reads come from the cache and include the plugin's own writes; writes go through `client` or `async_client`. If the
+    controller requires leadership, both raise NotLeading for a write outside the term in which the run began.
     """
 
-    __slots__ = ("_scope", "client", "clock", "events", "log", "number", "priority", "request", "started", "worker")
+    __slots__ = (
+        "_async_client",
+        "_scope",
+        "client",
+        "clock",
+        "events",
+        "log",
+        "number",
+        "permit",
+        "priority",
+        "request",
+        "started",
+        "term",
+        "worker",
+    )
 
     def __init__(self, scope: ControllerScope, worker: int) -> None:
         """Prepare for a controller; the worker sets the request of each run."""
         self._scope = scope
-        self.client = scope.client
+        #: The number of the term that the run belongs to; None in a controller that does not need leadership.
+        self.term: int | None = None
+        #: What the writes of the run ask; None in a controller that does not need leadership.
+        self.permit: Permit | None = None
+        self.client: Client
+        self._async_client: AsyncClient | None = None
+        if scope.needs_leader:
+            self.enter(scope.plugin.services.candidacy.tenure.current.number)
+        else:
+            self.client = scope.clients.with_permit(scope.clients.writes.write, scope.self_events)
         self.clock = scope.plugin.services.clock
         self.events = scope.events
         self.log = scope.log
@@ -63,10 +93,19 @@ class Context:
         #: The priority that the key was queued with.
         self.priority = 0
 
+    def enter(self, term: int) -> None:
+        """Write in this term from now on; called by the worker between runs."""
+        clients = self._scope.clients
+        self.term, self.permit = term, clients.permit(term)
+        self.client = clients.with_permit(self.permit, self._scope.self_events)
+        self._async_client = None
+
     @property
     def async_client(self) -> AsyncClient:
         """The client for `async def` reconcilers: the same methods as `client`, to be awaited."""
-        return self._scope.async_client
+        if self._async_client is None:
+            self._async_client = self._scope.async_client.over(self.client)
+        return self._async_client
 
     @property
     def reconcile_id(self) -> str:
@@ -91,7 +130,7 @@ class Context:
     @property
     def leading(self) -> bool:
         """Whether this replica leads now; always true without leader election."""
-        return self._scope.plugin.services.leading()
+        return self._scope.plugin.services.candidacy.leading
 
     @property
     def stopping(self) -> bool:

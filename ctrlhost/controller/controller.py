@@ -19,7 +19,7 @@ from ctrlhost.controller.retries import RetryLimiter
 from ctrlhost.controller.sources import Source
 from ctrlhost.controller.watchdog import Watchdog
 from ctrlhost.controller.worker import LeaderGate, Worker, WorkerScope
-from ctrlhost.errors import NotLeading, NotSynced, PluginLoadError
+from ctrlhost.errors import NotSynced, PluginLoadError
 from ctrlhost.own_writes.self_events import SelfEvents
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, WorkQueue
 
@@ -84,8 +84,8 @@ class Controller:
         self._counts: ControllerCounts | None = None
         self._watchdog: Watchdog | None = None
         self._hot_loops: HotLoops | None = None
-        electing = options.needs_leader and plugin.services.elects
-        self._gate = LeaderGate(plugin.services.leading) if electing else None
+        candidacy = plugin.services.candidacy
+        self._gate = LeaderGate(candidacy.tenure) if options.needs_leader and candidacy.elects else None
         self._self_events = SelfEvents() if options.suppress_echo else None
 
     def _check(self, name: str, sources: Sequence[Any]) -> None:
@@ -225,6 +225,11 @@ class Controller:
         # Without workers, as on a replica that never led, no work began.
         return drained and (not threads or len(self.queue) == 0)
 
+    @property
+    def has_threads(self) -> bool:
+        """Whether a worker still runs."""
+        return any(thread.is_alive() for thread in self._threads)
+
     def busy(self) -> str | None:
         """Return a description of the work in progress or due by the clock; None if there is none. For tests."""
         if self._counts is None:
@@ -293,27 +298,24 @@ class Controller:
         plugin = self._plugin
         listers = self._attached.listers if self._attached is not None else {}
         primary = self._attached.primary if self._attached is not None else None
-        client = plugin.writing_client(self._forbid_writes, self._self_events)
+        needs_leader = self.options.needs_leader
         contexts = ControllerScope(
             plugin=plugin,
             controller=self.name,
             queue=queue,
-            client=client,
-            async_client=plugin.async_client(client),
-            events=plugin.events,
+            clients=plugin.clients,
+            async_client=plugin.async_client(plugin.clients.replica),
+            needs_leader=needs_leader,
+            self_events=self._self_events,
+            events=plugin.events if needs_leader else plugin.replica_events,
             log=plugin.log,
             primary=listers[primary.api_version, primary.kind] if primary is not None else None,
             listers=listers,
         )
         return WorkerScope(contexts, self._reconcile, queue, results, watchdog, self._gate, self._hot_loops)
 
-    def _forbid_writes(self) -> None:
-        """Raise NotLeading for a write of a controller that requires leadership if this replica does not lead."""
-        if not self._may_work():
-            raise NotLeading(f"controller {self.name} must not write: this replica does not lead")
-
     def _may_work(self) -> bool:
-        return not self.options.needs_leader or self._plugin.services.leading()
+        return not self.options.needs_leader or self._plugin.services.candidacy.leading
 
     def _make_threads(self, scope: WorkerScope, counts: ControllerCounts) -> list[threading.Thread]:
         if self.is_async:

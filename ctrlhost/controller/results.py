@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.places import place_of
+from ctrlhost.coordination.writes import causes, refused
 from ctrlhost.errors import ApiError, Conflict, CtrlhostError, RetryAfter, Stale, TerminalError
 from ctrlhost.request import Result
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.controller.metrics import WorkerCounts
+    from ctrlhost.coordination.writes import Permit
     from ctrlhost.request import Request
     from ctrlhost.workqueue import WorkQueue
 
@@ -79,8 +81,18 @@ class Results:
         except Exception as error:  # noqa: BLE001 - an invalid delay or priority is the plugin's mistake
             self.failed(key, priority, error, counts)
 
-    def failed(self, key: Request, priority: int, error: BaseException, counts: WorkerCounts) -> None:
-        """Count and log the error, and retry the key as the error requires."""
+    def failed(
+        self, key: Request, priority: int, error: BaseException, counts: WorkerCounts, permit: Permit | None = None
+    ) -> None:
+        """Count and log the error, and retry the key as the error requires.
+
+        A write that was refused because the term of the run's `permit` is over is no error: the key waits for the next
+        term.
+        """
+        if refused(error, permit):
+            log.info("the reconcile ended with its term: %s", _described(error))
+            self._queue.add(key, priority=priority)
+            return
         if isinstance(error, RetryAfter):
             try:
                 self._run_after(key, error.seconds, priority, counts)
@@ -158,11 +170,4 @@ def _alone(error: BaseException) -> str:
 
 def _is_terminal(error: BaseException) -> bool:
     """Return whether a TerminalError is anywhere in the chain of causes."""
-    seen: set[int] = set()
-    cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
-        if isinstance(cause, TerminalError):
-            return True
-        seen.add(id(cause))
-        cause = cause.__cause__
-    return False
+    return any(isinstance(one, TerminalError) for one in causes(error))

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client import AsyncClient
 from ctrlhost.config.settings import Supervision
+from ctrlhost.controller.clients import ClientCounts, PluginClients
 from ctrlhost.controller.event_loop import PluginLoop
+from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.entries import Entries
 from ctrlhost.events.recorder import PluginEvents
-from ctrlhost.own_writes.client import WritingClient
 from ctrlhost.own_writes.overlay import OwnWrites
 from ctrlhost.own_writes.versions import WrittenVersions, changed_by_run
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ctrlhost.controller.metrics import ReconcileMetrics
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import Informer, InformerFactory
-    from ctrlhost.own_writes.self_events import SelfEvents
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ class PluginServices:
     factory: InformerFactory
     clock: Clock
     events: EventRecorder
-    leading: Callable[[], bool]
     #: Set when the host begins to shut down.
     stopping: threading.Event
     controller_overrides: Mapping[str, ControllerOverrides]
     metrics: ReconcileMetrics
     #: The namespaces that all controllers are limited to; empty for all.
     namespaces: tuple[str, ...] = ()
-    #: Whether leadership may change while the host runs.
-    elects: bool = False
-    #: The identity of the leading replica; empty if it is unknown.
-    leader: Callable[[], str] = str
+    #: What the plugin has to do with leadership; without an election it leads.
+    candidacy: Candidacy = field(default_factory=lambda: Candidacy(Tenure.endless()))
+    #: Returns the client of a plugin with an account of its own, None for the host's; PluginError if it is unusable.
+    account: Callable[[str], Client | None] = lambda _plugin: None
+    client_counts: ClientCounts = field(default_factory=ClientCounts)
     #: Returns what the host allows a plugin.
     supervision: Callable[[str], Supervision] = lambda _plugin: Supervision()
     #: Returns the entries of a plugin: whoever calls the plugin's code opens one.
@@ -69,15 +69,21 @@ class PluginScope:
         self.entries = services.entries(name)
         self.loop = PluginLoop(name, self.entries)
         self.own_writes = OwnWrites()
-        self.events = PluginEvents(services.events, f"ctrlhost-{name}")
+        self._own_client = services.account(name)
+        self.clients = PluginClients(
+            name,
+            # Its own field manager: plugins that apply the same object must not drop each other's fields.
+            (self._own_client or services.client).derive(field_manager=f"ctrlhost-{name}", on_write=self._wrote),
+            self.own_writes,
+            services.candidacy.tenure,
+            services.client_counts,
+            services.supervision(name).client_qps,
+        )
+        # Sent like the writes of `plugin.client`, and of `plugin.replica_client`.
+        self.events = PluginEvents(services.events, f"ctrlhost-{name}", self.clients.any_term)
+        self.replica_events = PluginEvents(services.events, f"ctrlhost-{name}", self.clients.writes.write)
         self._async_clients: list[AsyncClient] = []
         self._indexed: dict[Informer, dict[str, Any]] = {}
-
-    def writing_client(self, guard: Callable[[], None] | None = None, self_events: SelfEvents | None = None) -> Client:
-        """Return a client that records the plugin's writes; `guard` raises to forbid a write."""
-        # Each plugin is its own field manager: plugins that apply the same object must not drop each other's fields.
-        client = self.services.client.derive(field_manager=f"ctrlhost-{self.name}", on_write=self._wrote)
-        return WritingClient.of(client, self.own_writes, guard=guard, self_events=self_events)
 
     def _wrote(self, write: Write) -> None:
         if self.services.written.wrote(write) and (noted := changed_by_run.get()) is not None:
@@ -93,6 +99,8 @@ class PluginScope:
         self.loop.stop(timeout)
         for client in self._async_clients:
             client.close()
+        if self._own_client is not None:
+            self._own_client.close()
 
     def indexed(self, informer: Informer) -> dict[str, Any]:
         """Return the paths or functions by which the plugin has indexed an informer, by the plugin's names."""

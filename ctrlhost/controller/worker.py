@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.controller.clients import working
 from ctrlhost.controller.context import Context, current
 from ctrlhost.controller.metrics import BUCKETS
 from ctrlhost.own_writes.versions import changed_by_run
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.controller.results import Results
     from ctrlhost.controller.watchdog import Watchdog
+    from ctrlhost.coordination.term import Tenure
     from ctrlhost.request import Request
     from ctrlhost.workqueue import WorkQueue
 
@@ -38,9 +40,9 @@ _BATCH_SECONDS = 0.001
 class LeaderGate:
     """A gate that workers pass only while their replica leads. Safe to use from any thread."""
 
-    def __init__(self, leading: Callable[[], bool]) -> None:
-        """Start open; `leading` is called before each reconcile."""
-        self._leading = leading
+    def __init__(self, tenure: Tenure) -> None:
+        """Start open; `tenure` is read before each reconcile."""
+        self._tenure = tenure
         self._lock = threading.Lock()
         self._open = threading.Event()
         self._open.set()
@@ -50,14 +52,14 @@ class LeaderGate:
         """Wait until `resume` or `end`, if `passes` closed the gate."""
         self._open.wait()
 
-    def passes(self) -> bool:
-        """Return whether a reconcile may begin now; if not, close the gate until `resume`."""
-        if self._leading():
-            return True
+    def passes(self) -> int:
+        """Return the term in which a reconcile may begin now; without one return 0, and close the gate."""
+        if term := self._tenure.term:
+            return term
         with self._lock:
             if not self._ended:
                 self._open.clear()
-        return False
+        return 0
 
     def resume(self) -> None:
         """Open the gate when the replica leads; called repeatedly, since a worker may close it just after a call."""
@@ -86,8 +88,9 @@ class WorkerScope:
     hot_loops: HotLoops | None
 
     def enter(self, context: Context) -> None:
-        """Attribute the log lines and the writes of this thread or task to the runs in `context`."""
+        """Attribute the log lines and the writes of this thread or task to the runs in `context`, and to their term."""
         current.set(context)
+        working.set(context.permit)
         if self.hot_loops is not None:
             changed_by_run.set(partial(self.hot_loops.wrote, context))
 
@@ -148,9 +151,14 @@ class Worker:
         if results.timeout is not None or len(batch) > 1:
             scope.watchdog.notify()
         while waiting and not self.retired:
-            if gate is not None and not gate.passes():
-                self._requeue(done)
-                return
+            if gate is not None:
+                term = gate.passes()
+                if not term:
+                    self._requeue(done)
+                    return
+                if term != context.term:
+                    context.enter(term)
+                    scope.enter(context)
             try:
                 key, context.priority = waiting.popleft()
             except IndexError:
@@ -162,7 +170,7 @@ class Worker:
             try:
                 result = reconcile(context, key)
             except BaseException as error:  # noqa: BLE001 - any error of a plugin is contained
-                results.failed(key, context.priority, error, counts)
+                results.failed(key, context.priority, error, counts, context.permit)
             else:
                 if result is not None:
                     results.finished(key, context.priority, result, counts)

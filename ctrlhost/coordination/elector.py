@@ -3,11 +3,12 @@
 As in client-go's `leaderelection`. Only this machine's monotonic clock counts, never a wall clock: another replica's
 lease has expired when no change of it was observed for its whole duration; this replica's leadership has ended when the
 renew deadline has passed since the last renewal was *sent*. `leading` computes that at each call, so a process that was
-suspended stops leading at once.
+suspended stops leading at once. What it leads afterwards is a new term, also if no other replica held the lease.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import random
 import threading
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.settings import JITTER_FACTOR, LeaderElectionConfig
 from ctrlhost.coordination.lease import LeaderElectionRecord
+from ctrlhost.coordination.term import Tenure
 from ctrlhost.errors import AlreadyExists, Conflict, CtrlhostError, NotFound
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ class LeaderElector:
 
     The callbacks run on that thread and must not block: `on_started_leading` and `on_stopped_leading` alternate, and
     `on_new_leader(identity)` is called for each new holder, with "" when the lease was released. After losing the lease
-    the elector is a candidate again.
+    the elector is a candidate again. One that has withdrawn reads the Lease when it changes, and writes nothing.
     """
 
     def __init__(
@@ -60,18 +62,21 @@ class LeaderElector:
         #: The number of renewals that had to read the Lease first, because an update of its last known version failed.
         self.slow_paths = 0
         self._clock = clock
-        self._now = _suspend_aware(clock)
+        self._now = suspend_aware(clock)
         self._on_started_leading = on_started_leading
         self._on_stopped_leading = on_stopped_leading
         self._on_new_leader = on_new_leader
         self._observed: LeaderElectionRecord | None = None
         self._observed_at = 0.0
         self._reported: str | None = None
+        #: The terms of this replica.
+        self.tenure = Tenure(self._now)
+        #: Guards the beginning of terms against `withdraw`.
+        self._lock = threading.Lock()
+        self._standing = True
         self._led = False
-        self._leads_until = float("-inf")
         #: Whether the Lease may name this replica, also after a write without an answer.
         self._may_hold = False
-        self._yielded = False
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._release = False
@@ -80,7 +85,7 @@ class LeaderElector:
     @property
     def leading(self) -> bool:
         """Whether this replica leads right now; cheap, and exact on every thread."""
-        return self._led and not self._yielded and self._now() < self._leads_until
+        return self.tenure.term is not None
 
     @property
     def leader(self) -> str:
@@ -90,11 +95,29 @@ class LeaderElector:
     def check(self, tolerance: float = TOLERANCE) -> None:
         """Raise RuntimeError if this replica holds the lease and it expired more than `tolerance` seconds ago."""
         mine = self.leader == self.lock.identity
-        if mine and self._now() > self._observed_at + self.config.lease_duration + tolerance:
+        if self._standing and mine and self._now() > self._observed_at + self.config.lease_duration + tolerance:
             raise RuntimeError(f"failed election to renew leadership on lease {self.lock.name}")
 
     def wake(self) -> None:
         """Read the Lease now, for example after an event of it."""
+        self._wake.set()
+
+    def withdraw(self) -> None:
+        """Stop leading now, and no longer try to; the lease expires unless `release_soon` follows."""
+        with self._lock:
+            self._standing = False
+            self.tenure.end()
+        self._wake.set()
+
+    def stand(self) -> None:
+        """Be a candidate, again after `withdraw`."""
+        with self._lock:
+            self._standing, self._release = True, False
+        self._wake.set()
+
+    def release_soon(self) -> None:
+        """Release the lease on the elector's thread, after `withdraw`; pass it on only when the work has ended."""
+        self._release = True
         self._wake.set()
 
     def start(self) -> None:
@@ -108,7 +131,7 @@ class LeaderElector:
         With `release` the lease is released, so that another replica can lead at once; pass it only after all of the
         leader's work has ended.
         """
-        self._yielded = True
+        self.withdraw()
         self._release = release
         self._stop.set()
         self._wake.set()
@@ -119,42 +142,71 @@ class LeaderElector:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            pause = self.attempt()
+            pause = self.attempt() if self._standing else self._stand_aside()
             self._clock.wait(self._wake, pause)
             self._wake.clear()
         self._lose()
         if self._release:
             self.release()
 
+    def _stand_aside(self) -> float | None:
+        """Release the lease if that is wanted, else observe who holds it; return None: only `wake` calls this again."""
+        self._lose()
+        if self._release:
+            self._release = False
+            self.release()
+            return None
+        try:
+            record = self.lock.get(timeout=self.config.request_timeout)
+        except CtrlhostError as error:
+            log.debug("lease %s: %s", self.lock, error)
+            return None
+        if record is not None:
+            self._observe(record, self._now())
+        return None
+
     def attempt(self) -> float:
         """Try once to acquire or renew the lease, on the thread; return the seconds until the next attempt."""
-        renewed = False
+        until = None
         try:
-            renewed = self._try_acquire_or_renew()
+            until = self._try_acquire_or_renew()
         except (AlreadyExists, Conflict) as error:
             log.debug("lease %s: another replica wrote it first: %s", self.lock, error)
         except CtrlhostError as error:
             log.warning("lease %s: %s", self.lock, error)
         except Exception:
             log.exception("lease %s", self.lock)
-        now = self._now()
-        if renewed and now < self._leads_until:
-            self._lead()
+        if until is not None and self._lead(until):
             return self.config.retry_period
-        if self._led and now < self._leads_until and (self._observed is None or self.leader == self.lock.identity):
-            return min(self.config.retry_period, self._leads_until - now)
+        left = self.tenure.current.until - self._now()
+        if left > 0 and (self._observed is None or self.leader == self.lock.identity):
+            return min(self.config.retry_period, left)
         self._lose()
         pause = self.config.retry_period * random.uniform(1, 1 + JITTER_FACTOR)  # noqa: S311 - spreads candidates only
         left = self._seconds_left(self._now())
         return min(pause, left) if left > 0 else pause
 
-    def _lead(self) -> None:
-        if not self._led:
+    def _lead(self, until: float) -> bool:
+        """Lead until then, in the current term or in a new one; return False if that is over or not wanted."""
+        if not self.leading:
+            # A term that has lapsed does not continue.
+            self._lose()
+        with self._lock:
+            if not self._standing or self._now() >= until:
+                return False
+            begins = not self._led
+            if begins:
+                self.tenure.begin(until)
+            else:
+                self.tenure.extend(until)
             self._led = True
+        if begins:
             log.info("%s became leader of lease %s", self.lock.identity, self.lock)
             self._call(self._on_started_leading)
+        return True
 
     def _lose(self) -> None:
+        self.tenure.end()
         if self._led:
             self._led = False
             log.info("%s stopped leading by lease %s", self.lock.identity, self.lock)
@@ -166,7 +218,8 @@ class LeaderElector:
         except Exception:
             log.exception("lease %s: a callback failed", self.lock)
 
-    def _try_acquire_or_renew(self) -> bool:
+    def _try_acquire_or_renew(self) -> float | None:
+        """Write this replica as the holder; return until when it may lead, None if another one holds the lease."""
         observed, sent = self._observed, self._now()
         mine = self.leader == self.lock.identity
         if observed is not None and mine and self._seconds_left(sent) > 0 and not self._is_assigned(observed):
@@ -181,19 +234,19 @@ class LeaderElector:
         if record is None:
             # Another holder may not have noticed the deletion yet.
             held = self.leader and not mine and self._seconds_left(self._now()) > 0
-            return False if held else self._write(None)
+            return None if held else self._write(None)
         self._observe(record, self._now())
         holder = record.holder_identity
         if holder != self.lock.identity:
             self._may_hold = False
-            self._leads_until = float("-inf")
+            self._lose()
             if record.strategy is not None or (holder and self._seconds_left(self._now()) > 0):
-                return False
+                return None
         elif self._is_assigned(record):
-            return False
+            return None
         return self._write(record)
 
-    def _write(self, before: LeaderElectionRecord | None) -> bool:
+    def _write(self, before: LeaderElectionRecord | None) -> float:
         """Write this replica as the holder, over the record `before`, or in a new Lease."""
         timeout, sent = self.config.request_timeout, self._now()
         record = (before or _NEW).renewed(self.lock.identity, self.config.lease_duration, self._clock.time())
@@ -205,10 +258,9 @@ class LeaderElector:
             self.lock.create(record, timeout=timeout)
         else:
             self.lock.update(record, timeout=timeout)
-        # From before the request: no replica can have observed the renewal earlier.
-        self._leads_until = sent + self.config.renew_deadline
         self._observe(record, sent)
-        return True
+        # From before the request: no replica can have observed the renewal earlier.
+        return sent + self.config.renew_deadline
 
     def _is_assigned(self, record: LeaderElectionRecord) -> bool:
         """Return whether the control plane wants another holder."""
@@ -243,14 +295,14 @@ class LeaderElector:
                 log.warning("cannot release lease %s, which will expire: %s", self.lock, error)
                 return
             self._may_hold = False
-            self._leads_until = float("-inf")
+            self.tenure.end()
             self._observe(record, self._now())
             log.info("released lease %s", self.lock)
 
 
-def _suspend_aware(clock: Clock) -> Callable[[], float]:
+def suspend_aware(clock: Clock) -> Callable[[], float]:
     """Return the clock that also counts while the machine is suspended, if available and `clock` is the machine's."""
     boot_time = getattr(time, "CLOCK_BOOTTIME", None)
     if boot_time is None or not isinstance(clock, SystemClock):
         return clock.now
-    return lambda: time.clock_gettime(boot_time)
+    return functools.partial(time.clock_gettime, boot_time)

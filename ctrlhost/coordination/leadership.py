@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import threading
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from prometheus_client.registry import Collector
 from ctrlhost.config.types import suggest
 from ctrlhost.coordination.elector import LeaderElector
 from ctrlhost.coordination.lease import API_VERSION, LeaseLock
+from ctrlhost.coordination.term import Candidacy
 from ctrlhost.errors import ConfigError
 from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.health import Check
@@ -83,15 +85,23 @@ class Leadership:
         # Unique for each start, so that a replica never mistakes the lease of an earlier run for its own.
         self.identity = f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{uuid.uuid4()}"
         self._config = settings.leader_election()
-        self._client = client.derive(field_manager="ctrlhost-leader-election")
+        # Renewals never wait for the requests of plugins.
+        self._client = client.separate().derive(field_manager="ctrlhost-leader-election")
         self._clock = clock
         self._events = PluginEvents(recorder, "leader-election")
         self._changed = changed
         self._electors: dict[str, LeaderElector] = {}
         self._lease_of: dict[str, str] = {}
+        self._own = frozenset(settings.leader_elect_plugins)
+        #: Guards the plugins that are not candidates, and those of them of which nothing runs any more.
+        self._lock = threading.Lock()
+        self._absent: set[str] = set(self._own)
+        self._ended: set[str] = set()
         for name, led in lease_names(settings, plugins).items():
             self._electors[name] = self._elector(name, led)
             self._lease_of.update(dict.fromkeys(led, name))
+            if self._absent.issuperset(led):
+                self._electors[name].withdraw()
         self.metrics = LeaderElectionCollector(self._electors.values())
 
     def _elector(self, name: str, plugins: Collection[str]) -> LeaderElector:
@@ -114,13 +124,59 @@ class Leadership:
             on_new_leader=new_leader,
         )
 
-    def leading(self, plugin: str) -> bool:
-        """Return whether this replica leads for a plugin right now."""
-        return self._electors[self._lease_of[plugin]].leading
+    def candidacy(self, plugin: str) -> Candidacy:
+        """Return what the plugin has to do with its lease.
 
-    def leader(self, plugin: str) -> str:
-        """Return the identity of the replica that leads for a plugin; empty if it is unknown."""
-        return self._electors[self._lease_of[plugin]].leader
+        This replica tries for a plugin's own lease from its first `join`, for a shared one from `start`.
+        """
+        elector = self._electors[self._lease_of[plugin]]
+        return Candidacy(
+            elector.tenure,
+            elects=True,
+            leader=lambda: elector.leader,
+            join=lambda: self._join(plugin),
+            leave=lambda *, failed: self._leave(plugin, failed=failed),
+            release=lambda: self._release(plugin),
+        )
+
+    def _join(self, plugin: str) -> None:
+        with self._lock:
+            self._absent.discard(plugin)
+            self._ended.discard(plugin)
+            self._electors[self._lease_of[plugin]].stand()
+
+    def _leave(self, plugin: str, *, failed: bool) -> None:
+        with self._lock:
+            if not failed and plugin not in self._own:
+                # The others that share the lease still run.
+                return
+            self._absent.add(plugin)
+            if self._absent.issuperset(self._sharing(plugin)):
+                self._electors[self._lease_of[plugin]].withdraw()
+
+    def _release(self, plugin: str) -> None:
+        with self._lock:
+            if plugin not in self._absent:
+                # It has joined again meanwhile.
+                return
+            self._ended.add(plugin)
+            if self._ended.issuperset(self._sharing(plugin)):
+                self._electors[self._lease_of[plugin]].release_soon()
+
+    def _sharing(self, plugin: str) -> list[str]:
+        """Return the plugins of the plugin's lease."""
+        lease = self._lease_of[plugin]
+        return [one for one, name in self._lease_of.items() if name == lease]
+
+    def misplaced(self, plugin: str) -> str | None:
+        """Return a line if this replica leads for a plugin that has failed here and shares its lease, else None."""
+        elector = self._electors[self._lease_of[plugin]]
+        if plugin not in self._absent or not elector.leading:
+            return None
+        return (
+            "this replica leads for the plugin, although the plugin has failed here, since others share the lease "
+            f"{elector.lock.name} (hint: `leader_elect_plugins` gives the plugin a lease of its own)"
+        )
 
     def start(self, factory: InformerFactory) -> None:
         """Start the electors, and watch the leases, so that a new holder is noticed at once."""
@@ -147,10 +203,13 @@ class Leadership:
 
     def stop(self, drained: Collection[str]) -> None:
         """Stop the electors, and release the leases whose plugins have all `drained`; the others expire."""
+        for elector in self._electors.values():
+            elector.withdraw()
         for name, elector in self._electors.items():
             led = [plugin for plugin, lease in self._lease_of.items() if lease == name]
             if not elector.stop(_STOP_TIMEOUT, release=all(plugin in drained for plugin in led)):
                 log.warning("lease %s/%s not released in time; it will expire", self.namespace, name)
+        self._client.close()
 
     def checks(self) -> list[Check]:
         """Return a check per lease, which fails if this replica's lease expired a while ago."""

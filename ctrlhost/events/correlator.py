@@ -10,6 +10,7 @@ from ctrlhost.clock import micro_time
 
 if TYPE_CHECKING:
     from ctrlhost.clock import Clock
+    from ctrlhost.transport.interface import Permit
 
 #: Seconds without a new event after which a series has ended.
 FINISH_AFTER = 360.0
@@ -30,6 +31,8 @@ class _Series:
     #: The count that was written last, and when.
     written: int
     written_at: float
+    #: Asked before each write of it.
+    permit: Permit | None
 
 
 class Correlator:
@@ -43,8 +46,8 @@ class Correlator:
         #: Events that were dropped because their object had too many.
         self.dropped = 0
 
-    def observe(self, event: dict[str, Any], now: float) -> dict[str, Any] | None:
-        """Record an event at `now`, in seconds since the epoch.
+    def observe(self, event: dict[str, Any], now: float, permit: Permit | None = None) -> dict[str, Any] | None:
+        """Record an event at `now`, in seconds since the epoch; `permit` is asked before it is written.
 
         Returns the event to write: a new one, or a written one with its `series`; None if there is nothing to write.
         """
@@ -52,34 +55,35 @@ class Correlator:
         known = self._series.get(key)
         if known is not None and now - known.last_seen <= FINISH_AFTER:
             known.count += 1
-            known.last_seen = now
+            known.last_seen, known.permit = now, permit
             # Further events are written when the series ends, or by its next heartbeat.
             if known.count > 2 or not self._admit(event):
                 return None
             return self._series_event(known, now)
         if not self._admit(event):
             return None
-        self._series[key] = _Series(event, 1, now, 1, now)
+        self._series[key] = _Series(event, 1, now, 1, now, permit)
         self._series.move_to_end(key)
         if len(self._series) > _MAX_ENTRIES:
             self._series.popitem(last=False)
         return event
 
-    def upkeep(self, now: float) -> list[dict[str, Any]]:
-        """Return the events whose series must be written at `now`, and forget the ended series."""
+    def upkeep(self, now: float) -> list[tuple[dict[str, Any], Permit | None]]:
+        """Return the events whose series must be written at `now`, with their permits, and forget the ended series."""
         due = []
         for key, one in list(self._series.items()):
             if now - one.last_seen > FINISH_AFTER:
                 del self._series[key]
                 if one.count > one.written:
-                    due.append(self._series_event(one, now))
+                    due.append((self._series_event(one, now), one.permit))
             elif one.count > 1 and now - one.written_at >= REFRESH_AFTER:
-                due.append(self._series_event(one, now))
+                due.append((self._series_event(one, now), one.permit))
         return due
 
-    def unwritten(self) -> list[dict[str, Any]]:
+    def unwritten(self) -> list[tuple[dict[str, Any], Permit | None]]:
         """Return the events of series that have grown since they were written, and count them as written."""
-        return [self._series_event(one, one.last_seen) for one in self._series.values() if one.count > one.written]
+        grown = [one for one in self._series.values() if one.count > one.written]
+        return [(self._series_event(one, one.last_seen), one.permit) for one in grown]
 
     @staticmethod
     def _series_event(one: _Series, now: float) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import itertools
 import re
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Object
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.transport.interface import Permit
 
 #: Limits of the API, in characters for the reason and in bytes for the note.
 MAX_REASON, MAX_NOTE_BYTES = 128, 1024
+#: Seconds between two looks whether all events are written.
+_FLUSH_POLL = 0.005
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
 
 
@@ -31,24 +35,39 @@ class EventRecorder:
     """Records the events of a host. All methods may be called from any thread."""
 
     def __init__(self, client: Client, clock: Clock, *, host: str | None = None) -> None:
-        """Write with `client`; `host` distinguishes the events of this process from those of others."""
+        """Write with the credentials of `client`; `host` distinguishes the events of this process from others."""
+        # Events neither wait for the requests of plugins nor delay them.
+        self._client = client.separate()
         self._clock = clock
         self._host = host or socket.gethostname()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._sink = EventSink(client, clock, self._upkeep)
+        self._sink = EventSink(self._client, clock, self._upkeep)
         self._series = Correlator(clock)
 
     def start(self) -> None:
         """Start to write events, including those recorded before."""
         self._sink.start()
 
+    def flush(self, timeout: float) -> bool:
+        """Write all events and series so far; return whether that took at most `timeout` real seconds."""
+        self._submit_unwritten()
+        deadline, pause = time.monotonic() + timeout, threading.Event()
+        while not self.idle() and time.monotonic() < deadline:
+            pause.wait(_FLUSH_POLL)
+        return self.idle()
+
     def stop(self, timeout: float) -> bool:
         """Write the remaining events and series; return whether that took at most `timeout` real seconds."""
+        self._submit_unwritten()
+        ended = self._sink.stop(timeout)
+        self._client.close()
+        return ended
+
+    def _submit_unwritten(self) -> None:
         with self._lock:
-            for event in self._series.unwritten():
-                self._sink.submit(event)
-        return self._sink.stop(timeout)
+            for event, permit in self._series.unwritten():
+                self._sink.submit(event, permit)
 
     def idle(self) -> bool:
         """Return whether there is nothing to write now; events that wait for a retry do not count."""
@@ -69,8 +88,9 @@ class EventRecorder:
         *,
         action: str | None = None,
         related: Object | Mapping[str, Any] | None = None,
+        permit: Permit | None = None,
     ) -> None:
-        """Record an event about `obj`, reported by `controller`."""
+        """Record an event about `obj`, reported by `controller`; it is dropped unless `permit` allows it to be sent."""
         now = self._clock.time()
         regarding = reference(obj)
         event: dict[str, Any] = {
@@ -92,15 +112,15 @@ class EventRecorder:
         if related is not None:
             event["related"] = reference(related)
         with self._lock:
-            write = self._series.observe(event, now)
+            write = self._series.observe(event, now, permit)
             if write is not None:
-                self._sink.submit(write)
+                self._sink.submit(write, permit)
 
     def _upkeep(self) -> None:
         """Write heartbeats of open series and final counts of ended ones; called on the sink's thread."""
         with self._lock:
-            for event in self._series.upkeep(self._clock.time()):
-                self._sink.submit(event)
+            for event, permit in self._series.upkeep(self._clock.time()):
+                self._sink.submit(event, permit)
 
     def _name(self, name: str, now: float) -> str:
         # Begins with the object's name; the number makes it unique.
@@ -111,10 +131,11 @@ class EventRecorder:
 class PluginEvents:
     """The events of one plugin: `ctx.events` and `plugin.events`. Callable from any thread; never blocks or fails."""
 
-    def __init__(self, recorder: EventRecorder, controller: str) -> None:
-        """Record as `controller`, the name of a plugin."""
+    def __init__(self, recorder: EventRecorder, controller: str, permit: Permit | None = None) -> None:
+        """Record as `controller`, the name of a plugin; `permit` is asked before each event is sent."""
         self._recorder = recorder
         self._controller = controller
+        self._permit = permit
 
     def normal(
         self,
@@ -126,7 +147,7 @@ class PluginEvents:
         related: Object | Mapping[str, Any] | None = None,
     ) -> None:
         """Record an event of type Normal; `reason` is one word in CamelCase, `action` is the action taken."""
-        self._recorder.record(self._controller, obj, "Normal", reason, message, action=action, related=related)
+        self._record(obj, "Normal", reason, message, action=action, related=related)
 
     def warning(
         self,
@@ -138,7 +159,10 @@ class PluginEvents:
         related: Object | Mapping[str, Any] | None = None,
     ) -> None:
         """Record an event of type Warning."""
-        self._recorder.record(self._controller, obj, "Warning", reason, message, action=action, related=related)
+        self._record(obj, "Warning", reason, message, action=action, related=related)
+
+    def _record(self, *event: Any, **options: Any) -> None:
+        self._recorder.record(self._controller, *event, **options, permit=self._permit)
 
 
 def reference(obj: Object | Mapping[str, Any]) -> dict[str, str]:

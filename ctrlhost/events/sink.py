@@ -10,13 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.errors import ApiError, ConfigError, NotFound
+from ctrlhost.client.governed import GovernedTransport
+from ctrlhost.errors import ApiError, ConfigError, NotFound, NotLeading, PluginRestarted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.transport.interface import Permit
 
 log = logging.getLogger("ctrlhost.events")
 
@@ -29,6 +31,7 @@ _UPKEEP_SECONDS = 60.0
 @dataclass(slots=True)
 class _Write:
     event: dict[str, Any]
+    permit: Permit | None
     tries: int = 0
     due: float = 0.0
 
@@ -56,13 +59,16 @@ class EventSink:
         self._thread = threading.Thread(target=self._run, name="event sink", daemon=True)
         self._thread.start()
 
-    def submit(self, event: dict[str, Any]) -> None:
-        """Enqueue an event, a new one or a written one with its `series`; never blocks."""
+    def submit(self, event: dict[str, Any], permit: Permit | None = None) -> None:
+        """Enqueue an event, a new one or a written one with its `series`; never blocks.
+
+        It is dropped if the `permit` is refused when it would be sent.
+        """
         with self._lock:
             if len(self._queue) >= QUEUE_LENGTH or self._abandoned:
                 self.dropped += 1
                 return
-            self._queue.append(_Write(event))
+            self._queue.append(_Write(event, permit))
         self._wake.set()
 
     def idle(self) -> bool:
@@ -128,6 +134,9 @@ class EventSink:
         again = False
         try:
             self._send(write)
+        except (NotLeading, PluginRestarted) as error:
+            log.debug("event %s dropped: %s", write.event["metadata"]["name"], error)
+            self.dropped += 1
         except (ApiError, ConfigError) as error:
             # The server, or the configuration, would reject it again.
             log.warning("event %s rejected: %s", write.event["metadata"]["name"], error)
@@ -145,11 +154,13 @@ class EventSink:
                 self._retries.append(write)
 
     def _send(self, write: _Write) -> None:
-        event = write.event
+        event, client = write.event, self._client
+        if write.permit is not None:
+            client = client.derive(transport=GovernedTransport(client.transport, None, write.permit, write.permit))
         if "series" in event:
             metadata, change = event["metadata"], {"series": event["series"]}
             # The event may have expired, or its creation failed: the series becomes a new event then.
             with suppress(NotFound):
-                self._client.patch(event["apiVersion"], "Event", metadata["name"], metadata["namespace"], change)
+                client.patch(event["apiVersion"], "Event", metadata["name"], metadata["namespace"], change)
                 return
-        self._client.create(event)
+        client.create(event)

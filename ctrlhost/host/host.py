@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
-from ctrlhost.errors import ConfigError
+from ctrlhost.coordination.term import Candidacy, Tenure
+from ctrlhost.errors import ConfigError, PluginError
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
+from ctrlhost.host.switch_interval import switching_after
 from ctrlhost.supervisor.deadlines import Deadlines
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
 from ctrlhost.supervisor.review import Review
@@ -23,7 +24,7 @@ from ctrlhost.supervisor.runtime import PluginRuntime
 from ctrlhost.supervisor.threads import wait_while_busy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from ctrlhost.client import Client
@@ -92,6 +93,8 @@ class Host:
         self._review = Review(self.plugins, self.clock)
         self._prepared = False
         self._stopped = False
+        #: Without leader election, each host leads until it has drained.
+        self._tenure = Tenure.endless()
         self._signals = StopSignals(self.stopping, self._notify, self._signalled)
         self._gil_watch = gil_watch
         #: Whether all work has ended in time; true until `run` ends.
@@ -178,6 +181,7 @@ class Host:
 
     def _services(self, overrides: Mapping[str, Any]) -> Any:
         from ctrlhost.client import Client
+        from ctrlhost.controller.clients import ClientCounts
         from ctrlhost.controller.metrics import ReconcileMetrics
         from ctrlhost.controller.services import PluginServices
         from ctrlhost.events.recorder import EventRecorder
@@ -190,12 +194,13 @@ class Host:
             self.client = Client.load(kubeconfig, None if self._sandbox else self.settings.context)
         self.factory = InformerFactory(self.client, resync=self.settings.resync, clock=self.clock)
         metrics = self.inspection.metrics = HostMetrics()
-        reconciles = ReconcileMetrics()
+        reconciles, clients = ReconcileMetrics(), ClientCounts()
         self.events = EventRecorder(self.client, self.clock)
         metrics.register(PluginCollector(self.plugins))
         if self._gil_watch is not None:
             metrics.register(self._gil_watch)
         metrics.register(reconciles)
+        metrics.register(clients)
         metrics.register(QueueCollector(self._is_ours))
         metrics.register(self.factory.metrics)
         if self.settings.leader_elect:
@@ -211,34 +216,39 @@ class Host:
             factory=self.factory,
             clock=self.clock,
             events=self.events,
-            leading=self._leading,
             stopping=self.stopping,
             controller_overrides=overrides,
             metrics=reconciles,
             namespaces=self.settings.namespaces,
             supervision=self.configuration.supervision,
             entries=self._entries,
+            candidacy=Candidacy(self._tenure),
+            account=self._account,
+            client_counts=clients,
         )
 
     def _entries(self, plugin: str) -> Entries:
         """Return the entries of a plugin of this host."""
         return next(one.entries for one in self.plugins if one.name == plugin)
 
-    def _leading(self) -> bool:
-        """Return whether the host runs: without leader election each host leads."""
-        return not self._stopped
+    def _account(self, plugin: str) -> Client | None:
+        """Return a client with the plugin's own kubeconfig, None for the host's; PluginError if it is unusable."""
+        path = self.configuration.supervision(plugin).kubeconfig
+        if path is None:
+            return None
+        from ctrlhost.client import Client
+
+        where = f"supervision.{plugin}.kubeconfig"
+        try:
+            return Client.of_account(path, where, self.client.metrics if self.client is not None else None)
+        except ConfigError as error:
+            raise PluginError(plugin, f"{where}: {error.message}", hint=error.hint) from error
 
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
         """Return the services of one plugin; with leader election, the leader differs by plugin."""
-        leadership, name = self.leadership, runtime.name
-        if leadership is None:
+        if self.leadership is None:
             return services
-        return replace(
-            services,
-            leading=lambda: not self._stopped and leadership.leading(name),
-            elects=True,
-            leader=lambda: leadership.leader(name),
-        )
+        return replace(services, candidacy=self.leadership.candidacy(runtime.name))
 
     def _on_election(self, plugins: Collection[str]) -> None:
         for plugin in self.plugins:
@@ -266,12 +276,16 @@ class Host:
         self._review.stop()
         stops = [_Stop(plugin, deadline) for plugin in self.plugins]
         drained = [one.plugin.name for one in stops if one.wait()]
+        if self.events is not None:
+            # Those of plugins are sent only while this replica leads.
+            self.events.flush(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
         self._stopped = True
+        self._tenure.end()
         if self.leadership is not None:
             # Another replica may lead only after all work of this leader has ended.
             self.leadership.stop(drained)
         if self.events is not None:
-            self.events.stop(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
+            self.events.stop(_EVENTS_TIMEOUT)
         if self.factory is not None:
             self.factory.stop()
         self._servers.stop()
@@ -376,18 +390,3 @@ def _check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime])
                 f"controllers.{name}: plugin `{plugin.name}` has no controller of this name",
                 hint=f"its controllers are: {theirs}",
             )
-
-
-@contextmanager
-def switching_after(seconds: float) -> Iterator[None]:
-    """Set the interpreter's switch interval, in seconds, for the whole process while the block runs.
-
-    The default of 5 ms is long compared with an event of 20 µs: a thread that released the interpreter lock waits up to
-    that long for it while another thread computes, once per key and once per response.
-    """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(seconds)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)

@@ -53,7 +53,14 @@ class _Look:
     #: The plugins that have not run, waited or failed yet.
     starting: list[str] = field(default_factory=list)
     leadership: list[Check] = field(default_factory=list)
+    #: What is wrong with the leadership of plugins, by their lines.
+    misplaced: dict[str, str] = field(default_factory=dict)
     informers: list[Check] = field(default_factory=list)
+
+    def led(self, line: Check) -> Check:
+        """Return the line of a plugin with what is wrong with its leadership."""
+        why = self.misplaced.get(line.name)
+        return replace(line, detail=f"{line.detail}; {why}") if why else line
 
 
 class Inspection:
@@ -113,7 +120,7 @@ class Inspection:
         none_runs = not any(state in ("running", "waiting") for state, _ in look.plugins.values())
         for state, (first, *rest) in look.plugins.values():
             if endpoint == "healthz":
-                lines.append(replace(first, passed=state != "failed"))
+                lines.append(replace(look.led(first), passed=state != "failed"))
             elif self._host.settings.ready_when == "any":
                 lines.append(replace(first, decides=none_runs))
             else:
@@ -131,7 +138,7 @@ class Inspection:
             return None
         state, lines = look.plugins.get(name, ("starting", [Check(f"plugin/{name}", passed=False, detail="starting")]))
         if endpoint == "healthz":
-            lines = [replace(lines[0], passed=state not in ("failing", "failed")), *lines[1:]]
+            lines = [replace(look.led(lines[0]), passed=state not in ("failing", "failed")), *lines[1:]]
         return lines + [check.last() for check in self._checks_of_plugins(endpoint, name)]
 
     def _look(self) -> _Look:
@@ -143,8 +150,10 @@ class Inspection:
             if not plugin.started:
                 look.starting.append(plugin.name)
         self._step = "leadership"
-        if self._host.leadership is not None:
-            look.leadership = list(self._host.leadership.checks())
+        if (leadership := self._host.leadership) is not None:
+            look.leadership = list(leadership.checks())
+            found = {f"plugin/{name}": leadership.misplaced(name) for name in look.plugins}
+            look.misplaced = {name: why for name, why in found.items() if why}
         self._step = "informers"
         factory = self._host.factory
         look.informers = [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]

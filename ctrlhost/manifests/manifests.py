@@ -194,7 +194,6 @@ def _offline_services(configuration: Configuration) -> PluginServices:
         factory=InformerFactory(client),
         clock=clock,
         events=EventRecorder(client, clock),
-        leading=lambda: False,
         stopping=threading.Event(),
         controller_overrides=configuration.controllers(),
         metrics=ReconcileMetrics(),

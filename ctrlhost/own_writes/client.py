@@ -1,26 +1,22 @@
-"""The client of a plugin, which records writes, and whose guard may forbid them."""
+"""The client of a plugin, which records its writes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.client import Client
-from ctrlhost.client.retry import Retry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ctrlhost.client.target import Target, WriteVerb
     from ctrlhost.own_writes.overlay import OwnWrites
     from ctrlhost.own_writes.self_events import SelfEvents
-    from ctrlhost.transport.interface import Query, Response, Stream, Transport
+    from ctrlhost.transport.interface import Query
 
 
 class WritingClient(Client):
     """A client whose writes the plugin reads at once; see `ctrlhost.own_writes.overlay`."""
 
     _own_writes: OwnWrites
-    _guard: Callable[[], None] | None
     _self_events: SelfEvents | None
 
     @classmethod
@@ -29,22 +25,13 @@ class WritingClient(Client):
         client: Client,
         own_writes: OwnWrites,
         *,
-        guard: Callable[[], None] | None = None,
         self_events: SelfEvents | None = None,
     ) -> Self:
-        """Return a client with the connections of `client`; `guard` is called before each write and may raise."""
+        """Return a client with the connections of `client`, which records its writes in `own_writes`."""
         own = cls.__new__(cls)
         own.__dict__.update(client.__dict__)
-        if guard is not None:
-            own._retry = Retry(_GuardedTransport(client.transport, guard))  # noqa: SLF001 - the same class
-        own._own_writes, own._guard, own._self_events = own_writes, guard, self_events  # noqa: SLF001 - the same class
+        own._own_writes, own._self_events = own_writes, self_events  # noqa: SLF001 - the same class
         return own
-
-    def delete_collection(self, *args: Any, **options: Any) -> dict[str, Any]:
-        """Delete many objects, as `Client.delete_collection`; reads do not wait for its effect."""
-        if self._guard is not None:
-            self._guard()
-        return super().delete_collection(*args, **options)
 
     def _write(
         self,
@@ -56,8 +43,6 @@ class WritingClient(Client):
         content_type: str = "application/json",
         timeout: float | None,
     ) -> dict[str, Any]:
-        if self._guard is not None:
-            self._guard()
         followed = self._own_writes.of(target.resource.api_version, target.resource.kind)
         key = (target.namespace, target.name or "")
         known = None
@@ -82,25 +67,6 @@ class WritingClient(Client):
         finally:
             for one in followed:
                 one.end(key)
-
-
-class _GuardedTransport:
-    """Calls the guard before each write request, also before a retry because the server was busy."""
-
-    def __init__(self, transport: Transport, guard: Callable[[], None]) -> None:
-        self._transport = transport
-        self._guard = guard
-
-    def request(self, method: str, path: str, **options: Any) -> Response:
-        if method != "GET":
-            self._guard()
-        return self._transport.request(method, path, **options)
-
-    def stream(self, path: str, **options: Any) -> Stream:
-        return self._transport.stream(path, **options)
-
-    def close(self) -> None:
-        """Do nothing: the transport is the host's."""
 
 
 def _remains(answer: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
@@ -11,10 +12,10 @@ from ctrlhost.controller.handle import ControllerHandle
 from ctrlhost.controller.options import ControllerOptions
 from ctrlhost.controller.services import PluginScope, PluginServices
 from ctrlhost.controller.sources import Watches
-from ctrlhost.errors import NotLeading, PluginLoadError
+from ctrlhost.errors import PluginLoadError
 from ctrlhost.plugin.metrics import PluginMetrics
 from ctrlhost.plugin.probe import PluginCheck
-from ctrlhost.plugin.task import Task, leader_only
+from ctrlhost.plugin.task import Task
 
 if TYPE_CHECKING:
     import threading
@@ -40,7 +41,6 @@ class PluginContext:
         self.settings = settings
         self.services = services
         self.scope = PluginScope(name, services)
-        self.client: Client = self.scope.writing_client(self._forbid_writes)
         #: The plugin's event recorder.
         self.events = self.scope.events
         #: The plugin's logger; lines from a reconcile carry its controller, key and id.
@@ -64,19 +64,33 @@ class PluginContext:
         self.informers: list[Informer] = []
 
     @property
+    def client(self) -> Client:
+        """The plugin's client. Its writes raise NotLeading while this replica does not lead.
+
+        Read in work that requires leadership (a reconcile, a task with `needs_leader`, `ctrlhost_elected`), it writes
+        only in the term in which that work began, also on another thread.
+        """
+        return self.scope.clients.current()
+
+    @property
+    def replica_client(self) -> Client:
+        """The client for writes that every replica makes, whether it leads or not."""
+        return self.scope.clients.replica
+
+    @property
+    def term(self) -> int | None:
+        """A number that grows each time this replica begins to lead; None while it does not. 1 without an election."""
+        return self.services.candidacy.term
+
+    @property
     def leading(self) -> bool:
         """Whether this replica leads now; always true without leader election."""
-        return self.services.leading()
+        return self.services.candidacy.leading
 
     @property
     def leader(self) -> str:
         """The identity of the leading replica, as in the Lease; empty if it is unknown or without leader election."""
-        return self.services.leader()
-
-    def _forbid_writes(self) -> None:
-        """Raise NotLeading for a write of a task that requires leadership without it; other code may write."""
-        if leader_only.get() and not self.leading:
-            raise NotLeading(f"plugin {self.name}: the task must not write: this replica does not lead")
+        return self.services.candidacy.leader()
 
     def add_controller(
         self,
@@ -186,9 +200,16 @@ class PluginContext:
         and at least a minute. A restarted plugin's task starts when its previous call has ended. ValueError for an
         invalid period.
         """
-        clock, loop, entries = self.services.clock, self.scope.loop, self.scope.entries
         task = Task(
-            self.name, name, run, every=every, needs_leader=needs_leader, clock=clock, loop=loop, entries=entries
+            self.name,
+            name,
+            run,
+            every=every,
+            needs_leader=needs_leader,
+            clock=self.services.clock,
+            loop=self.scope.loop,
+            entries=self.scope.entries,
+            work=self.scope.clients.work if needs_leader else nullcontext,
         )
         self.tasks.append(task)
         return task
@@ -200,6 +221,10 @@ class PluginContext:
         the deadline `probe` of the plugin's supervision (2 s) has failed.
         """
         self.health_checks.append(PluginCheck(f"{self.name}/{name}", check, self.scope.entries))
+
+    def fence(self) -> None:
+        """Refuse all requests of the plugin's clients from now on; called by the host when the plugin has failed."""
+        self.scope.clients.writes.fence()
 
     def close(self, timeout: float = 1.0) -> None:
         """End the plugin's loop, informers and metric series; called by the host after the controllers are drained."""

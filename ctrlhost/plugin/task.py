@@ -6,17 +6,20 @@ import asyncio
 import inspect
 import logging
 import threading
-from contextvars import ContextVar
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.coordination.writes import refused
 from ctrlhost.entries import Entries
 from ctrlhost.plugin.probe import described
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from ctrlhost.clock import Clock
     from ctrlhost.controller.event_loop import PluginLoop
+    from ctrlhost.coordination.writes import Permit
     from ctrlhost.entries import Entry
 
 log = logging.getLogger("ctrlhost.task")
@@ -25,9 +28,6 @@ _FIRST_DELAY = 1.0
 _MAX_DELAY = 300.0
 #: A call of a task with `every` is reported after twice that time, in seconds, but not before this.
 _LEAST_DEADLINE = 60.0
-
-#: Whether a task that requires leadership runs in this context; its writes then raise NotLeading without leadership.
-leader_only: ContextVar[bool] = ContextVar("leader_only", default=False)
 
 
 class Task:
@@ -48,8 +48,12 @@ class Task:
         clock: Clock,
         loop: PluginLoop,
         entries: Entries | None = None,
+        work: Callable[[], AbstractContextManager[Permit | None]] = nullcontext,
     ) -> None:
-        """Prepare; `start` starts the thread. `every` is in seconds; ValueError if it is not positive and finite."""
+        """Prepare; `start` starts the thread. `every` is in seconds; ValueError if it is not positive and finite.
+
+        `work` is entered around each call; for a leader's task it binds writes to the term in which the call begins.
+        """
         if every is not None and not 0 < every < float("inf"):
             raise ValueError(f"task `{plugin}/{name}`: every must be a positive number of seconds, got {every!r}")
         self.name = f"{plugin}/{name}"
@@ -63,6 +67,7 @@ class Task:
         self._loop = loop
         self._entries = entries or Entries(plugin)
         self._deadline = max(2 * every, _LEAST_DEADLINE) if every is not None else 0.0
+        self._work = work
         self._is_async = inspect.iscoroutinefunction(run)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -91,7 +96,6 @@ class Task:
         return self._thread is not None and self._thread.is_alive()
 
     def _body(self, stop: threading.Event) -> None:
-        leader_only.set(self.needs_leader)
         delay = _FIRST_DELAY
         while not stop.is_set():
             if self._call(stop):
@@ -103,15 +107,18 @@ class Task:
             self._clock.wait(stop, pause)
 
     def _call(self, stop: threading.Event) -> bool:
+        permit = None
         entry = self._entries.open("task", deadline=self._deadline)
         entry.begin(self.name)
         try:
-            if self._is_async:
-                self._loop.submit(self._run_async(stop, entry)).result()
-            else:
-                self._run(stop)
+            with self._work() as permit:
+                if self._is_async:
+                    self._loop.submit(self._run_async(stop, entry)).result()
+                else:
+                    self._run(stop)
         except BaseException as error:
-            if stop.is_set():
+            # A call whose term is over is no failure: the task starts anew in the next term.
+            if stop.is_set() or refused(error, permit):
                 return True
             self.failures += 1
             self.error = described(error)

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ctrlhost.controller.context import bound
+from ctrlhost.coordination.writes import refused
 from ctrlhost.supervisor.containment import Ended, Failure, HookCalls, failing, failure_of
 from ctrlhost.supervisor.crds import Installation, check_crds, install_crds
 
@@ -98,7 +99,8 @@ class Attempt:
         self._crds: list[dict[str, Any]] = []
         #: Controllers and tasks, which may have the same names.
         self._started: set[Controller | Task] = set()
-        self._led = False
+        #: The term whose `ctrlhost_elected` was called last; None while this replica does not lead.
+        self._term: int | None = None
         # Leadership has ended already when `ctrlhost_deposed` is called, so its overrun is only reported.
         on_overrun = {"": self._overran, "ctrlhost_deposed": None, "ctrlhost_stopping": self._leave_behind}
         self._hooks = HookCalls(owner.name, entries, on_overrun)
@@ -108,6 +110,10 @@ class Attempt:
     def controllers(self) -> list[Controller]:
         """The plugin's controllers; none before its set-up."""
         return list(self.context.controllers) if self.context else []
+
+    def running_tasks(self) -> list[Task]:
+        """Return the plugin's tasks that run."""
+        return [task for task in self.context.tasks if task.running] if self.context else []
 
     def start(self) -> None:
         """Start the thread."""
@@ -239,6 +245,7 @@ class Attempt:
                 self._hooks.call("ctrlhost_synced", plugin.synced, context)
                 synced = True
                 self._check_alive()
+                context.services.candidacy.join()
             if synced:
                 self._follow_leadership(plugin, context)
                 self._start_what_is_ready(context)
@@ -256,23 +263,23 @@ class Attempt:
         return state
 
     def _follow_leadership(self, plugin: Plugin, context: PluginContext) -> None:
-        leading = context.services.leading()
-        if leading == self._led:
+        term = context.services.candidacy.term
+        if term == self._term:
             return
-        self._led = leading
-        if leading:
-            self._hooks.call("ctrlhost_elected", plugin.elected, context)
-            return
-        for task in context.tasks:
-            if task.needs_leader:
-                task.stop(0)
-                self._started.discard(task)
-        self._hooks.call("ctrlhost_deposed", plugin.deposed, context)
+        if self._term is not None:
+            for task in context.tasks:
+                if task.needs_leader:
+                    task.stop(0)
+                    self._started.discard(task)
+            self._hooks.call("ctrlhost_deposed", plugin.deposed, context)
+        self._term = term
+        if term is not None:
+            self._hooks.call("ctrlhost_elected", _elect, plugin, context)
 
     def _start_what_is_ready(self, context: PluginContext) -> None:
         for controller in context.controllers:
             self._check_alive()
-            wanted = self._led or not controller.options.needs_leader
+            wanted = self._term is not None or not controller.options.needs_leader
             if wanted and controller in self._started:
                 controller.resume()
             elif wanted and controller.has_synced():
@@ -280,7 +287,7 @@ class Attempt:
                 controller.start_workers()
         for task in context.tasks:
             # A task that was stopped when leadership was lost may still be running.
-            if (self._led or not task.needs_leader) and task not in self._started and not task.running:
+            if (self._term is not None or not task.needs_leader) and task not in self._started and not task.running:
                 if self.owner.left_behind(task.name):
                     continue
                 self._started.add(task)
@@ -306,6 +313,20 @@ class Attempt:
         left = max(0.0, deadline - time.monotonic())
         return min(left, allowed + _USUAL_PAUSE) if allowed else left
 
+    def fence(self) -> None:
+        """Refuse all requests of the plugin's clients from now on."""
+        if self.context is not None:
+            self.context.fence()
+
+    def runs(self) -> bool:
+        """Return whether a hook, a controller or a task of the attempt still runs."""
+        tasks = self.context.tasks if self.context else ()
+        return (
+            self.thread.is_alive()
+            or any(controller.has_threads for controller in self.controllers)
+            or any(task.running for task in tasks)
+        )
+
     def drain(self, deadline: float) -> bool:
         """Wait for running work until `deadline` (time.monotonic); True if all finished. Only the first call waits."""
         with self._draining:
@@ -330,6 +351,16 @@ class Attempt:
             self.thread.join(max(0.0, deadline - time.monotonic()))
             drained = drained and not self.thread.is_alive()
         return drained
+
+
+def _elect(plugin: Plugin, context: PluginContext) -> None:
+    """Call `ctrlhost_elected`, whose writes belong to the current term; the hook of the next term follows one of it."""
+    with context.scope.clients.work() as permit:
+        try:
+            plugin.elected(context)
+        except BaseException as error:
+            if not refused(error, permit):
+                raise
 
 
 def _unsynced_and_blocked(context: PluginContext) -> tuple[list[str], list[str]]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.controller.controller import Controller
     from ctrlhost.controller.services import PluginServices
+    from ctrlhost.coordination.term import Candidacy
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.plugin.task import Task
     from ctrlhost.supervisor.attempt import Progress
@@ -42,6 +43,8 @@ _OVER: frozenset[State] = frozenset({"disabled", "failed", "stopping", "stopped"
 _ALL_STUCK = 4
 #: Seconds that running work of a failed attempt may take until it is abandoned.
 _FAILED_DRAIN = 1.0
+#: Seconds between two looks whether abandoned work has ended.
+_RELEASE_POLL = 0.05
 
 
 class PluginRuntime:
@@ -196,6 +199,9 @@ class PluginRuntime:
     def set_up(self, services: PluginServices, listen: Callable[[PluginContext], Callable[[], None]]) -> None:
         """Let the plugin be set up, now or as soon as it is configured; `listen` opens its listeners."""
         self.services, self._listen = services, listen
+        if self.state in ("disabled", "failed"):
+            services.candidacy.leave(failed=True)
+            services.candidacy.release()
         self.may_set_up.set()
 
     def run(self, *, with_crds: bool | Literal["force"], peers: Sequence[PluginRuntime] = ()) -> None:
@@ -271,12 +277,20 @@ class PluginRuntime:
     def _end_and_restart(self, attempt: Attempt, pause: float | None) -> None:
         with bound(plugin=self.name):
             self.closed()
+            candidacy = self.services.candidacy if self.services is not None else None
+            if candidacy is not None:
+                candidacy.leave(failed=pause is None)
             attempt.stop_intake()
-            attempt.drain(time.monotonic() + _FAILED_DRAIN)
+            drained = attempt.drain(time.monotonic() + _FAILED_DRAIN)
+            attempt.fence()
             with self._lock:
-                self._left |= {
-                    task: False for task in (attempt.context.tasks if attempt.context else ()) if task.running
-                }
+                self._left |= dict.fromkeys(attempt.running_tasks(), False)
+            if candidacy is not None and candidacy.elects:
+                if drained:
+                    candidacy.release()
+                else:
+                    name = f"{self.name}/release"
+                    threading.Thread(target=self._release, args=(attempt, candidacy), name=name, daemon=True).start()
             if pause is None or self._clock.wait(self._ended, max(0.0, self._restarts_at - self._clock.now())):
                 return
             with self._lock:
@@ -286,6 +300,13 @@ class PluginRuntime:
                 log.info("plugin %s restarts: %d of %d", self.name, self._restarts.count, self._restarts.limit)
                 self._set_state("starting", "")
             self._try()
+
+    def _release(self, attempt: Attempt, candidacy: Candidacy) -> None:
+        """Release the lease when nothing of an attempt runs any more; until then it may expire."""
+        while attempt.runs():
+            if self._ended.wait(_RELEASE_POLL):
+                return
+        candidacy.release()
 
     def _set_state(self, state: State, reason: str) -> None:
         with self._lock:

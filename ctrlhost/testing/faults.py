@@ -112,11 +112,20 @@ class FaultyTransport:
         """Return a fault's answer or raise its error, otherwise return the server's answer."""
         content_type = (options.get("headers") or {}).get("Content-Type", "")
         error = self._faults.take(request_info(method, path, content_type))
+        permit = options.get("permit")
+        if error is not None and permit is not None:
+            # A request that must not be sent gets no answer.
+            permit()
         if isinstance(error, ApiError):
             return answer(error)
         if error is not None:
             raise error
         return self._transport.request(method, path, **options)
+
+    def separate(self) -> FaultyTransport:
+        """Return a transport with connections of its own, which the same faults hit."""
+        inner: Any = self._transport
+        return FaultyTransport(inner.separate() if hasattr(inner, "separate") else inner, self._faults)
 
     def stream(self, path: str, *, query: Query | None = None, **options: Any) -> Stream:
         """Open the stream, or raise a fault's error."""

@@ -1,4 +1,4 @@
-"""Direct connections to one API server: which URLs need no proxy, and the pool of connections to them."""
+"""Connections to one API server, direct or through a proxy, for whole requests; and which URLs need no proxy."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import ipaddress
 import time
 import weakref
 from collections import deque
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import ConnectTimeoutError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProxyError
 from urllib3.util import parse_url
 
 from ctrlhost.transport.http1 import Exchange, request_bytes
@@ -18,40 +18,55 @@ from ctrlhost.transport.http1 import Exchange, request_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ctrlhost.transport.interface import Response
+    from urllib3 import HTTPConnectionPool
+    from urllib3.connection import HTTPConnection
+
+    from ctrlhost.transport.interface import Permit, Response
 
 
 class ConnectionPool:
     """Sends requests, one at a time over each connection. Safe to use from any thread."""
 
-    def __init__(self, base: str, headers: Iterable[tuple[str, str]], idle: int, options: Mapping[str, Any]) -> None:
-        """Connect to the URL `base` with urllib3's `options`, and keep up to `idle` unused connections.
+    def __init__(self, base: str, headers: Iterable[tuple[str, str]], idle: int, pool: HTTPConnectionPool) -> None:
+        """Connect to the URL `base` as urllib3's `pool` does, and keep up to `idle` unused connections.
 
         `headers` are sent with all requests; a name may occur several times.
         """
         url = parse_url(base)
-        self._host, self._port, self._path = (url.host or "").strip("[]"), url.port, url.path or ""
-        self._class = HTTPSConnection if url.scheme == "https" else HTTPConnection
+        self._pool: Any = pool
+        #: Whether a proxy passes on bytes; a request over plain http names the whole URL, and a proxy passes on that.
+        self._tunnels = pool.proxy is not None and url.scheme == "https"
+        forwards = pool.proxy is not None and not self._tunnels
+        self._prefix = base if forwards else url.path or ""
         fixed = [("Host", url.netloc), ("Accept-Encoding", "identity"), *headers]
+        if forwards:
+            fixed += (pool.proxy_headers or {}).items()
         self._fixed = "".join(f"{name}: {value}\r\n" for name, value in fixed)
-        self._options = dict(options)
         self._most_idle = idle
         # Last in, first out, so that the extra connections of a burst become stale while the others stay warm.
         self._idle: deque[HTTPConnection] = deque()
         weakref.finalize(self, _close_all, self._idle)
 
     def request(
-        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, deadline: float, what: str
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        deadline: float,
+        what: str,
+        permit: Permit | None = None,
     ) -> tuple[Response, float]:
         """Return the response, whatever its status, and the `time.perf_counter` when its head was complete.
 
-        Raises TransportError without a response, and urllib3's errors and OSError while connecting.
+        Raises TransportError without a response, urllib3's errors and OSError while connecting, and what the `permit`
+        raises.
         """
-        data = request_bytes(method, self._path + target, self._fixed, headers, body)
+        data = request_bytes(method, self._prefix + target, self._fixed, headers, body)
         connection = self._take(deadline)
         exchange = Exchange()
         try:
-            response = exchange.run(connection, data, deadline, what)
+            response = exchange.run(connection, data, deadline, what, permit)
         except BaseException:
             connection.close()
             raise
@@ -72,14 +87,24 @@ class ConnectionPool:
             if connection.is_connected:
                 return connection
             connection.close()
-        timeout = max(deadline - time.monotonic(), 0.001)
-        connection = self._class(self._host, self._port, timeout=timeout, **self._options)
+        return self._open(deadline)
+
+    def _open(self, deadline: float) -> HTTPConnection:
+        # Only urllib3's pool knows how its connections reach a proxy of each kind.
+        connection: HTTPConnection = self._pool._new_conn()  # noqa: SLF001
+        connection.timeout = max(deadline - time.monotonic(), 0.001)
         try:
-            connection.connect()
+            if self._tunnels:
+                self._pool._prepare_proxy(connection)  # noqa: SLF001
+            else:
+                connection.connect()
         except BaseException as error:
             connection.close()
             if isinstance(error, TimeoutError):
-                raise ConnectTimeoutError(connection, "TLS handshake timed out") from error
+                raise ConnectTimeoutError(connection, "no connection in time") from error
+            through = connection.proxy is not None and not connection.has_connected_to_proxy
+            if (through or self._tunnels) and isinstance(error, OSError | HTTPError | HTTPException):
+                raise ProxyError("cannot connect through the proxy", error) from error
             raise
         return connection
 

@@ -7,6 +7,7 @@ two packets; here it is one write, mostly one read, and a parser in C.
 from __future__ import annotations
 
 import re
+import socket
 import ssl
 import time
 from contextlib import suppress
@@ -23,10 +24,14 @@ if TYPE_CHECKING:
 
     from urllib3.connection import HTTPConnection
 
+    from ctrlhost.transport.interface import Permit
+
 LARGEST_BODY = 256 * 1024 * 1024
 _MAX_HEAD_BYTES = 64 * 1024
 _MAX_HEADERS = 100
 _PIECE = 64 * 1024
+#: The bytes that may leave with one permit.
+_SENT_PIECE = 64 * 1024
 _ILLEGAL = re.compile(r"[\r\n\0]")
 _TARGET = re.compile(r"[!-~]+")
 
@@ -56,6 +61,26 @@ def _set_timeout(sock: Any, deadline: float) -> None:
         sock.settimeout(left)
 
 
+def _send(sock: Any, request: bytes, deadline: float, what: str, permit: Permit | None) -> None:
+    """Hand the request to the kernel, each piece only with a permit; TransportError at the `deadline`."""
+    rest = memoryview(request)
+    while rest:
+        left = deadline - time.monotonic()
+        if permit is not None:
+            left = min(left, permit())
+        if left <= 0:
+            raise TransportError(f"{what}: no time was left to send it", sent=len(rest) < len(request))
+        known = sock.gettimeout()
+        if known is None or not 0 < known <= left:
+            sock.settimeout(left)
+        try:
+            rest = rest[sock.send(rest[:_SENT_PIECE]) :]
+        except TimeoutError:
+            # The permit decides whether there is more time. TLS in TLS cannot repeat a piece.
+            if not isinstance(sock, socket.socket):
+                raise
+
+
 class Exchange:
     """Sends one request and parses its response; the parser calls the methods `on_…`."""
 
@@ -73,13 +98,17 @@ class Exchange:
         #: Whether the connection can carry another request; valid after `run`.
         self.reusable = False
 
-    def run(self, connection: HTTPConnection, request: bytes, deadline: float, what: str) -> Response:
-        """Return the response; TransportError if it is not complete by `deadline`, OSError if the connection breaks."""
+    def run(
+        self, connection: HTTPConnection, request: bytes, deadline: float, what: str, permit: Permit | None = None
+    ) -> Response:
+        """Return the response; TransportError if it is not complete by `deadline`, OSError if the connection breaks.
+
+        Raises what `permit` raises; the server then never gets the whole request if the caller closes the connection.
+        """
         sock: Any = connection.sock
-        _set_timeout(sock, deadline)
         # A server may respond and close the connection before it has read everything.
         with suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
-            sock.sendall(request)
+            _send(sock, request, deadline, what, permit)
         parser, received = self._parser, 0
         while not self._complete:
             _set_timeout(sock, deadline)

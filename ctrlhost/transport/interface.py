@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 
 Query = Mapping[str, str | int | bool | None]
 """Parameters of a request; None omits one, booleans are written as `true` and `false`."""
+
+
+Permit = Callable[[], float]
+"""Asked immediately before bytes of a request leave: returns the seconds in which they must be handed to the kernel, or
+raises why the request must not be sent. Cheap; callable from any thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +74,13 @@ class Transport(Protocol):
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
+        permit: Permit | None = None,
     ) -> Response:
-        """Return the response, whatever its status; TransportError if there is none within `timeout` seconds."""
+        """Return the response, whatever its status; TransportError if there is none within `timeout` seconds.
+
+        `permit` is asked before any bytes of the request leave, after everything else that may wait, and again if the
+        transport repeats the request; what it raises ends the request.
+        """
 
     def stream(
         self,

@@ -1,6 +1,6 @@
 """The transport over urllib3: connections to one API server, shared by all threads of a host.
 
-Whole requests use the fast path of `connection_pool`; streams, and all requests through a proxy, use urllib3's pools.
+Whole requests use the fast path of `connection_pool`; streams use urllib3's pools.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from ctrlhost.errors import TransportError
 from ctrlhost.transport.body import BodyStream
 from ctrlhost.transport.connection_pool import ConnectionPool, bypasses_proxy
 from ctrlhost.transport.errors import as_transport_errors
-from ctrlhost.transport.http1 import LARGEST_BODY
-from ctrlhost.transport.interface import Query, Response, Stream, StreamTimeouts
+from ctrlhost.transport.interface import Permit, Query, Response, Stream, StreamTimeouts
 from ctrlhost.transport.metrics import ClientMetrics
 from ctrlhost.transport.responses import error_from_response
 
@@ -39,6 +38,8 @@ DEFAULT_TIMEOUT = 30.0
 """Seconds for a whole request without its own timeout."""
 
 _MAX_ERROR_BYTES = 1024 * 1024
+#: The idle connections of a transport for few requests, such as those of a lease.
+_SEPARATE_POOL = 2
 _PIECE = 256 * 1024
 _FIXED = {"Accept": "application/json", "User-Agent": f"ctrlhost/{__version__}"}
 
@@ -46,7 +47,7 @@ _FIXED = {"Accept": "application/json", "User-Agent": f"ctrlhost/{__version__}"}
 class _Senders(NamedTuple):
     """The connections for one state of the CA and the certificate."""
 
-    direct: ConnectionPool
+    whole: ConnectionPool
     manager: urllib3.PoolManager
     #: The pool for streams, and the prefix of its paths. Without a proxy it is the pool of the one server, which saves
     #: a lookup per request; a proxy needs the manager, which decides whether to send a path or a whole URL.
@@ -57,11 +58,11 @@ class _Senders(NamedTuple):
 class Urllib3Transport:
     """Sends requests, keeps up to `pool_size` idle connections and opens more if needed."""
 
-    def __init__(self, connection: Connection, *, pool_size: int = 32) -> None:
-        """Use `connection`; sends nothing yet."""
+    def __init__(self, connection: Connection, *, pool_size: int = 32, metrics: ClientMetrics | None = None) -> None:
+        """Use `connection`; sends nothing yet. Counts in `metrics`, by default in new ones."""
         self._connection = connection
         self._pool_size = pool_size
-        self.metrics = ClientMetrics()
+        self.metrics = metrics or ClientMetrics()
         self._base = connection.url
         self._host, self._path = urlsplit(self._base).netloc, urlsplit(self._base).path
         self._lock = threading.Lock()
@@ -74,6 +75,10 @@ class Urllib3Transport:
             # urllib3 would warn with every connection.
             urllib3.disable_warnings(InsecureRequestWarning)
 
+    def separate(self) -> Urllib3Transport:
+        """Return a transport with the same credentials and metrics, and connections of its own."""
+        return Urllib3Transport(self._connection, pool_size=_SEPARATE_POOL, metrics=self.metrics)
+
     def request(
         self,
         method: str,
@@ -83,28 +88,20 @@ class Urllib3Transport:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
+        permit: Permit | None = None,
     ) -> Response:
         """Return the response, whatever its status; see `Transport.request`."""
         limit = DEFAULT_TIMEOUT if timeout is None else timeout
         deadline = time.monotonic() + limit
         what = f"{method} {self._base}{path}"
         target = path + encode_query(query)
+
+        def send(senders: _Senders, headers: Mapping[str, str]) -> tuple[Any, float]:
+            return senders.whole.request(method, target, headers, body, deadline, what, permit)
+
         with as_transport_errors(what):
-            if not self._proxied:
-
-                def send(senders: _Senders, headers: Mapping[str, str]) -> tuple[Any, float]:
-                    return senders.direct.request(method, target, headers, body, deadline, what)
-
-                direct: Response = self._authorized(method, headers, deadline, send)
-                return direct
-            response = self._urlopen(method, target, body, headers, urllib3.Timeout(total=limit), limit)
-            try:
-                data = _read_all(response, deadline, LARGEST_BODY, what)
-            except BaseException:
-                response.close()
-                raise
-            response.release_conn()
-        return Response(response.status, _lower(response.headers), data)
+            response: Response = self._authorized(method, headers, deadline, send)
+        return response
 
     def stream(
         self,
@@ -121,12 +118,12 @@ class Urllib3Transport:
         timeout = urllib3.Timeout(connect=limits.connect, read=limits.connect)
         with as_transport_errors(what):
             try:
-                response = self._urlopen("GET", target, None, headers, timeout, limits.connect)
+                response = self._open(target, headers, timeout, limits.connect)
             except ProtocolError as error:
                 if not isinstance(error.args[-1], ConnectionError):
                     raise
                 # The server had closed the idle connection.
-                response = self._urlopen("GET", target, None, headers, timeout, limits.connect)
+                response = self._open(target, headers, timeout, limits.connect)
             if response.status != 200:
                 try:
                     data = _read_all(response, time.monotonic() + limits.connect, _MAX_ERROR_BYTES, what)
@@ -139,29 +136,20 @@ class Urllib3Transport:
         """Drop the idle connections; a later request opens new ones."""
         with self._lock:
             if self._senders is not None:
-                self._senders.direct.retire()
+                self._senders.whole.retire()
                 self._senders.manager.clear()
                 self._senders = None
 
-    def _urlopen(
-        self,
-        method: str,
-        target: str,
-        body: bytes | None,
-        headers: Mapping[str, str] | None,
-        timeout: urllib3.Timeout,
-        limit: float,
-    ) -> Any:
-        """Send over urllib3's pools, and return the response without its body; the credentials may take `limit`."""
+    def _open(self, target: str, headers: Mapping[str, str] | None, timeout: urllib3.Timeout, limit: float) -> Any:
+        """GET over urllib3's pools, and return the response without its body; the credentials may take `limit`."""
 
         def send(senders: _Senders, headers: Mapping[str, str]) -> tuple[Any, float]:
             every = HTTPHeaderDict({**_FIXED, **headers})
             for name, value in self._connection.headers:
                 every.add(name, value)
             response = senders.pool.urlopen(
-                method,
+                "GET",
                 senders.prefix + target,
-                body=body,
                 headers=every,
                 timeout=timeout,
                 preload_content=False,
@@ -171,7 +159,7 @@ class Urllib3Transport:
             )
             return response, time.perf_counter()
 
-        return self._authorized(method, headers, time.monotonic() + limit, send)
+        return self._authorized("GET", headers, time.monotonic() + limit, send)
 
     def _authorized(
         self,
@@ -215,16 +203,14 @@ class Urllib3Transport:
             current = self._senders
             if current is None or (stamp != self._stamp and stamp is not None):
                 if current is not None:
-                    current.direct.retire()
-                options = self._options()
-                direct = ConnectionPool(
-                    self._base, [*_FIXED.items(), *self._connection.headers], self._pool_size, options
-                )
-                manager = self._make_manager(options)
+                    current.whole.retire()
+                manager = self._make_manager(self._options())
+                pool = manager.connection_from_url(self._base)
+                whole = ConnectionPool(self._base, [*_FIXED.items(), *self._connection.headers], self._pool_size, pool)
                 if self._proxied:
-                    current = _Senders(direct, manager, manager, self._base)
+                    current = _Senders(whole, manager, manager, self._base)
                 else:
-                    current = _Senders(direct, manager, manager.connection_from_url(self._base), self._path)
+                    current = _Senders(whole, manager, pool, self._path)
                 self._senders, self._stamp = current, stamp
             return current
 

@@ -32,9 +32,20 @@ INNER = {
     "reads",
     "informers",
     "close",
+    "fence",
 }
 #: Internals of the worker, and fields of log lines.
-OF_THE_WORKER = {"clock", "number", "started", "worker", "request", "reconcile_id", "controller"}
+OF_THE_WORKER = {
+    "clock",
+    "controller",
+    "enter",
+    "number",
+    "permit",
+    "reconcile_id",
+    "request",
+    "started",
+    "worker",
+}
 
 
 def public(kind: type) -> set[str]:
@@ -56,7 +67,7 @@ def test_everything_that_a_plugin_gets_is_described() -> None:
 def test_everything_that_a_reconciler_gets_is_described() -> None:
     mentioned(public(Context) - OF_THE_WORKER, API)
     mentioned({field.name for field in dataclasses.fields(Result)}, API)
-    assert {field.name for field in dataclasses.fields(ControllerScope)} >= {"client", "async_client", "events", "log"}
+    assert {field.name for field in dataclasses.fields(ControllerScope)} >= {"clients", "async_client", "events", "log"}
 
 
 @pytest.mark.parametrize("kind", [For, Owns, Watches, Every])

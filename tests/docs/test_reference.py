@@ -16,6 +16,7 @@ from ctrlhost import hookspecs
 from ctrlhost.cli.group import COMMANDS, main_group
 from ctrlhost.client import Client
 from ctrlhost.config import settings
+from ctrlhost.controller.clients import ClientCounts
 from ctrlhost.controller.metrics import ReconcileMetrics
 from ctrlhost.coordination.leadership import LeaderElectionCollector
 from ctrlhost.host.gil_watch import GilWatch
@@ -125,6 +126,7 @@ def described_metrics() -> str:
         "Informers": InformerFactory(client).metrics,
         "Leader election": LeaderElectionCollector([]),
         "Requests to the API server": client.metrics,
+        "Requests of plugins": ClientCounts(),
         "The process": HostMetrics().registry,
     }
     parts = []

@@ -171,16 +171,15 @@ def test_a_standby_replica_has_full_caches_and_idle_workers(ctrlhost_host) -> No
         plugin.add_controller("leader", led, MINE)
         plugin.add_controller("everywhere", followed, MINE, needs_leader=False)
 
-    leading = [False]
     host = ctrlhost_host(plugin_of(setup), start=False)
-    host.host._leading = lambda: leading[0]
+    host.host._tenure.end()
     host.start()
     host.client.create(config_map("ann", labels={"mine": "1"}))
     eventually(lambda: followed.calls == [Request("ann", "default")])
     controller = host.controllers["demo/leader"]
     eventually(lambda: controller.has_synced() and len(controller.queue) == 1)
     assert led.calls == []
-    leading[0] = True
+    host.host._tenure.begin(float("inf"))
     host.run_until_idle()
     assert led.calls == [Request("ann", "default")]
 
@@ -195,7 +194,8 @@ def test_a_stopped_host_leaves_no_thread(ctrlhost_host, sandbox, leads: bool) ->
         plugin.add_task("t", lambda stop: stop.wait(), needs_leader=True)
 
     host = ctrlhost_host(plugin_of(setup), sandbox=sandbox, start=False)
-    host.host._leading = lambda: leads
+    if not leads:
+        host.host._tenure.end()
     host.start()
     host.client.create(config_map("ann", labels={"mine": "1"}))
     eventually(lambda: host.controllers["demo/c"].has_synced())

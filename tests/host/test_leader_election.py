@@ -66,7 +66,7 @@ def test_nothing_is_written_or_started_after_the_renew_deadline(ctrlhost_host, m
     eventually(lambda: refused, LIMIT)
     host.wait_for(lambda: not host.controllers["stamper/all"].status().active)
     assert len(seen) == 1
-    assert refused == ["controller stamper/all must not write: this replica does not lead"]
+    assert refused == ["plugin stamper: the write was not sent: this replica does not lead"]
     assert host.client.find("v1", "ConfigMap", "late", "default") is None
     host.faults.clear()
 
@@ -104,7 +104,7 @@ def test_a_leader_task_writes_nothing_after_the_renew_deadline_and_restarts_afte
     go_on.set()
     host.wait_for(lambda: results == ["begun", "refused"])
     (plugin,) = host.host.plugins
-    host.wait_for(lambda: not plugin.attempt._led)
+    host.wait_for(lambda: plugin.attempt._term is None)
     host.faults.clear()
 
     def written():

@@ -121,18 +121,16 @@ def test_a_self_event_with_a_foreign_change_is_reconciled(ctrlhost_host) -> None
 
 
 def test_writes_are_refused_when_the_replica_is_not_the_leader(ctrlhost_host, manual_clock: ManualClock) -> None:
-    leading = [True]
-
     def write(ctx: ctrlhost.Context, request: Request) -> None:
         # The lease is lost while the reconcile runs.
-        leading[0] = False
+        (elector,) = host.host.leadership._electors.values()
+        elector.withdraw()
         ctx.client.create(config_map("copy"))
 
     source = For("v1", "ConfigMap", label_selector="mine")
-    host = ctrlhost_host(controller(write, source), clock=manual_clock, start=False)
-    host.host._leading = lambda: leading[0]
-    host.start()
+    host = ctrlhost_host(controller(write, source), clock=manual_clock, leader_elect=True)
     host.client.create(config_map("ann", labels={"mine": "1"}))
-    host.run_until_idle()
+    status = host.controllers["demo/c"].status
+    host.wait_for(lambda: status().runs and not status().active)
     assert host.client.find("v1", "ConfigMap", "copy", "default") is None
-    assert "this replica does not lead" in host.controllers["demo/c"].status().last_error
+    assert (status().errors, status().queued) == (0, 1)

@@ -14,6 +14,7 @@ from ctrlhost.config.settings import Supervision
 from ctrlhost.controller.controller import Controller
 from ctrlhost.controller.metrics import ReconcileMetrics
 from ctrlhost.controller.services import PluginServices
+from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.events.recorder import EventRecorder
 from ctrlhost.plugin.context import PluginContext
 
@@ -27,7 +28,7 @@ class Bench:
     def __init__(self, clock: Any = None) -> None:
         self.clock = clock or SystemClock()
         self.registry = CollectorRegistry()
-        self.leading = True
+        self.tenure = Tenure.endless()
         self.stopping = threading.Event()
         self.overrides: dict[str, Any] = {}
         self.metrics = ReconcileMetrics()
@@ -43,7 +44,7 @@ class Bench:
             factory=self.factory,
             clock=self.clock,
             events=EventRecorder(self.client, self.clock),
-            leading=lambda: self.leading,
+            candidacy=Candidacy(self.tenure),
             stopping=self.stopping,
             controller_overrides=self.overrides,
             metrics=self.metrics,

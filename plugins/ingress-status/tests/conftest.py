@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ctrlhost
+from ctrlhost.coordination.term import Candidacy, Tenure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +45,12 @@ class Replica:
     def __init__(self, host: HostUnderTest, leads: bool) -> None:
         self.host = host
         self.sent: list[Sent] = []
+        # The test decides who leads, in place of the elector.
+        self._tenure = Tenure(time.monotonic)
         self.leads = leads
+        candidacy = Candidacy(self._tenure, elects=True)
+        services_of: Any = lambda _runtime, services: replace(services, candidacy=candidacy)  # noqa: E731
+        host.host._services_of = services_of
         self.at_write: Any = None
         transport: Any = host.host.client.transport
         request, stream = transport.request, transport.stream
@@ -62,9 +69,18 @@ class Replica:
             return stream(path, **options)
 
         transport.request, transport.stream = recorded, streamed
-        # The test decides who leads, in place of the elector.
-        host.host._leading = lambda: self.leads
         host.start()
+
+    @property
+    def leads(self) -> bool:
+        return self._tenure.term is not None
+
+    @leads.setter
+    def leads(self, leads: bool) -> None:
+        if leads and not self.leads:
+            self._tenure.begin(float("inf"))
+        elif not leads:
+            self._tenure.end()
 
     @property
     def plugin(self) -> Any:

@@ -250,8 +250,7 @@ def test_unfinished_crds_are_finished_after_a_restart(start: Callable[..., Clust
 def test_a_new_leader_reaches_the_same_state(start: Callable[..., Cluster], external: Sandbox) -> None:
     leader = start(external, mode="enforce")
     follower = start(external, run=False, mode="enforce")
-    leading = False
-    follower.host.host._leading = lambda: leading
+    follower.host.host._tenure.end()
     follower.host.start()
     leader.settled("as/a/A/AList[x]", "bs/b/B/BList[x]")
     follower.host.run_until_idle()
@@ -260,7 +259,7 @@ def test_a_new_leader_reaches_the_same_state(start: Callable[..., Cluster], exte
 
     leader.host.stop()
     follower.delete("as")
-    leading = True
+    follower.host.host._tenure.begin(float("inf"))
     follower.host.wait_for(lambda: follower.names_accepted("bs") == "True/NoConflicts")
     assert follower.naming.index.contested() == []
 

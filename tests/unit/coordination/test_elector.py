@@ -10,12 +10,13 @@ import pytest
 
 import ctrlhost
 from ctrlhost.client import Response
+from ctrlhost.client.governed import GovernedTransport
 from ctrlhost.config.settings import LeaderElectionConfig
 from ctrlhost.coordination.leadership import LeaderElectionCollector
 from ctrlhost.coordination.lease import API_VERSION, LeaderElectionRecord, LeaseLock
+from ctrlhost.coordination.term import Tenure
+from ctrlhost.coordination.writes import Permit, Refusals, Writes
 from ctrlhost.errors import ConfigError, NotLeading
-from ctrlhost.own_writes.client import WritingClient
-from ctrlhost.own_writes.overlay import OwnWrites
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
 from tests.support.elector_rig import LIMIT, Rig
@@ -334,19 +335,17 @@ def test_invalid_times_are_an_error_of_the_settings():
 
 
 def test_a_write_is_not_retried_after_losing_leadership():
-    leading, sent = [True], []
+    tenure, sent = Tenure.endless(), []
 
     class Busy:
-        def request(self, method: str, path: str, **_options: Any) -> Response:
+        def request(self, method: str, path: str, *, permit: Permit, **_options: Any) -> Response:
+            permit()
             sent.append(method)
-            leading.clear()
+            tenure.end()
             return Response(429, {"retry-after": "0"}, b"{}")
 
-    def guard() -> None:
-        if not leading:
-            raise NotLeading("not leading")
-
-    client = WritingClient.of(ctrlhost.Client.over(Busy()), OwnWrites(), guard=guard)
+    writes = Writes("demo", tenure, Refusals())
+    client = ctrlhost.Client.over(GovernedTransport(Busy(), None, writes.read, Permit(writes)))
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}}
     with pytest.raises(NotLeading):
         client.create(config_map)

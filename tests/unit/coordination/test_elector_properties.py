@@ -169,7 +169,7 @@ class Election(RuleBasedStateMachine):
     def release(self, number: int) -> None:
         """Stop a replica as a host does: end its leadership, then release the lease."""
         elector = self.electors[number]
-        elector._yielded = True
+        elector.withdraw()
         elector._lose()
         elector.release()
         self.running[number] = False
@@ -177,7 +177,7 @@ class Election(RuleBasedStateMachine):
     @rule(number=REPLICAS)
     def kill(self, number: int) -> None:
         self.running[number] = False
-        self.electors[number]._yielded = True
+        self.electors[number].withdraw()
 
     @rule(number=REPLICAS)
     def start(self, number: int) -> None:

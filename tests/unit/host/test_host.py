@@ -141,8 +141,8 @@ def test_no_worker_runs_before_the_plugin_has_prepared(make_host, sandbox):
     client.close()
 
 
-def test_controllers_that_need_leadership_wait_for_it_and_others_do_not(make_host, monkeypatch):
-    leading, calls, changed = threading.Event(), [], threading.Condition()
+def test_controllers_that_need_leadership_wait_for_it_and_others_do_not(make_host):
+    calls, changed = [], threading.Condition()
 
     def note(name):
         def call(_):
@@ -164,15 +164,15 @@ def test_controllers_that_need_leadership_wait_for_it_and_others_do_not(make_hos
             ctrlhost_deposed=lambda plugin: note("deposed")(plugin),
         )
     )
-    monkeypatch.setattr(host, "_leading", leading.is_set)
+    host._tenure.end()
     host.start()
     with changed:
         assert changed.wait_for(lambda: calls == ["anywhere"], LIMIT)
     assert host.wait_ready(LIMIT)
-    leading.set()
+    host._tenure.begin(float("inf"))
     with changed:
         assert changed.wait_for(lambda: calls == ["anywhere", "elected", "leader"], LIMIT)
-    leading.clear()
+    host._tenure.end()
     with changed:
         assert changed.wait_for(lambda: calls[-1] == "deposed", LIMIT)
 

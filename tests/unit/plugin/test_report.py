@@ -99,7 +99,7 @@ def test_a_report_is_only_read(bench: Bench, method: str) -> None:
 def test_a_replica_that_does_not_lead_names_the_leader(bench: Bench, leader_only: bool) -> None:
     pages = client(bench, lambda: LEASES, leader_only=leader_only)
     assert pages.get("/").status_code == 200
-    bench.leading = False
+    bench.tenure.end()
     answer = pages.get("/?format=json")
     assert answer.status_code == (503 if leader_only else 200)
     if leader_only:

@@ -1,0 +1,63 @@
+"""The transport of a plugin's clients: requests wait for the plugin's budget and are permitted last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.transport.urllib3_transport import DEFAULT_TIMEOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ctrlhost.client.budget import Budget
+    from ctrlhost.transport.interface import Permit, Query, Response, Stream, StreamTimeouts, Transport
+
+#: Reviews are POSTed, but write nothing.
+_REVIEWS = ("/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/")
+
+
+class GovernedTransport:
+    """A transport whose requests wait for a budget first, and ask a permit last. Streams are only permitted."""
+
+    def __init__(self, transport: Transport, budget: Budget | None, reads: Permit, writes: Permit) -> None:
+        """Send through `transport`; `reads` permits GET and reviews, `writes` all others."""
+        self._transport = transport
+        self._budget = budget
+        self._reads = reads
+        self._writes = writes
+        self.metrics: Any = getattr(transport, "metrics", None)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        permit: Permit | None = None,
+    ) -> Response:
+        """Return the response; see `Transport.request`. Raises what the permits raise; `permit` is asked too."""
+        own = self._reads if method == "GET" or path.startswith(_REVIEWS) else self._writes
+        both = own if permit is None else lambda: min(own(), permit())
+        if self._budget is not None:
+            timeout = self._budget.wait(DEFAULT_TIMEOUT if timeout is None else timeout, f"{method} {path}")
+        return self._transport.request(
+            method, path, query=query, body=body, headers=headers, timeout=timeout, permit=both
+        )
+
+    def stream(
+        self,
+        path: str,
+        *,
+        query: Query | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeouts: StreamTimeouts | None = None,
+    ) -> Stream:
+        """Open a stream; see `Transport.stream`."""
+        self._reads()
+        return self._transport.stream(path, query=query, headers=headers, timeouts=timeouts)
+
+    def close(self) -> None:
+        """Do nothing: the transport is the host's."""

@@ -1,0 +1,162 @@
+"""The check that each request of a plugin passes just before it is sent: of its term, of the deadline, of restarts.
+
+The transport calls a `Permit` when nothing is left that may wait. A process that is stopped between the check and the
+system call can still send late; optimistic locking remains.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Literal
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from ctrlhost.errors import NotLeading, PluginRestarted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client.core import Metric
+
+    from ctrlhost.coordination.term import Tenure
+
+Reason = Literal["term", "deadline", "restarted"]
+
+REASONS: tuple[Reason, ...] = ("term", "deadline", "restarted")
+_NO_LIMIT = float("inf")
+
+
+class Refusals(Collector):
+    """Counts the writes of all plugins of a host that were refused. Callable from any thread."""
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, Reason]] = Counter()
+        self._plugins: dict[str, None] = {}
+
+    def add(self, plugin: str) -> None:
+        """Show the series of a plugin from now on."""
+        self._plugins[plugin] = None
+
+    def count(self, plugin: str, reason: Reason) -> None:
+        """Count one refused write."""
+        with self._lock:
+            self._counts[plugin, reason] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the metric family; called by scrapes."""
+        family = CounterMetricFamily(
+            "ctrlhost_writes_refused",
+            "Writes of the plugin that were not sent: the term was over, its deadline passed, or the plugin restarted",
+            labels=("plugin", "reason"),
+        )
+        with self._lock:
+            counts = Counter(self._counts)
+        for plugin in tuple(self._plugins):
+            for reason in REASONS:
+                family.add_metric((plugin, reason), counts[plugin, reason])
+        yield family
+
+
+class Writes:
+    """What the clients of one plugin context may send; all of them share it. Callable from any thread."""
+
+    def __init__(self, plugin: str, tenure: Tenure, refusals: Refusals) -> None:
+        """Allow the requests of `plugin`, writes in the terms of `tenure`; count refused writes in `refusals`."""
+        self.plugin = plugin
+        self.tenure = tenure
+        #: Whether the context has ended.
+        self.fenced = False
+        self._refusals = refusals
+        refusals.add(plugin)
+
+    def fence(self) -> None:
+        """Refuse every request from now on, reads too: the plugin has failed or restarts with a new context."""
+        self.fenced = True
+
+    def refuse(self, reason: Reason, problem: str) -> NotLeading | PluginRestarted:
+        """Count a refused write and return its error."""
+        self._refusals.count(self.plugin, reason)
+        if reason == "restarted":
+            return self.restarted()
+        return NotLeading(f"plugin {self.plugin}: the write was not sent: {problem}", reason=reason)
+
+    def restarted(self) -> PluginRestarted:
+        """Return the error of a request after `fence`."""
+        return PluginRestarted(f"plugin {self.plugin} has failed or restarted: its earlier clients send nothing")
+
+    def read(self) -> float:
+        """Permit a read: any, until the fence."""
+        if self.fenced:
+            raise self.restarted()
+        return _NO_LIMIT
+
+    def write(self) -> float:
+        """Permit a write of every replica: any, until the fence."""
+        if self.fenced:
+            raise self.refuse("restarted", "")
+        return _NO_LIMIT
+
+
+class Permit:
+    """Permits the writes of one term, or with `term` None those of any term, and returns the seconds that are left."""
+
+    __slots__ = ("_now", "_tenure", "term", "writes")
+
+    def __init__(self, writes: Writes, term: int | None = None) -> None:
+        """Bind to the number of a term."""
+        self.writes = writes
+        self.term = term
+        self._tenure = writes.tenure
+        self._now = writes.tenure.now
+
+    def __call__(self) -> float:
+        """Return the seconds in which a write must be handed to the kernel; NotLeading or PluginRestarted for none."""
+        number, until = self._tenure.current
+        left = until - self._now()
+        if left > 0 and (self.term is None or self.term == number) and not self.writes.fenced:
+            return left
+        raise self._refused(number, left)
+
+    @property
+    def over(self) -> bool:
+        """Whether the term is over, or with `term` None, whether this replica does not lead."""
+        now = self._tenure.term
+        return now is None or self.term not in (None, now)
+
+    def _refused(self, number: int, left: float) -> NotLeading | PluginRestarted:
+        writes = self.writes
+        if writes.fenced:
+            return writes.refuse("restarted", "")
+        if self.term is not None and (self.term != number or left > 0):
+            return writes.refuse("term", f"it belongs to term {self.term}, which is over")
+        if self._tenure.lost():
+            return writes.refuse("term", "this replica does not lead")
+        return writes.refuse("deadline", "the lease was not renewed in time")
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """Return the error and the chain of its causes."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        yield cause
+        seen.add(id(cause))
+        cause = cause.__cause__
+
+
+def refused(error: BaseException, permit: Permit | None) -> bool:
+    """Return whether work with this permit ended in `error` because its term, or its plugin's run, is over.
+
+    A write that is refused while the work's own term goes on, such as with a client of an earlier term, is a mistake of
+    the plugin.
+    """
+    for one in causes(error):
+        if isinstance(one, PluginRestarted):
+            return True
+        if isinstance(one, NotLeading):
+            return permit is not None and permit.over
+    return False

@@ -1,0 +1,202 @@
+"""The moment at which a write is permitted: when nothing is left that may wait before its bytes leave."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import urllib3.connection
+import urllib3.util.connection
+
+from ctrlhost.client import Client
+from ctrlhost.client.budget import Budget
+from ctrlhost.client.governed import GovernedTransport
+from ctrlhost.coordination.term import Tenure
+from ctrlhost.coordination.writes import Permit, Refusals, Writes
+from ctrlhost.errors import NotLeading
+from ctrlhost.kubeconfig.connection import Connection, from_url
+from ctrlhost.testing import ManualClock
+from ctrlhost.transport.urllib3_transport import Urllib3Transport
+from tests.support.byte_servers import ByteServer, Tunnels
+from tests.support.stub_api_server import Computed, Failure, Json, ReceivedRequest, StubApiServer
+from tests.support.tls_files import Authority
+from tests.support.waiting import eventually
+
+behaviour = pytest.mark.behaviour
+MAP = "/api/v1/namespaces/default/configmaps/a"
+DEADLINE = 10.0
+#: The functions of the client that end a step.
+STEPS: dict[str, tuple[Any, str]] = {
+    "name": (socket, "getaddrinfo"),
+    "connect": (urllib3.util.connection, "create_connection"),
+    "handshake": (urllib3.connection, "_ssl_wrap_socket_and_match_hostname"),
+}
+
+
+class Leader:
+    """A term that ends by a clock of the test, and the clients of a plugin in it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.tenure = Tenure(self.clock.now)
+        self.tenure.begin(self.clock.now() + DEADLINE)
+        self.refusals = Refusals()
+        self.writes = Writes("demo", self.tenure, self.refusals)
+
+    def client(self, connection: Connection, budget: Budget | None = None) -> Client:
+        transport = Urllib3Transport(connection)
+        return Client.over(GovernedTransport(transport, budget, self.writes.read, Permit(self.writes, 1)))
+
+    def pass_deadline(self, *_: Any) -> None:
+        self.clock.advance(DEADLINE)
+
+    def refused(self) -> dict[str, float]:
+        (family,) = self.refusals.collect()
+        return {sample.labels["reason"]: sample.value for sample in family.samples if sample.value}
+
+
+class LateCredentials:
+    """Credentials that arrive when the deadline has passed."""
+
+    def __init__(self, leader: Leader) -> None:
+        self._leader = leader
+
+    def authorization(self, timeout: float) -> str | None:
+        assert timeout > 0
+        self._leader.pass_deadline()
+        return "Bearer late"
+
+    def refresh(self, rejected: str | None, timeout: float) -> bool:
+        raise AssertionError("nothing was sent that could be rejected")
+
+
+def after(function: Callable[..., Any], act: Callable[[], None]) -> Callable[..., Any]:
+    def call(*args: Any, **options: Any) -> Any:
+        found = function(*args, **options)
+        act()
+        return found
+
+    return call
+
+
+@pytest.fixture
+def leader() -> Leader:
+    return Leader()
+
+
+@pytest.fixture(params=["http", "https"])
+def raw(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[tuple[ByteServer, str | None]]:
+    """A server that keeps what it receives, and its CA."""
+    authority = Authority(tmp_path) if request.param == "https" else None
+    with ByteServer(tls=authority.server_context() if authority else None) as server:
+        yield server, authority.pem if authority else None
+
+
+@behaviour("supervision/LD10")
+@pytest.mark.parametrize("way", ["direct", "proxy"])
+@pytest.mark.parametrize("slow", ["credentials", "name", "connect", "handshake", "budget"])
+def test_no_byte_of_a_write_leaves_after_the_deadline(leader, raw, monkeypatch, way: str, slow: str) -> None:
+    server, ca = raw
+    budget = None
+    with Tunnels(server.port) as proxy:
+        connection = from_url(server.url, None, ca, True)
+        connection.configuration.no_proxy = ""
+        if way == "proxy":
+            connection.configuration.proxy = proxy.url
+        if slow == "credentials":
+            connection.credentials = LateCredentials(leader)
+        elif slow == "budget":
+            budget = Budget(20.0, leader.pass_deadline)
+            for _ in range(40):
+                budget.wait(30, "GET /")
+        else:
+            owner, name = STEPS[slow]
+            monkeypatch.setattr(owner, name, after(getattr(owner, name), leader.pass_deadline))
+        client = leader.client(connection, budget)
+        if slow == "handshake" and ca is None:
+            # Without TLS there is no handshake to wait for.
+            leader.pass_deadline()
+        with pytest.raises(NotLeading) as caught:
+            client.patch("v1", "ConfigMap", "a", "default", {"data": {"x": "1"}}, timeout=10)
+        assert caught.value.reason == "deadline"
+        assert leader.refused() == {"deadline": 1}
+        eventually(lambda: server.received)
+        assert b"".join(server.received) == b""
+        # Only tunnels were asked for: a request for a whole URL would be one of the write.
+        assert [line for line in proxy.asked if not line.startswith("CONNECT ")] == []
+
+
+@behaviour("supervision/LD10")
+@pytest.mark.parametrize("way", ["direct", "proxy"])
+def test_a_write_in_time_is_sent(leader, tmp_path, way: str) -> None:
+    authority = Authority(tmp_path)
+    with StubApiServer(tls=authority.server_context()) as server, Tunnels(server.port) as proxy:
+        server.on("PATCH", MAP, Json({"kind": "ConfigMap"}))
+        connection = from_url(server.url, None, authority.pem, True)
+        connection.configuration.no_proxy = ""
+        if way == "proxy":
+            connection.configuration.proxy = proxy.url
+        client = leader.client(connection)
+        for _ in range(2):
+            assert client.patch("v1", "ConfigMap", "a", "default", {"data": {"x": "1"}}) == {"kind": "ConfigMap"}
+        assert [json.loads(one.body) for one in server.requests] == [{"data": {"x": "1"}}] * 2
+        assert len(proxy.asked) == (way == "proxy"), "the second request uses the same connection"
+    assert leader.refused() == {}
+
+
+@behaviour("supervision/LD11")
+@pytest.mark.parametrize(
+    "answer", [Failure(401, "Unauthorized"), Failure(429, "TooManyRequests", retry_after=1)], ids=["401", "429"]
+)
+def test_no_attempt_follows_the_end_of_the_term(leader, answer: Failure) -> None:
+    class Renewing:
+        token = "old"
+
+        def authorization(self, timeout: float) -> str | None:
+            return self.token
+
+        def refresh(self, rejected: str | None, timeout: float) -> bool:
+            self.token = "new"
+            return True
+
+    def lost(_: ReceivedRequest) -> Failure:
+        leader.tenure.end()
+        return answer
+
+    with StubApiServer() as server:
+        server.on("PATCH", MAP, Computed(lost))
+        connection = from_url(server.url, None, None, True)
+        connection.credentials = credentials = Renewing()
+        with pytest.raises(NotLeading) as caught:
+            leader.client(connection).patch("v1", "ConfigMap", "a", "default", {"data": {"x": "1"}})
+        assert caught.value.reason == "term"
+        assert [one.headers["authorization"] for one in server.requests] == ["old"]
+        assert credentials.token == ("new" if answer.status == 401 else "old")
+    assert leader.refused() == {"term": 1}
+
+
+@behaviour("supervision/LD12")
+@pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
+def test_a_body_that_is_not_handed_over_in_time_is_never_whole(tmp_path, secure: bool) -> None:
+    leader, hold = Leader(), threading.Event()
+    # The kernel waits in real time.
+    leader.tenure = Tenure(time.monotonic)
+    leader.writes = Writes("demo", leader.tenure, leader.refusals)
+    authority = Authority(tmp_path) if secure else None
+    tls, ca = (authority.server_context(), authority.pem) if authority else (None, None)
+    with ByteServer(tls=tls, hold=hold, received_at_once=64 * 1024) as server:
+        client = leader.client(from_url(server.url, None, ca, True))
+        leader.tenure.begin(time.monotonic() + 0.5)
+        with pytest.raises(NotLeading) as caught:
+            client.patch("v1", "ConfigMap", "a", "default", {"data": {"x": "1" * 5_000_000}}, timeout=60)
+        assert caught.value.reason == "deadline"
+        hold.set()
+        eventually(lambda: server.received)
+        (received,) = server.received
+        assert len(received) < 5_000_000, "the server has a whole request"
+    assert leader.refused() == {"deadline": 1}
