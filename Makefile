@@ -98,10 +98,13 @@ loom: ## Explore the interleavings of queue and handlers, up to a bound
 # Tests mostly wait: two processes take little more than half the time of one. Each process has its own servers.
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
+# The suite is to take 12 minutes on two cores; a machine that needs half as long again makes it fail.
+SESSION_TIMEOUT := 1080
+
 # Without bitcoind its tests are skipped with a message; in CI a missing bitcoind is a failure.
 test-python: venv $(CONTROLPLANE) $(CLIENTS) $(HELM) $(RUST_CLIENTS) $(if $(and $(shell command -v mvn),$(shell command -v javac)),$(JAVA_CLIENTS))
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
-	$(PYTEST) --quiet $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
+	$(PYTEST) --quiet $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --session-timeout $(SESSION_TIMEOUT))
 
 .PHONY: conformance
 conformance: venv $(CONTROLPLANE) $(CONFORMANCE) ## Kubernetes' own tests that need no container, and published CRDs, on the sandbox

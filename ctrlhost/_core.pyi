@@ -20,7 +20,7 @@ class _Monotonic(Protocol):
 
 # What callers may pass as an object.
 _RawObject: TypeAlias = Object | Mapping[str, Any] | bytes | str
-_IndexerFunc: TypeAlias = Callable[[Object], Iterable[str] | None] | str
+_IndexerFunc: TypeAlias = Callable[[Object], Iterable[str] | None] | CallbackMetrics | Deferred | str
 _PredicateLike: TypeAlias = Predicate | CallbackMetrics | Callable[[Object | None, Object | None], bool]
 _Notification: TypeAlias = tuple[
     Literal["add", "update", "delete"], Object | DeletedFinalStateUnknown | None, Object | None, bool
@@ -348,7 +348,7 @@ class DeltaFIFO:
     def list_keys(self) -> list[str]: ...
     def __len__(self) -> int: ...
 
-# Return whether the caller is a function that an informer calls: a predicate, a map, a transform, an index function.
+# Return whether the caller is a function that an informer calls on its own thread: a transform.
 def in_callback() -> bool: ...
 
 # How often a thread has released the interpreter to wait for a lock of the core; for tests.
@@ -397,6 +397,7 @@ class Indexer:
     def list_index_func_values(self, name: str) -> builtins.list[str]: ...
     # Add indexes, complete when the call returns. ValueError: one of the names is taken; none was added.
     def add_indexers(self, indexers: Mapping[str, _IndexerFunc]) -> None: ...
+    def remove_indexers(self, names: Sequence[str]) -> None: ...
     @property
     def indexers(self) -> tuple[str, ...]: ...
     # The number of failed calls of index functions; the object is then missing from the index.
@@ -417,15 +418,20 @@ class Indexer:
 # A mapping to the owner of a kind, in any version of its group; by default only to the controlling owner.
 @final
 class Owner:
-    def __new__(cls, api_version: str, kind: str, *, controller: bool = True, cluster_scoped: bool = False) -> Self: ...
+    def __new__(
+        cls, api_version: str, kind: str, *, controller: bool = True, cluster_scoped: bool | None = ...
+    ) -> Self: ...
     @property
     def api_version(self) -> str: ...
     @property
     def kind(self) -> str: ...
     @property
     def controller(self) -> bool: ...
+    # None while it is unknown: requests wait for `resolve`, which `drop_waiting` ends.
     @property
-    def cluster_scoped(self) -> bool: ...
+    def cluster_scoped(self) -> bool | None: ...
+    def resolve(self, cluster_scoped: bool) -> None: ...
+    def drop_waiting(self) -> None: ...
 
 # A mapping to the object that a label names: in the same namespace, in that of the label `namespace`, or in none.
 @final
@@ -443,10 +449,16 @@ class ByLabel:
 class ByIndex:
     def __new__(cls, indexer: Indexer, index: str) -> Self: ...
 
-# A predicate or map function whose calls are counted; `seconds` includes the wait for the interpreter.
+# What watches the calls of a function.
+class _Watch(Protocol):
+    def begin(self, subject: str, /) -> object: ...
+    def end(self) -> object: ...
+
+# A predicate, map or index function whose calls are counted, and watched by `entry`; `seconds` includes the wait for
+# the interpreter.
 @final
 class CallbackMetrics:
-    def __new__(cls, func: Callable[..., Any]) -> Self: ...
+    def __new__(cls, func: Callable[..., Any], entry: _Watch | None = None) -> Self: ...
     @property
     def function(self) -> Callable[..., Any]: ...
     @property
@@ -554,6 +566,7 @@ class WatchProgress:
 class SharedInformer:
     # `reads`: None keeps whole objects, "metadata" only metadata, paths ("spec.rules", "status") these fields, too.
     # `transform` cannot change name, namespace, uid and resource version. `resync` is a period in seconds, 0 for none.
+    # `deferred` makes an index function that is added to `indexer` into one that another thread calls.
     def __new__(
         cls,
         resource: str,
@@ -566,6 +579,7 @@ class SharedInformer:
         clock: _Monotonic | None = None,
         max_object_bytes: int = ...,
         resync: float | None = 0.0,
+        deferred: Callable[[Callable[..., Any]], Deferred] | None = None,
     ) -> Self: ...
     # Stage a list and drop earlier staged objects. `abort_list` discards it; the store stays as it was.
     def begin_list(self) -> None: ...
@@ -596,7 +610,10 @@ class SharedInformer:
     def process(self) -> int: ...
     # Add requests to a queue. `mapping`: "object", an Owner, ByLabel, ByIndex, or a callable Object ->
     # Iterable[Request], called for the old and the new state. Cached objects are added like those of the first list and
-    # resyncs: with `low_priority`. Returns a handle. Closed: the informer was stopped.
+    # resyncs: with `low_priority`. Returns a handle; or, if the mapping, a predicate or the queue has a function, a
+    # listener whose thread has to call `deliver`. It merges the changes of an object that wait. When more wait than the
+    # larger of `limits`, a number, and one for each object, it is closed and calls `full`. Closed: the informer was
+    # stopped.
     def enqueue_to(
         self,
         queue: Any,
@@ -605,21 +622,32 @@ class SharedInformer:
         | ByLabel
         | ByIndex
         | CallbackMetrics
-        | Callable[[Object], Iterable[tuple[str, str, str]] | None]
+        | Callable[[Object], Iterable[tuple[str, str, str]]]
         | None = None,
         *,
         predicates: Iterable[_PredicateLike] | None = None,
         priority: int | None = None,
         low_priority: int | None = ...,
         resync: float | None = None,
-    ) -> int: ...
-    # Add a buffer of notifications. `resync`: None whenever the informer resyncs, 0 never, else seconds. `every_change`
-    # keeps all of them, however far behind the handler is.
-    def add_listener(self, resync: float | None = None, *, every_change: bool = False) -> Listener: ...
-    # Remove a handler; unknown handles are ignored, buffered notifications are dropped. No call of a map or a predicate
-    # begins afterwards; with `wait`, this returns after a running one has ended, except in a callback, which gets no
-    # further call itself. May be repeated, also after an exception.
-    def remove_handler(self, handle: int | Listener, *, wait: bool = True) -> None: ...
+        limits: tuple[int, int] | None = None,
+        full: Callable[[], None] | None = None,
+    ) -> Any: ...
+    # Add a buffer of notifications. `resync`: None whenever the informer resyncs, 0 never, else seconds. If more than
+    # 1024 wait, those of one object are merged, unless with `every_change`. `limits` and `full` as above.
+    def add_listener(
+        self,
+        resync: float | None = None,
+        *,
+        every_change: bool = False,
+        limits: tuple[int, int] | None = None,
+        full: Callable[[], None] | None = None,
+    ) -> Listener: ...
+    # Remove a handler; unknown handles are ignored, buffered notifications are dropped. May be repeated, also after an
+    # exception.
+    def remove_handler(self, handle: int | Listener) -> None: ...
+    # The notifications that listeners have not handled.
+    @property
+    def pending(self) -> int: ...
     @property
     def handler_count(self) -> int: ...
     # Queue a resync for the handlers whose period has passed, for `process`; return whether there were any.
@@ -646,6 +674,29 @@ class SharedInformer:
     # Return counts since the start, and `last_skip`: why the last object was skipped.
     def stats(self) -> dict[str, Any]: ...
 
+# Wakes one thread, also for what happened before it waits. `wait` handles no signals of the system.
+@final
+class Signal:
+    def __new__(cls) -> Self: ...
+    def set(self) -> None: ...
+    def wait(self) -> None: ...
+
+# An index function that another thread calls; `start` gets the index.
+@final
+class Deferred:
+    def __new__(
+        cls, function: CallbackMetrics | Callable[..., Any], start: Callable[[DeferredIndex], object]
+    ) -> Self: ...
+
+# The part of a deferred index for the thread that calls the function; see `Listener`.
+@final
+class DeferredIndex:
+    @property
+    def closed(self) -> bool: ...
+    def wake(self, signal: Signal) -> None: ...
+    def deliver(self) -> bool: ...
+    def close(self) -> None: ...
+
 # Notifications for one Python handler, in order. When many are pending, those of one object are merged.
 @final
 class Listener:
@@ -655,6 +706,12 @@ class Listener:
     def next(self, timeout: float | None = None, max_items: int = 1000) -> list[_Notification]: ...
     # Mark the last batch as handled.
     def done(self) -> None: ...
+    # Raise a signal whenever something is pending, and when the listener is closed.
+    def wake(self, signal: Signal) -> None: ...
+    # Map pending changes and add the requests to the queue; return whether there may be more. For `enqueue_to`.
+    def deliver(self, max_items: int = 1000) -> bool: ...
+    # Wait until no other thread handles a batch; False after `timeout` seconds.
+    def wait(self, timeout: float | None = None) -> bool: ...
     def close(self) -> None: ...
     @property
     def closed(self) -> bool: ...

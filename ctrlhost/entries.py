@@ -84,16 +84,18 @@ class Entries:
         late: Result = "used",
         deadline: float | None = None,
         on_overrun: Callable[[Entry], None] | None = None,
+        fatal: int = 0,
         costs_thread: bool = True,
     ) -> Entry:
         """Return an entry `name`, such as `map` or `ctrlhost_setup`, for one thread or slot; close it at the end.
 
         `late` is what happens to a result that comes after the deadline. `deadline`, in seconds, replaces that of the
-        settings; 0: none. `on_overrun` is called at the overrun, on a thread of the host. `costs_thread` is whether
-        each overdue call counts as a thread that hangs; not so for calls that share one thread, such as pages.
+        settings; 0: none. `on_overrun` is called at the overrun, on a thread of the host. After `fatal` deadlines
+        the plugin fails; 0: it does not. `costs_thread` is whether each overdue call counts as a thread that hangs; not
+        so for calls that share one thread, such as pages.
         """
         seconds = self.deadline(name) if deadline is None else deadline
-        entry = Entry(self, name, controller, late, seconds, on_overrun, costs_thread=costs_thread)
+        entry = Entry(self, name, controller, late, seconds, on_overrun, fatal, costs_thread=costs_thread)
         with self._lock:
             self._open.add(entry)
         return entry
@@ -215,6 +217,8 @@ class Entry:
 
     __slots__ = (
         "_entries",
+        "_failed",
+        "_fatal",
         "_lock",
         "_on_overrun",
         "_result",
@@ -238,8 +242,9 @@ class Entry:
         late: Result,
         deadline: float,
         on_overrun: Callable[[Entry], None] | None,
+        fatal: int = 0,
         *,
-        costs_thread: bool,
+        costs_thread: bool = True,
     ) -> None:
         """Prepare; see `Entries.open`."""
         self.name = name
@@ -261,6 +266,9 @@ class Entry:
         self._result = late
         self._lock = threading.Lock()
         self._on_overrun = on_overrun
+        self._fatal = fatal
+        #: Whether the plugin failed because of the running call.
+        self._failed = False
         self._thread = 0
 
     def begin(self, subject: Any = "", *, thread: int | None = None, seconds_ago: float = 0.0) -> None:
@@ -275,6 +283,7 @@ class Entry:
         with self._lock:
             started, overdue = self.started, self.overdue
             self.started, self.overdue, self.task, self.late = None, False, None, overdue
+            self._failed = False
         if overdue and started is not None:
             seconds = time.monotonic() - started
             text = f"{self.describe()} returned after {seconds:.1f} s, result {self._result}"
@@ -306,20 +315,26 @@ class Entry:
         """Report the call if its deadline has passed and it was not reported; return whether it is overdue."""
         with self._lock:
             started = self.started
-            if started is None or not self.deadline or now - started < self.deadline or self.overdue:
+            if started is None or not self.deadline or now - started < self.deadline:
                 return self.overdue
-            self.overdue = True
+            fatal = bool(self._fatal) and not self._failed and now - started >= self._fatal * self.deadline
+            self._failed = self._failed or fatal
+            reported, self.overdue = self.overdue, True
             fields, text = self._fields(now - started), self.describe()
-            # Before the call can return and log that, so that the number of overruns equals that of these lines.
-            self._entries.overran(self)
-        text = f"{text} runs for {now - started:.1f} s (deadline {self.deadline:g} s)"
-        log.warning("%s", text, extra={**fields, "stack": self.stack()})
-        self._entries.degrade("slow", f"{self._what()} is beyond its deadline of {self.deadline:g} s")
-        self._entries.bound_stuck()
-        # It may have returned meanwhile.
-        self._entries.returned()
-        if self._on_overrun is not None:
-            self._on_overrun(self)
+            if not reported:
+                # Before the call can return and log that, so that the number of overruns equals that of these lines.
+                self._entries.overran(self)
+        if not reported:
+            line = f"{text} runs for {now - started:.1f} s (deadline {self.deadline:g} s)"
+            log.warning("%s", line, extra={**fields, "stack": self.stack()})
+            self._entries.degrade("slow", f"{self._what()} is beyond its deadline of {self.deadline:g} s")
+            self._entries.bound_stuck()
+            # It may have returned meanwhile.
+            self._entries.returned()
+            if self._on_overrun is not None:
+                self._on_overrun(self)
+        if fatal:
+            self._entries.fail(f"{self._what()} has not returned after {now - started:.1f} s")
         return True
 
     def describe(self) -> str:

@@ -13,6 +13,7 @@ from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.entries import Entries
 from ctrlhost.events.recorder import PluginEvents
+from ctrlhost.informers.caller import Caller
 from ctrlhost.own_writes.overlay import OwnWrites
 from ctrlhost.own_writes.versions import WrittenVersions, changed_by_run
 
@@ -67,6 +68,8 @@ class PluginScope:
         self.services = services
         self.log = logging.getLogger(f"ctrlhost.plugin.{name}")
         self.entries = services.entries(name)
+        #: Calls the plugin's handlers, maps, predicates and index functions.
+        self.caller = Caller(name, self.entries)
         self.loop = PluginLoop(name, self.entries)
         self.own_writes = OwnWrites()
         self._own_client = services.account(name)
@@ -95,7 +98,13 @@ class PluginScope:
         return self._async_clients[-1]
 
     def close(self, timeout: float) -> None:
-        """End the threads of the loop, for at most `timeout` seconds, and of the async clients."""
+        """Remove the plugin's handlers and indexes, and end the threads of its caller, its loop and its async clients.
+
+        Waits at most `timeout` seconds for callbacks, and as long for the loop.
+        """
+        if not self.caller.stop(timeout):
+            self.log.error("plugin %s: a callback did not return in time; abandoned", self.name)
+        self._indexed.clear()
         self.loop.stop(timeout)
         for client in self._async_clients:
             client.close()

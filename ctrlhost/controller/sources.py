@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from ctrlhost import _core
 from ctrlhost.client.builtin_kinds import builtin_plural
 from ctrlhost.controller.attachment import LOW_PRIORITY, Attachment, AttachScope
-from ctrlhost.controller.index_path import index_function
 from ctrlhost.controller.ticker import Ticker
-from ctrlhost.errors import CtrlhostError, PluginLoadError
+from ctrlhost.errors import CtrlhostError, PluginLoadError, Stale
 from ctrlhost.informers import Owner
 from ctrlhost.informers.mappings import ByIndex, ByLabel
 from ctrlhost.own_writes.lister import PluginLister
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.controller.services import PluginScope, PluginServices
     from ctrlhost.informers import Informer
+    from ctrlhost.informers.caller import Caller
     from ctrlhost.selectors.namespaces import Namespaces
 
 #: The cached part of each object: all of it (None), its metadata, or some paths.
@@ -134,13 +134,21 @@ class KindSource(Source):
         """Declare the reads of the kind, so that a shared informer keeps enough for all of its users."""
         services.factory.declare(self.api_version, self.kind, **self._scope(services.client, limit, discover=False))
 
-    def informer(self, services: PluginServices, limit: Sequence[str], *, discover: bool) -> Informer:
-        """Return the shared informer, which the caller must release.
+    def informer(
+        self,
+        services: PluginServices,
+        limit: Sequence[str],
+        *,
+        discover: bool,
+        transform: Any = None,
+        caller: Caller | None = None,
+    ) -> Informer:
+        """Return the shared informer, or that of the plugin of `caller` if there is a `transform`; release it later.
 
         With `discover` this may ask the server whether the kind is namespaced; an unknown kind counts as namespaced.
         """
         scope = self._scope(services.client, limit, discover=discover)
-        return services.factory.informer(self.api_version, self.kind, **scope)
+        return services.factory.informer(self.api_version, self.kind, **scope, transform=transform, caller=caller)
 
     def _scope(self, client: Client, limit: Sequence[str], *, discover: bool) -> dict[str, Any]:
         namespaces = narrowed(self.namespaces, limit)
@@ -170,10 +178,10 @@ class KindSource(Source):
 
     def attach(self, scope: AttachScope) -> Attachment:
         """Fill the queue from the informer; PluginLoadError if another source has an index of the same name."""
-        plugin, functions = scope.plugin, {name: index_function(by) for name, by in self.indexes.items()}
+        plugin = scope.plugin
         informer = self.informer(plugin.services, scope.limit, discover=True)
         try:
-            indexes = self._add_indexes(plugin, informer, functions)
+            indexes = self._add_indexes(plugin, informer)
             pending = plugin.own_writes.follow(self.api_version, self.kind, informer)
             predicates = list(self.predicates)
             if scope.self_events is not None:
@@ -189,18 +197,20 @@ class KindSource(Source):
                     priority=self.priority,
                     # An explicit priority also applies to first lists and resyncs.
                     low_priority=LOW_PRIORITY if self.priority is None else self.priority,
+                    caller=plugin.caller,
+                    controller=scope.controller,
                 )
             return Attachment(informer, handle)
         except BaseException:
             informer.release()
             raise
 
-    def _add_indexes(self, plugin: PluginScope, informer: Informer, functions: Mapping[str, Any]) -> dict[str, str]:
+    def _add_indexes(self, plugin: PluginScope, informer: Informer) -> dict[str, str]:
         """Return the names that the indexes have in the informer, which all plugins share."""
-        indexed, names = plugin.indexed(informer), {name: f"{plugin.name}/{name}" for name in functions}
+        indexed, names = plugin.indexed(informer), {name: f"{plugin.name}/{name}" for name in self.indexes}
         for name, by in self.indexes.items():
             if name not in indexed:
-                informer.indexer.add_indexers({names[name]: functions[name]})
+                informer.add_indexers({names[name]: by}, caller=plugin.caller)
                 indexed[name] = by
             elif indexed[name] != by:
                 message = f"plugin `{plugin.name}`: two sources index {self.kind} by `{name}` differently"
@@ -282,20 +292,22 @@ class Owns(KindSource):
 class Watches(KindSource):
     """Any other kind. `map` returns the requests that a change of an object causes; None only reads the kind.
 
-    On an update `map` is called for the old and for the new object, and equal requests are queued once. It runs on a
-    thread of the informer and must neither block nor raise; an exception is logged and counted, and that change
-    enqueues nothing. `ByLabel` and `ByIndex` are the usual maps, and run without entering Python.
+    On an update `map` is called for the old and for the new object, and equal requests are queued once. It runs on the
+    callback thread of the plugin and should not block: the other maps, predicates and handlers of the plugin wait for
+    it, and the changes of one object are merged meanwhile. An exception is logged and counted, and that object enqueues
+    nothing. `ByLabel` and `ByIndex` are the usual maps; they run without entering Python, except for a `ByIndex` whose
+    index is a function.
     """
 
     map: Callable[[Object], Iterable[Request]] | ByLabel | ByIndex | None = None
 
     def __post_init__(self) -> None:
-        """Reject a map that cannot be called on the informer's thread."""
+        """Reject a map that cannot be called on the callback thread."""
         KindSource.__post_init__(self)
         if self.map is not None and not callable(self.map) and not isinstance(self.map, (ByLabel, ByIndex)):
             raise TypeError(f"map must be callable, got {self.map!r}")
         if inspect.iscoroutinefunction(self.map):
-            raise TypeError("map must be a plain function; it runs on the informer's thread")
+            raise TypeError("map must be a plain function; it runs on the plugin's callback thread")
 
     def check(self, sources: Sequence[Source]) -> str | None:
         """Require the index that a `ByIndex` names."""
@@ -317,7 +329,10 @@ def _by_index(name: str, informer: Informer) -> Any:
 
     def index(obj: Object) -> list[Request]:
         """Look the object up in a view, or where namespaces have separate caches."""
-        return [Request(found.name, found.namespace) for found in indexer.by_index(name, obj.key)]
+        while True:
+            # A function that hangs holds up its index, and this: requests must not get lost.
+            with suppress(Stale):
+                return [Request(found.name, found.namespace) for found in indexer.by_index(name, obj.key)]
 
     return index
 

@@ -1,4 +1,4 @@
-"""Metrics of the Python functions that serve as handlers, predicates and maps."""
+"""Metrics of the Python functions that serve as handlers, predicates, maps and index functions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ctrlhost import _core
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Use = Literal["handler", "predicate", "map"]
+    from ctrlhost import _core
+
+Use = Literal["handler", "predicate", "map", "index"]
 
 
 @dataclass(slots=True)
@@ -45,16 +45,6 @@ class FunctionMetrics:
     use: Use
     name: str
     counts: HandlerMetrics | _core.CallbackMetrics
-
-
-def instrument(use: Use, value: Any, metrics: list[FunctionMetrics]) -> Any:
-    """Wrap a function so that its calls are counted, and append its metrics; return anything else unchanged."""
-    ready = (_core.Predicate, _core.Owner, _core.ByLabel, _core.ByIndex, _core.CallbackMetrics)
-    if not callable(value) or isinstance(value, ready):
-        return value
-    counts = _core.CallbackMetrics(value)
-    metrics.append(FunctionMetrics(use, handler_name(value), counts))
-    return counts
 
 
 def handler_name(*functions: Any) -> str:

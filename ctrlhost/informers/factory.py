@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import CtrlhostError
+from ctrlhost.informers.caller import Caller
 from ctrlhost.informers.declarations import Declarations, normal_reads, normal_scope, union
 from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.kind_watch import API_VERSION, KIND, KindWatch, is_custom
@@ -18,6 +19,7 @@ from ctrlhost.informers.namespace_follower import NamespaceFollower
 from ctrlhost.informers.namespace_informer import NamespaceInformer, Reads, Scope, Transform
 from ctrlhost.informers.namespace_informers import NamespaceInformers
 from ctrlhost.informers.narrowing import selection_within
+from ctrlhost.informers.owner_kinds import OwnerKinds
 from ctrlhost.informers.resync import Resyncer
 from ctrlhost.informers.view import View
 from ctrlhost.reflector.options import ReflectorOptions
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.entries import Entries
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +56,12 @@ class InformerFactory:
         clock: Clock | None = None,
         options: ReflectorOptions | None = None,
         on_error: Callable[[str, Exception], None] | None = None,
+        entries: Entries | None = None,
     ) -> None:
-        """Start empty; `resync` in seconds, None for never. Each failed list or watch calls `on_error(key, error)`."""
+        """Start empty; `resync` in seconds, None for never. Each failed list or watch calls `on_error(key, error)`.
+
+        Functions that are added without the caller of a plugin run on threads of the factory; `entries` watch them.
+        """
         self._client = client
         self._clock = clock or SystemClock()
         self._options = options or ReflectorOptions()
@@ -65,6 +72,10 @@ class InformerFactory:
         self._informers: dict[Scope, Informer] = {}
         self._started: set[Scope] = set()
         self._declared = Declarations()
+        self._caller = Caller("informers", entries)
+        #: Calls the factory's own handlers, which no handler of a user may hold up.
+        self._own = Caller("factory")
+        self._owners = OwnerKinds(client)
         self._stopped = False
         self._kinds: KindWatch | None = None
         self._resyncer = Resyncer(self._clock, self._parts)
@@ -97,14 +108,16 @@ class InformerFactory:
         field_selector: str | None = None,
         reads: Reads | Sequence[str] = None,
         transform: Transform = None,
+        caller: Caller | None = None,
     ) -> Informer:
         """Return the shared informer of a kind; call its `release` when done, and `start` on the factory to run it.
 
         `namespaces` None is all of them; otherwise they are selected by name, by glob, or as `label:SELECTOR`, and
         followed: the objects of a removed namespace count as deleted. `reads` is the part of each object to keep: None
         for all of it, "metadata", or paths such as "spec.rules"; the informer may keep more, for other users.
-        `transform` returns the object to keep for an object. If a wider informer (by namespaces, labels, or a field
-        selector of name or namespace) exists or was declared, the result is a view of that one.
+        `transform` returns the object to keep for an object; such an informer has a watch of its own, and belongs to
+        the plugin of `caller`. If a wider informer (by namespaces, labels, or a field selector of name or namespace)
+        exists or was declared, the result is a view of that one.
 
         CtrlhostError once the factory has stopped; TypeError or ValueError for invalid arguments.
         """
@@ -115,7 +128,8 @@ class InformerFactory:
                 raise CtrlhostError(f"cannot create an informer of {kind}: the factory was stopped")
             if base in self._declared and transform is None:
                 wanted = union(self._declared.reads(base), wanted)
-            return self._get(replace(base, reads=wanted, transform=transform))
+            owner = None if transform is None else caller
+            return self._get(replace(base, reads=wanted, transform=transform, owner=owner))
 
     def _missing(self, scope: Scope) -> None:
         """Watch CRDs, since the server does not serve a custom kind; called by the kind's reflector."""
@@ -127,7 +141,7 @@ class InformerFactory:
                 return
             if self._kinds is None:
                 crds = self._get(Scope(API_VERSION, KIND, reads="metadata"), optional=True)
-                self._kinds = KindWatch(crds, self._watched, self._client.resources)
+                self._kinds = KindWatch(crds, self._watched, self._client.resources, self._own)
             kinds = self._kinds
             self._started.add(kinds.crds.scope)
         kinds.crds.start()
@@ -178,6 +192,7 @@ class InformerFactory:
                 namespace,
                 self._clock,
                 self._options,
+                caller=scope.owner or self._caller,
                 resync=self._resync,
                 on_change=self._notify,
                 on_error=None if on_error is None else lambda error: on_error(key, error),
@@ -189,8 +204,19 @@ class InformerFactory:
         parts = NamespaceInformers(make_part, [""] if chosen is None else chosen if isinstance(chosen, tuple) else ())
         follower = None
         if isinstance(chosen, NamespaceSelector):
-            follower = NamespaceFollower(chosen, self._get(Scope("v1", "Namespace", reads="metadata")), parts)
-        return Informer(scope, key, parts, self._client, self._clock, follower, optional=optional)
+            namespaces = self._get(Scope("v1", "Namespace", reads="metadata"))
+            follower = NamespaceFollower(chosen, namespaces, parts, self._own)
+        return Informer(
+            scope,
+            key,
+            parts,
+            self._client,
+            self._clock,
+            follower,
+            caller=scope.owner or self._caller,
+            owners=self._owners,
+            optional=optional,
+        )
 
     def _key(self, scope: Scope) -> str:
         """Return a unique key; scopes that differ only in their transform are numbered."""
@@ -242,12 +268,13 @@ class InformerFactory:
 
     def wake(self, group: str) -> None:
         """Retry the waiting informers of an API group at once, for example after its CRDs were installed."""
+        self._owners.wake()
         for informer in self.informers():
             if informer.state == "waiting" and informer.scope.api_version.rpartition("/")[0] == group:
                 informer.wake()
 
     def wait_for_sync(self, timeout: float | None = None) -> bool:
-        """Wait until all started informers hold their first list; False after `timeout` seconds.
+        """Wait until all started informers, and the queues that they fill, have their first list; False at `timeout`.
 
         Logs the informers that are late, and those requested after `start`, for which it does not wait. The seconds are
         real ones whatever the factory's clock: the network does not follow it.
@@ -273,20 +300,26 @@ class InformerFactory:
     def _late(self) -> list[str]:
         with self._lock:
             started = [each for scope, each in self._informers.items() if scope in self._started]
-        return sorted(f"{each.key} ({each.state})" for each in started if not each.has_synced and not each.optional)
+        return sorted(
+            f"{each.key} ({each.state})" for each in started if not each.has_filled_queues and not each.optional
+        )
 
-    def stop(self) -> None:
-        """Stop all informers for good, within a few seconds. May be repeated."""
+    def stop(self, timeout: float = 5.0) -> None:
+        """Stop all informers for good, and wait at most `timeout` seconds for threads. May be repeated."""
+        deadline = time.monotonic() + timeout
         with self._lock:
             self._stopped = True
             informers = list(self._informers.values())
         self._resyncer.stop()
+        self._owners.stop()
         # Cut all streams first, so that the threads end concurrently.
         for informer in informers:
             for part in informer.parts:
                 part.reflector.stop()
         for informer in informers:
-            informer.stop()
+            informer.stop(max(deadline - time.monotonic(), 0.0))
+        for caller in (self._caller, self._own):
+            caller.stop(max(deadline - time.monotonic(), 0.0))
         self._notify()
 
     def __enter__(self) -> Self:

@@ -22,12 +22,16 @@ class Handle:
         remove: Callable[[bool], None],
         synced: Callable[[], bool],
         callback_metrics: tuple[FunctionMetrics, ...] = (),
+        *,
+        fills_queue: bool = False,
     ) -> None:
         """Create the handle; called by `Informer.add_handler` and `Informer.enqueue_to`."""
         self.name = name
         self._remove = remove
         self._removed = False
         self._synced = synced
+        #: Whether the handler adds requests to a queue.
+        self.fills_queue = fills_queue
         #: One entry per Python function of the handler.
         self.callback_metrics = callback_metrics
 
@@ -44,10 +48,9 @@ class Handle:
     def remove(self, *, wait: bool = False) -> None:
         """Stop notifying the handler: no call of its functions begins after this has returned.
 
-        May be repeated, and tried again if it raised. May be called from a callback of any handler, a map or a
-        predicate: the handler then gets nothing more, although a call that another thread has begun may still run.
-        Elsewhere this waits for a running map or predicate, and with `wait` for a running callback, too. RuntimeError
-        in a forked child.
+        May be repeated, and tried again if it raised. A call that another thread has begun may still run; with `wait`
+        this waits for it, except in a callback of any handler, a map, a predicate or an index function. RuntimeError in
+        a forked child.
         """
         self._remove(wait)
         self._removed = True

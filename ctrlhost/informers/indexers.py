@@ -41,6 +41,14 @@ class UnionIndexer:
                 self._added = {name: function for name, function in self._added.items() if name not in indexers}
             raise
 
+    def remove_indexers(self, names: Sequence[str]) -> None:
+        """Remove indexes from all indexers; unknown names are no error."""
+        with self._lock:
+            self._added = {name: function for name, function in self._added.items() if name not in names}
+            known = self._known
+        for each in known:
+            each.remove_indexers(names)
+
     def prepare(self, indexer: Indexer) -> None:
         """Add the index functions of the others to an indexer that will be read later."""
         with self._lock:
@@ -120,6 +128,10 @@ class ViewIndexer:
     def add_indexers(self, indexers: Mapping[str, Callable[[Object], Iterable[str] | None]]) -> None:
         """Add index functions."""
         self._wide.add_indexers({self._name(name): function for name, function in indexers.items()})
+
+    def remove_indexers(self, names: Sequence[str]) -> None:
+        """Remove indexes; unknown names are no error."""
+        self._wide.remove_indexers([self._name(name) for name in names])
 
     def get_by_key(self, key: str) -> Object | None:
         """Return the object with this key, or None."""

@@ -5,27 +5,32 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost import _core
 from ctrlhost.errors import CtrlhostError
-from ctrlhost.informers.callback_metrics import FunctionMetrics, HandlerMetrics, handler_name, instrument
-from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, Registration, in_callback
+from ctrlhost.informers.callback_metrics import FunctionMetrics, HandlerMetrics, handler_name
+from ctrlhost.informers.event_handler import Callbacks, EventHandler, OnAdd, OnDelete, OnUpdate
 from ctrlhost.informers.handle import Handle
+from ctrlhost.informers.handler import Handler
 from ctrlhost.informers.lister import Lister
-from ctrlhost.informers.mappings import mapping_in_core
 from ctrlhost.informers.predicates import in_core
 from ctrlhost.informers.verify import Difference, check_parts
 from ctrlhost.reflector.status import InformerStatus, State
 from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ctrlhost.cache import Indexer
+    from ctrlhost._core import SharedInformer
+    from ctrlhost.cache import Indexer, Object
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.informers.caller import Caller
+    from ctrlhost.informers.handler import Added
     from ctrlhost.informers.indexers import UnionIndexer, ViewIndexer
     from ctrlhost.informers.namespace_follower import NamespaceFollower
     from ctrlhost.informers.namespace_informer import NamespaceInformer, Scope
-    from ctrlhost.informers.namespace_informers import Attached, NamespaceInformers
+    from ctrlhost.informers.namespace_informers import NamespaceInformers
+    from ctrlhost.informers.owner_kinds import OwnerKinds
     from ctrlhost.workqueue import WorkQueue
 
 _FIRST_LISTS = -100
@@ -50,9 +55,16 @@ class Informer:
         clock: Clock,
         follower: NamespaceFollower | None = None,
         *,
+        caller: Caller,
+        owners: OwnerKinds,
         optional: bool = False,
     ) -> None:
-        """Combine the parts; `follower` keeps them equal to the selected namespaces."""
+        """Combine the parts; `follower` keeps them equal to the selected namespaces.
+
+        `caller` calls the functions that are added without another one, `owners` knows which owners have a namespace.
+        """
+        self.caller = caller
+        self.owners = owners
         #: Whether `wait_for_sync` ignores it.
         self.optional = optional
         self.scope = scope
@@ -65,6 +77,7 @@ class Informer:
         self.client = client
         self.clock = clock
         self._handles: list[Handle] = []
+        self._index_metrics: dict[str, list[FunctionMetrics]] = {}
         #: Whether it was stopped for good.
         self.stopped = False
         self._lock = threading.Lock()
@@ -97,16 +110,18 @@ class Informer:
         resync: float | None = None,
         name: str | None = None,
         every_change: bool = False,
+        caller: Caller | None = None,
     ) -> Handle:
         """Call `on_add(obj, is_initial)`, `on_update(old, new)` and `on_delete(obj_or_tombstone)` with each change.
 
-        They run in a thread of the informer, one call at a time; an exception is logged under `name`, and later changes
-        are still delivered. Cached objects are delivered as initial adds. With `filter` the handler sees only objects
-        that pass it: an object that begins to pass is an add, one that stops passing is a deletion. Every object is
-        delivered again after `resync` seconds; None is the factory's period, 0 never.
+        They run in the callback thread of the plugin, or of the factory, one call at a time; an exception is logged
+        under `name`, and later changes are still delivered. Cached objects are delivered as initial adds. With `filter`
+        the handler sees only objects that pass it: an object that begins to pass is an add, one that stops passing is a
+        deletion. Every object is delivered again after `resync` seconds; None is the factory's period, 0 never.
 
         If more than 1024 notifications wait for a slow handler, those of one object are merged: the handler gets the
-        newest state, and each deletion of an object that it has seen. `every_change` keeps them all, without a limit.
+        newest state, and each deletion of an object that it has seen. `every_change` keeps them all. If more than
+        100,000 wait, or twice the number of objects, the handler is removed, and the plugin fails.
 
         CtrlhostError if the informer has stopped, TypeError if a callback is not callable.
         """
@@ -114,29 +129,17 @@ class Informer:
         for callback in (on_add, on_update, on_delete, filter):
             if not (callback is None or callable(callback)):
                 raise TypeError(f"handler callbacks must be functions, got {callback!r}")
+        caller = caller or self.caller
         name = name or handler_name(on_add, on_update, on_delete)
         callbacks = Callbacks(name, on_add, on_update, on_delete, self._narrowed(filter))
-        registrations: dict[NamespaceInformer, Registration] = {}
-        metrics = HandlerMetrics()
+        metrics, entry = HandlerMetrics(), caller.callbacks.entry("handler", "")
 
-        def add(part: NamespaceInformer) -> Callable[[bool], None]:
-            registration = registrations[part] = part.dispatcher.add(
-                callbacks, part.engine.add_listener(resync, every_change=every_change), metrics
-            )
+        def add(engine: SharedInformer, buffer: dict[str, Any]) -> Added:
+            listener = engine.add_listener(resync, every_change=every_change, **buffer)
+            return listener, EventHandler(callbacks, listener, metrics, entry)
 
-            def remove(wait: bool) -> None:
-                registrations.pop(part, None)
-                part.dispatcher.remove(registration, wait=wait)
-
-            return remove
-
-        attached = self._parts.attach(add)
-
-        def synced() -> bool:
-            known = [registrations.get(part) for part in self.parts]
-            return self._knows_namespaces() and all(each is None or each.listener.has_synced for each in known)
-
-        return self._handle(name, attached, synced, [FunctionMetrics("handler", name, metrics)])
+        functions = (FunctionMetrics("handler", name, metrics),)
+        return self._keep(Handler(self._parts, f"{name} for {self.key}", caller, add), name, functions)
 
     def enqueue_to(
         self,
@@ -146,36 +149,74 @@ class Informer:
         predicates: Sequence[Any] = (),
         priority: int | None = None,
         low_priority: int | None = _FIRST_LISTS,
+        caller: Caller | None = None,
+        controller: str = "",
     ) -> Handle:
         """Add a request to a queue for each change that passes all `predicates`.
 
         `key` is "object", an `Owner`, a `ByLabel`, or a function from an object to requests. The first three, and the
-        predicates of `ctrlhost.predicates`, never enter Python; calls of functions are counted in the metrics. Requests
-        from a first list or a resync have `low_priority`.
+        predicates of `ctrlhost.predicates`, never enter Python. Functions run in the callback thread of the plugin, or
+        of the factory: the changes of one object that wait for it are merged, and beyond the limit of `add_handler` the
+        handler is removed. Their calls are counted in the metrics. Requests from a first list or a resync have
+        `low_priority`.
 
         CtrlhostError if the informer has stopped, TypeError if `queue` is not a WorkQueue.
         """
         self._check_running()
         if not hasattr(queue, "add_many"):
             raise TypeError(f"queue must be a WorkQueue, got {queue!r}")
-        metrics: list[FunctionMetrics] = []
-        key = instrument("map", mapping_in_core(key, self.client), metrics)
-        wanted = self._within([instrument("predicate", in_core(each), metrics) for each in predicates])
+        caller, metrics = caller or self.caller, list[FunctionMetrics]()
+        mapping = caller.watched("map", self.owners.in_core(key), metrics, controller)
+        checks = [caller.watched("predicate", in_core(each), metrics, controller) for each in predicates]
+        wanted, name = self._within(checks), f"queue {getattr(queue, 'name', '')}"
+        options: dict[str, Any] = {"predicates": wanted, "priority": priority, "low_priority": low_priority}
 
-        def add(part: NamespaceInformer) -> Callable[[bool], None]:
-            handle = part.engine.enqueue_to(queue, key, predicates=wanted, priority=priority, low_priority=low_priority)
-            return lambda _: part.engine.remove_handler(handle, wait=not in_callback())
+        def add(engine: SharedInformer, buffer: dict[str, Any]) -> Added:
+            added = engine.enqueue_to(queue, mapping, **options, **buffer)
+            return added, None if isinstance(added, int) else added
 
-        attached = self._parts.attach(add)
-        return self._handle(f"queue {getattr(queue, 'name', '')}", attached, lambda: self.has_synced, metrics)
+        handler = Handler(self._parts, f"{controller or name} for {self.key}", caller, add)
+        if isinstance(mapping, _core.Owner):
+            handler.on_remove(lambda: self.owners.forget(mapping))
+        return self._keep(handler, name, tuple(metrics), fills_queue=True)
 
-    def _handle(
-        self, name: str, attached: Attached, synced: Callable[[], bool], metrics: list[FunctionMetrics]
-    ) -> Handle:
-        handle = Handle(name, lambda wait: self._parts.detach(attached, wait), synced, tuple(metrics))
+    def add_indexers(
+        self, indexers: Mapping[str, Callable[[Object], Iterable[str] | None] | str], *, caller: Caller | None = None
+    ) -> None:
+        """Add indexes by functions, which run in the index thread of the plugin or of the factory, or by paths.
+
+        Readers of an index wait for its function, for up to 2 seconds. ValueError for a name that is taken.
+        """
+        caller = caller or self.caller
+        metrics: dict[str, list[FunctionMetrics]] = {name: [] for name in indexers}
+        functions = {name: caller.index_function(by, metrics[name]) for name, by in indexers.items()}
+        self.indexer.add_indexers(functions)
+        if caller is not self.caller:
+            names = tuple(indexers)
+            caller.owns_indexes(lambda: self.remove_indexers(names))
         with self._lock:
-            self._handles = [each for each in self._handles if each.active]
-            self._handles.append(handle)
+            self._index_metrics = {**self._index_metrics, **metrics}
+
+    def remove_indexers(self, names: Sequence[str]) -> None:
+        """Remove indexes; unknown names are no error."""
+        self.indexer.remove_indexers(names)
+        with self._lock:
+            self._index_metrics = {name: each for name, each in self._index_metrics.items() if name not in names}
+
+    def _keep(
+        self, handler: Handler, name: str, metrics: tuple[FunctionMetrics, ...], *, fills_queue: bool = False
+    ) -> Handle:
+        handler.attach()
+
+        def synced() -> bool:
+            # The first list, and what the functions had to do with it.
+            return self.has_synced and handler.has_synced
+
+        handle = Handle(name, handler.remove, synced, metrics, fills_queue=fills_queue)
+        with self._lock:
+            self._handles = [*(each for each in self._handles if each.active), handle]
+        if handler.caller is not self.caller:
+            handler.caller.owns_handler(handle)
         return handle
 
     def _narrowed(self, filter: Callable[[Any], bool] | None) -> Callable[[Any], bool] | None:  # noqa: A002 - as above
@@ -198,10 +239,19 @@ class Informer:
         return self._synced
 
     @property
-    def callback_metrics(self) -> tuple[FunctionMetrics, ...]:
-        """The metrics of the Python functions of all handlers that were not removed."""
+    def has_filled_queues(self) -> bool:
+        """Whether it has synced, and the queues have the requests for the first list, also those of maps in Python."""
         with self._lock:
-            return tuple(each for handle in self._handles if handle.active for each in handle.callback_metrics)
+            handles = [handle for handle in self._handles if handle.active and handle.fills_queue]
+        return self.has_synced and all(handle.has_synced for handle in handles)
+
+    @property
+    def callback_metrics(self) -> tuple[FunctionMetrics, ...]:
+        """The metrics of the Python functions of all handlers and indexes that were not removed."""
+        with self._lock:
+            handles = [each for handle in self._handles if handle.active for each in handle.callback_metrics]
+            indexes = [each for metrics in self._index_metrics.values() for each in metrics]
+        return (*handles, *indexes, *(each for part in self.parts for each in part.index_metrics))
 
     def _knows_namespaces(self) -> bool:
         return self.follower is None or self.follower.complete

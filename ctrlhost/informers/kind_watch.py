@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ctrlhost.client.resources import Resources
+    from ctrlhost.informers.caller import Caller
     from ctrlhost.informers.informer import Informer
     from ctrlhost.informers.namespace_informer import Scope
 
@@ -33,13 +34,18 @@ class KindWatch:
     the cached objects of a kind that is no longer served.
     """
 
-    def __init__(self, crds: Informer, informers: Callable[[], Iterable[Informer]], resources: Resources) -> None:
-        """Watch all CRDs through `crds`, which the factory counts as used by this."""
+    def __init__(
+        self, crds: Informer, informers: Callable[[], Iterable[Informer]], resources: Resources, caller: Caller
+    ) -> None:
+        """Watch all CRDs through `crds`, which the factory counts as used by this, on `caller`."""
         self.crds = crds
         self._informers = informers
         self._resources = resources
         self._handle = crds.add_handler(
-            on_add=lambda crd, _: self._changed(crd), on_update=lambda _, crd: self._changed(crd), on_delete=self._gone
+            on_add=lambda crd, _: self._changed(crd),
+            on_update=lambda _, crd: self._changed(crd),
+            on_delete=self._gone,
+            caller=caller,
         )
 
     def stop(self) -> None:

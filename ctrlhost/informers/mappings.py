@@ -3,13 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
-
-from ctrlhost import _core
-from ctrlhost.errors import CtrlhostError
-
-if TYPE_CHECKING:
-    from ctrlhost.client import Client
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +10,7 @@ class Owner:
     """Enqueue the owner of this kind, in any version of its group.
 
     With `controller` only the controlling owner counts, otherwise each owner of the kind. `cluster_scoped` means that
-    the owner has no namespace; None looks the kind up, in discovery if necessary, and assumes a namespace on failure.
+    the owner has no namespace; None asks the server. Until it serves the kind, the requests wait.
     """
 
     api_version: str
@@ -49,19 +42,3 @@ class ByIndex:
     """
 
     index: str
-
-
-def mapping_in_core(key: Any, client: Client) -> Any:
-    """Return the core's form of an `Owner` or a `ByLabel`; a function, or "object", is returned unchanged."""
-    if isinstance(key, ByLabel):
-        return _core.ByLabel(key.name, namespace=key.namespace, cluster_scoped=key.cluster_scoped)
-    if not isinstance(key, Owner):
-        return key
-    cluster_scoped = key.cluster_scoped
-    if cluster_scoped is None:
-        try:
-            cluster_scoped = not client.resource(key.api_version, key.kind, timeout=5.0).namespaced
-        except CtrlhostError:
-            # Not served (yet), or no server: nearly all owners have a namespace.
-            cluster_scoped = False
-    return _core.Owner(key.api_version, key.kind, controller=key.controller, cluster_scoped=cluster_scoped)

@@ -86,7 +86,7 @@ class InformerMetrics:
         for name in ("events", "bookmarks", "lists", "watches"):
             add(f"ctrlhost_informer_{name}", sum(getattr(each, name) for each in reflectors))
         add("ctrlhost_informer_skipped_objects", sum(each["skipped"] for each in stats))
-        add("ctrlhost_informer_merged_notifications", sum(part.dispatcher.merged for part in informer.parts))
+        add("ctrlhost_informer_merged_notifications", sum(each["merged"] for each in stats))
         add("ctrlhost_informer_pending_notifications", informer.pending)
         errors: dict[str, int] = {}
         for each in reflectors:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ctrlhost.cache import DeletedFinalStateUnknown
 
 if TYPE_CHECKING:
-    from ctrlhost.informers.dispatcher import OnAdd, OnDelete, OnUpdate
+    from ctrlhost.informers.caller import Caller
+    from ctrlhost.informers.event_handler import OnAdd, OnDelete, OnUpdate
     from ctrlhost.informers.handle import Handle
     from ctrlhost.informers.namespace_informers import NamespaceInformers
     from ctrlhost.reflector.status import State
@@ -24,15 +25,19 @@ class _Namespaces(Protocol):
     def state(self) -> State: ...
     @property
     def reason(self) -> str: ...
-    def add_handler(self, on_add: OnAdd, on_update: OnUpdate, on_delete: OnDelete, *, name: str) -> Handle: ...
+    def add_handler(
+        self, on_add: OnAdd, on_update: OnUpdate, on_delete: OnDelete, *, name: str, caller: Caller
+    ) -> Handle: ...
     def release(self) -> None: ...
 
 
 class NamespaceFollower:
     """Keeps the parts of one informer equal to the namespaces that its selector selects."""
 
-    def __init__(self, selector: NamespaceSelector, namespaces: _Namespaces, parts: NamespaceInformers) -> None:
-        """Watch all namespaces through `namespaces`, which the factory counts as used by this."""
+    def __init__(
+        self, selector: NamespaceSelector, namespaces: _Namespaces, parts: NamespaceInformers, caller: Caller
+    ) -> None:
+        """Watch all namespaces through `namespaces`, which the factory counts as used by this, on `caller`."""
         self.namespaces = namespaces
         self._selector = selector
         self._parts = parts
@@ -44,6 +49,7 @@ class NamespaceFollower:
             on_update=lambda _, obj: self._changed(obj),
             on_delete=self._gone,
             name=f"namespaces {selector}",
+            caller=caller,
         )
 
     @property

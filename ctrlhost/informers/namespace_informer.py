@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
 from ctrlhost.client.builtin_kinds import builtin_plural
-from ctrlhost.informers.dispatcher import Dispatcher
 from ctrlhost.reflector.reflector import Reflector
 
 if TYPE_CHECKING:
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.informers.callback_metrics import FunctionMetrics
+    from ctrlhost.informers.caller import Caller
     from ctrlhost.reflector.options import ReflectorOptions
     from ctrlhost.selectors.namespaces import Namespaces
 
@@ -39,6 +40,8 @@ class Scope:
     reads: Reads = None
     #: Compared by identity, so two equivalent functions are different.
     transform: Transform = None
+    #: Whose informer it is; None for one that all share.
+    owner: Caller | None = None
 
     def __post_init__(self) -> None:
         """Reject invalid scopes where they are requested, not where they are first used."""
@@ -80,6 +83,7 @@ class NamespaceInformer:
         clock: Clock,
         options: ReflectorOptions,
         *,
+        caller: Caller,
         resync: float | None,
         on_change: Callable[[], None],
         on_error: Callable[[Exception], None] | None,
@@ -87,18 +91,26 @@ class NamespaceInformer:
         missing: Callable[[], None] = lambda: None,
         optional: bool = False,
     ) -> None:
-        """Create both without starting them; for the last three parameters see `Reflector`."""
+        """Create both without starting them; for the last three parameters see `Reflector`.
+
+        `caller` calls the transform, and the index functions that are added without another one.
+        """
         known = builtin_plural(scope.api_version, scope.kind)
         #: The plural if it is known without discovery, for messages and metrics.
         self.resource = known[0] if known else scope.kind.lower()
+        #: The metrics of those index functions.
+        metrics: list[FunctionMetrics] = []
+        self.index_metrics = metrics
+        transform, self._end_transform = caller.transform(scope.transform)
         self.engine = _core.SharedInformer(
             self.resource,
             scope.api_version,
             scope.kind,
             reads=scope.reads,
-            transform=scope.transform,
+            transform=transform,
             clock=clock,
             resync=resync,
+            deferred=lambda function: caller.index_function(function, metrics),
         )
         self._make_reflector = partial(
             Reflector,
@@ -112,7 +124,7 @@ class NamespaceInformer:
             label_selector=scope.label_selector,
             field_selector=scope.field_selector,
             metadata_only=scope.reads == "metadata",
-            on_change=self._notify,
+            on_change=on_change,
             on_error=on_error,
             cluster_scoped=cluster_scoped,
             missing=missing,
@@ -121,7 +133,6 @@ class NamespaceInformer:
         self.reflector = self._make_reflector()
         self.scope = scope
         self.namespace = namespace
-        self.dispatcher = Dispatcher(f"{namespace}/{scope.kind}" if namespace else scope.kind)
         self._on_change = on_change
         self._lock = threading.Lock()
         self._started = False
@@ -149,24 +160,20 @@ class NamespaceInformer:
             self.engine.begin_list()
             self.engine.replace(self.engine.last_resource_version)
             self.engine.process()
-            self._notify()
+            self._on_change()
 
-    def end(self, timeout: float = _JOIN) -> None:
-        """Stop for good, and wait for a running callback, `timeout` seconds at most."""
+    def end(self) -> None:
+        """Stop for good; the reflector has stopped, or hangs. A callback that runs is not waited for."""
         self.engine.stop()
-        self.dispatcher.stop(timeout)
+        self._end_transform()
 
     @property
     def resync_period(self) -> float:
         """The shortest resync period of its handlers, in seconds; 0 for never."""
         return self.engine.resync_check_period
 
-    def _notify(self) -> None:
-        self.dispatcher.wake()
-        self._on_change()
-
     def resync(self) -> None:
         """Notify the handlers whose resync is due of every object."""
         self.engine.resync()
         self.engine.process()
-        self._notify()
+        self._on_change()

@@ -199,7 +199,7 @@ class NamespaceInformers:
     def _drop_idle(self) -> None:
         """Drop retired parts whose handlers have processed everything."""
         with self._lock:
-            idle = {name: part for name, part in self._retired.items() if not part.dispatcher.pending}
+            idle = {name: part for name, part in self._retired.items() if not part.engine.pending}
             self._retired = {name: part for name, part in self._retired.items() if name not in idle}
             attached = self._attached
         for part in idle.values():
@@ -212,7 +212,7 @@ class NamespaceInformers:
     def pending(self) -> int:
         """Return the number of notifications that Python handlers have not processed."""
         with self._lock:
-            return sum(part.dispatcher.pending for part in [*self.now, *self._retired.values()])
+            return sum(part.engine.pending for part in [*self.now, *self._retired.values()])
 
     def stop(self, timeout: float) -> None:
         """Stop for good: streams are cut and handlers no longer called. Waits at most `timeout` seconds for threads."""
@@ -224,7 +224,7 @@ class NamespaceInformers:
         deadline = time.monotonic() + timeout
         for part in parts:
             part.reflector.join(max(deadline - time.monotonic(), 0.0))
-            part.end(max(deadline - time.monotonic(), 0.0))
+            part.end()
 
 
 def _empty(parts: Collection[NamespaceInformer]) -> None:

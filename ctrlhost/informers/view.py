@@ -22,7 +22,8 @@ class View(Informer):
 
     def __init__(self, scope: Scope, key: str, wide: Informer, selection: Selection) -> None:
         """Read from `wide`, which the factory counts as used by this."""
-        super().__init__(scope, key, wide._parts, wide.client, wide.clock, wide.follower)  # noqa: SLF001 - the same class
+        parts, caller, owners = wide._parts, wide.caller, wide.owners  # noqa: SLF001 - the same class
+        super().__init__(scope, key, parts, wide.client, wide.clock, wide.follower, caller=caller, owners=owners)
         self.wide = wide
         self.selection = selection
         self.indexer = ViewIndexer(wide.indexer, selection, key)

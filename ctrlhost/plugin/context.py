@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from prometheus_client import CollectorRegistry
 
@@ -13,6 +13,7 @@ from ctrlhost.controller.options import ControllerOptions
 from ctrlhost.controller.services import PluginScope, PluginServices
 from ctrlhost.controller.sources import Watches
 from ctrlhost.errors import PluginLoadError
+from ctrlhost.informers.plugin_informer import PluginInformer
 from ctrlhost.plugin.metrics import PluginMetrics
 from ctrlhost.plugin.probe import PluginCheck
 from ctrlhost.plugin.task import Task
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Awaitable, Callable, Sequence
 
+    from ctrlhost.cache import Object
     from ctrlhost.client import Client
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.sources import KindSource, Reads, Source
@@ -132,9 +134,12 @@ class PluginContext:
         label_selector: str | None = None,
         field_selector: str | None = None,
         reads: Reads = None,
+        transform: Callable[[Object], Any] | None = None,
     ) -> Informer:
         """Return a shared informer for pages and tasks; it starts with the plugin's controllers.
 
+        Handlers, maps and index functions that are added to it run on the plugin's threads. `transform` returns the
+        object to cache, or its mapping; such an informer is the plugin's own, with a watch and a thread of its own.
         ValueError or TypeError for invalid arguments, as for `Watches`.
         """
         source = Watches(
@@ -146,9 +151,11 @@ class PluginContext:
             reads=reads,
         )
         self.reads.append(source)
-        informer = source.informer(self.services, self.services.namespaces, discover=False)
+        informer = source.informer(
+            self.services, self.services.namespaces, discover=False, transform=transform, caller=self.scope.caller
+        )
         self.informers.append(informer)
-        return informer
+        return cast("Informer", PluginInformer(informer, self.scope.caller))
 
     def add_page(self, path: str, asgi_app: Any) -> None:
         """Serve an ASGI application on the host's server below `/NAME` + `path`; `path` must begin with a slash.

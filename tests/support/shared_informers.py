@@ -36,6 +36,12 @@ def watch(informer: SharedInformer, kind: str, *pods: dict[str, Any], process: b
         informer.process()
 
 
+def deliver(added: Listener | int) -> None:
+    """Do what the thread of a plugin does with what `enqueue_to` returned for functions in Python."""
+    while not isinstance(added, int) and added.deliver():
+        pass
+
+
 def delivered(listener: Listener) -> list[tuple[Any, ...]]:
     """Return events as `("add", "a1", True)`, `("update", "a1", "a2")`, `("delete", "a2")`, `("gone", "a2")`."""
     events: list[tuple[Any, ...]] = []

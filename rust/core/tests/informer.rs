@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier, OnceLock, Weak};
 use std::time::Instant;
 
 use ctrlhost_core::handlers::{
-    Listener, MapFunc, Mapping, OwnedRequest, QueueHandler, RequestRef, RequestSink,
+    Bounds, Listener, MapFunc, Mapping, OwnedRequest, QueueHandler, RequestRef, RequestSink,
 };
 use ctrlhost_core::informer::{Config, Handler, Resync, SharedInformer, Transform};
 use ctrlhost_core::object::Object;
@@ -108,7 +108,8 @@ impl Reading {
         informer.last_resource_version();
         let count = informer.handler_count();
         for _ in 0..2 {
-            let handler = Handler::Listener(Arc::new(Listener::default()));
+            let handler =
+                Handler::Listener(Arc::new(Listener::new(Bounds::merging_from(1024), None)));
             let id = informer.add_handler(handler, Resync::Never, 0.0).unwrap();
             informer.remove_handler(id);
         }

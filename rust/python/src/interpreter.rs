@@ -13,6 +13,9 @@ use pyo3::types::{IntoPyDict, PyType};
 /// How long a thread sleeps before it checks for signals, which do not end a sleep by themselves.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
+/// Items of a Python iterator after which other threads get the interpreter: an iterator in C never lets them.
+pub(crate) const UNTIL_OTHERS: usize = 1_000;
+
 thread_local! {
     /// The thread has released the interpreter by [`detach`], and not taken it again by [`attach`].
     static DETACHED: Cell<bool> = const { Cell::new(false) };

@@ -83,6 +83,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<informer::SharedInformer>()?;
     module.add_class::<stream::Body>()?;
     module.add_class::<handlers::listener::Listener>()?;
+    module.add_class::<handlers::listener::Signal>()?;
+    module.add_class::<store::deferred::Deferred>()?;
+    module.add_class::<store::deferred::DeferredIndex>()?;
     module.add_class::<schema::Pattern>()?;
     module.add_class::<schema::CelValidator>()?;
     module.add_class::<schema::CelExpressions>()?;

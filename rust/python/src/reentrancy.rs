@@ -1,4 +1,4 @@
-//! The engines that a thread is in, so that a Python callback that calls one again does not wait for itself.
+//! The engines that a thread is in, so that a transform that calls one again does not wait for itself.
 
 use std::cell::RefCell;
 
@@ -6,7 +6,7 @@ use ctrlhost_core::informer::SharedInformer;
 use pyo3::prelude::*;
 
 thread_local! {
-    /// The engines whose calls this thread has not returned from; a Python callback of one of them may be running.
+    /// The engines whose calls this thread has not returned from; a transform of one of them may be running.
     static ENTERED: RefCell<Vec<*const SharedInformer>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn is_inside(engine: &SharedInformer) -> bool {
     ENTERED.with_borrow(|entered| entered.contains(&engine))
 }
 
-/// Return whether the caller is a function that an informer calls: a predicate, a map, a transform, an index function.
+/// Return whether the caller is a function that an informer calls on its own thread: a transform.
 #[pyfunction]
 pub(crate) fn in_callback() -> bool {
     ENTERED.with_borrow(|entered| !entered.is_empty())

@@ -115,10 +115,22 @@ def fed(made: SharedInformer) -> SharedInformer:
     return made
 
 
-def handling(*args: Any, **options: Any) -> SharedInformer:
+def handling(*args: Any, **options: Any) -> Any:
+    """Return an informer with a handler: its listener, which keeps the informer, or the informer itself."""
     made = informer()
-    made.enqueue_to(*args, **options)
-    return fed(made)
+    added = made.enqueue_to(*args, **options)
+    fed(made)
+    if isinstance(added, int):
+        return made
+    assert not added.deliver()
+    return added
+
+
+def deferred(owner: Owner) -> Any:
+    made: list[Any] = []
+    store = informer().indexer
+    store.add_indexers({"by name": _core.Deferred(_core.CallbackMetrics(owner.values, owner), made.append)})
+    return store, *made
 
 
 def indexed(owner: Owner) -> SharedInformer:
@@ -163,11 +175,15 @@ MAKERS: dict[str, Callable[[Owner], Any]] = {
     "FIFO: known indexer": lambda owner: DeltaFIFO(Indexer({"by name": owner.values})),
     "predicate": lambda owner: Predicate.negate(owner.passes),
     "predicate of predicates": lambda owner: ~(Predicate.generation_changed() & owner.passes | owner.passes),
-    "callback metrics": lambda owner: _core.CallbackMetrics(owner.requests),
+    "callback metrics": lambda owner: _core.CallbackMetrics(owner.requests, owner),
     "index mapping": index_mapping,
     "informer: transform": lambda owner: fed(informer(transform=owner.transform)),
     "informer: clock": lambda owner: fed(informer(clock=owner)),
     "informer: index function": indexed,
+    "informer: deferred index": deferred,
+    "informer: deferring function": lambda owner: informer(deferred=owner.values),
+    "deferred index function": lambda owner: _core.Deferred(owner.values, print),
+    "deferred index": lambda owner: deferred(owner)[1],
     "informer: queue": lambda owner: handling(owner),
     "informer: limiter of a queue": lambda owner: handling(WorkQueue(rate_limiter=owner)),
     "informer: map": lambda owner: handling(WorkQueue(), owner.requests),
@@ -177,6 +193,7 @@ MAKERS: dict[str, Callable[[Owner], Any]] = {
         WorkQueue(), predicates=[owner.passes, Predicate.all_of(owner.passes, ~Predicate.negate(owner.passes))]
     ),
     "listener": lambda owner: informer(transform=owner.transform).add_listener(),
+    "listener: full": lambda owner: informer().add_listener(full=owner.passes),
     "watch: failure": lambda owner: progress_of(owner, b"not JSON\n"),
     "watch: error": lambda owner: progress_of(owner, json.dumps({"type": "ERROR", "object": {}}).encode() + b"\n"),
 }
@@ -204,9 +221,9 @@ def test_cycles_that_only_the_core_can_cut_are_freed() -> None:
     store.add_indexers({"itself": store.get})
     made = informer(transform=owner.transform)
     own_method: Any = made.remove_handler
-    made.enqueue_to(WorkQueue(), own_method)
+    listener = made.enqueue_to(WorkQueue(), own_method)
     reference = weakref.ref(owner)
-    del owner, store, made, own_method
+    del owner, store, made, own_method, listener
     gc.collect()
     assert reference() is None
 
@@ -214,10 +231,12 @@ def test_cycles_that_only_the_core_can_cut_are_freed() -> None:
 @behaviour("findings/FQ7")
 def test_callbacks_of_a_cycle_in_use_survive_collections() -> None:
     owner, work_queue = Owner(), WorkQueue()
-    owner.core = made = handling(work_queue, owner.requests, predicates=[owner.passes])
+    made = informer()
+    owner.core = listener = made.enqueue_to(work_queue, owner.requests, predicates=[owner.passes])
     del owner
     gc.collect()
-    watch(made, "ADDED", pod("c", 3))
+    watch(fed(made), "ADDED", pod("c", 3))
+    assert not listener.deliver()
     assert {work_queue.get().name for _ in range(len(work_queue))} == {"a", "b", "c"}
 
 
@@ -225,12 +244,17 @@ def test_callbacks_of_a_cycle_in_use_survive_collections() -> None:
 def test_stop_and_removal_drop_handlers() -> None:
     made, owners = informer(), [Owner(), Owner()]
     stopped, removed = (weakref.ref(owner) for owner in owners)
-    made.enqueue_to(WorkQueue(), owners[0].requests, predicates=[owners[0].passes])
+    # A queue of ours without functions is kept by the informer, everything else by the listener.
+    work_queue = WorkQueue(rate_limiter=owners[0])
+    made.enqueue_to(work_queue)
     handle = made.enqueue_to(owners[1], owners[1].requests)
     listener = made.add_listener()
     owners.clear()
+    del work_queue
     assert None not in (stopped(), removed())
     made.remove_handler(handle)
+    assert handle.closed
+    del handle
     assert removed() is None
     made.stop()
     assert stopped() is None

@@ -53,10 +53,11 @@ def test_a_relist_notifies_the_differences(
     if before:
         relist(informer, *(pod(*one) for one in before))
         assert len(delivered(listener)) == len(before)
-    informer.enqueue_to(WorkQueue(), look)
-    informer.process()
+    looking = informer.enqueue_to(WorkQueue(), look)
+    assert not looking.deliver()
     during.clear()
     relist(informer, *(pod(*one) for one in after), version=20)
+    assert not looking.deliver()
     held = {name: f"{name}{version}" for name, version in after}
     assert {named(obj) for obj in informer.indexer.list()} == set(held.values())
     received = delivered(listener)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ctrlhost import Request
+from ctrlhost._core import CallbackMetrics
 from ctrlhost.cache import (
     Object,
     Owner,
@@ -15,7 +16,7 @@ from ctrlhost.cache import (
     SharedInformer,
 )
 from ctrlhost.workqueue import WorkQueue
-from tests.support.shared_informers import pod, queued, relist, watch
+from tests.support.shared_informers import deliver, pod, queued, relist, watch
 
 behaviour = pytest.mark.behaviour
 
@@ -100,29 +101,51 @@ def test_a_map_function_is_called_with_the_old_and_the_new_object(informer: Shar
         return [Request(obj.labels["to"], obj.namespace), Request("always")]
 
     queue = WorkQueue()
-    informer.enqueue_to(queue, by_label)
+    added = informer.enqueue_to(queue, by_label)
     relist(informer)
     watch(informer, "ADDED", pod("p", 1, labels={"to": "x"}))
+    # Nothing is called before the thread of the function delivers.
+    assert queued(queue) == []
+    assert not added.deliver()
     assert queued(queue) == [("x", "ns", 0), ("always", "", 0)]
     watch(informer, "MODIFIED", pod("p", 2, labels={"to": "y"}))
+    added.deliver()
     assert queued(queue) == [("x", "ns", 0), ("always", "", 0), ("y", "ns", 0)]
     watch(informer, "DELETED", pod("p", 3, labels={"to": "y"}))
+    added.deliver()
     assert queued(queue) == [("y", "ns", 0), ("always", "", 0)]
 
 
-@pytest.mark.parametrize("result", [LookupError("broken"), ["text"], [7], 7])
+@behaviour("supervision/IN11")
+@pytest.mark.parametrize(
+    "result",
+    [
+        LookupError("broken"),
+        SystemExit(0),
+        GeneratorExit(),
+        ["text"],
+        [7],
+        7,
+        None,
+        "",
+        "abc",
+        [("one", "", ""), (5, "", "")],
+    ],
+)
 def test_a_failing_map_function_is_logged_once_and_others_continue(
     informer: SharedInformer, caplog: pytest.LogCaptureFixture, result: Any
 ) -> None:
     def broken(_obj: Object) -> Any:
-        if isinstance(result, Exception):
+        if isinstance(result, BaseException):
             raise result
         return result
 
-    queue = WorkQueue()
-    informer.enqueue_to(WorkQueue(), broken)
+    queue, of_broken, counts = WorkQueue(), WorkQueue(), CallbackMetrics(broken)
+    added = informer.enqueue_to(of_broken, counts)
     informer.enqueue_to(queue)
     relist(informer, pod("a"), pod("b"))
+    assert not added.deliver()
+    assert (counts.calls, counts.errors, len(of_broken)) == (2, 2, 0)
     assert {name for name, *_ in queued(queue)} == {"a", "b"}
     assert len(caplog.records) == 1
     assert "map function failed for Pod ns/" in caplog.records[0].message
@@ -164,10 +187,12 @@ def test_predicates_pass_the_changes_they_select(informer: SharedInformer, predi
     queue = WorkQueue()
     for name in CHANGES:
         watch(informer, "ADDED", pod(name, 1, **base))
-    informer.enqueue_to(queue, predicates=[predicate])
+    added = informer.enqueue_to(queue, predicates=[predicate])
+    deliver(added)
     queued(queue)
     for name, change in CHANGES.items():
         watch(informer, "MODIFIED", pod(name, 2, **{**base, **change}))
+    deliver(added)
     assert {name for name, *_ in queued(queue)} == passing
 
 
@@ -198,8 +223,9 @@ def test_a_failing_predicate_passes_the_change(informer: SharedInformer, caplog:
         raise LookupError
 
     queue = WorkQueue()
-    informer.enqueue_to(queue, predicates=[broken])
+    added = informer.enqueue_to(queue, predicates=[broken])
     relist(informer, pod("a"), pod("b"))
+    deliver(added)
     assert len(queued(queue)) == 2
     assert len(caplog.records) == 1
     with pytest.raises(TypeError, match="predicate"):
@@ -215,26 +241,28 @@ def test_a_foreign_queue_gets_requests_through_add_many(informer: SharedInformer
             self.added.append((keys, priority))
 
     queue = Queue()
-    informer.enqueue_to(queue)
+    added = informer.enqueue_to(queue)
     relist(informer, pod("a"))
+    deliver(added)
     watch(informer, "MODIFIED", pod("a", 2))
+    deliver(added)
     assert queue.added == [([Request("a", "ns")], -100), ([Request("a", "ns")], 0)]
 
 
-def test_a_callback_may_not_process(informer: SharedInformer, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_transform_may_not_process(caplog: pytest.LogCaptureFixture) -> None:
     """The call would wait for itself; everything else is available."""
     seen: list[Any] = []
 
-    def reenter(_old: Object | None, new: Object | None) -> bool:
-        assert new is not None
-        seen.append(informer.indexer.get_by_key(new.key))
+    def reenter(obj: Object) -> Object:
+        seen.append(informer.indexer.get_by_key(obj.key))
         seen.append(informer.stats()["handlers"])
         informer.process()
-        return False
+        return obj
 
+    informer = SharedInformer("pods", "v1", "Pod", transform=reenter)
     queue = WorkQueue()
-    informer.enqueue_to(queue, predicates=[reenter])
+    informer.enqueue_to(queue)
     relist(informer, pod("a"))
-    assert seen == [pod("a"), 1]
+    assert seen == [None, 1]
     assert len(queued(queue)) == 1
     assert "inside its own callback" in caplog.text

@@ -8,32 +8,31 @@ import pytest
 
 from ctrlhost import _core
 from ctrlhost.client import Client
+from ctrlhost.entries import Entries
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers import InformerFactory, ReflectorOptions
-from ctrlhost.informers.callback_metrics import HandlerMetrics
-from ctrlhost.informers.dispatcher import Callbacks, Dispatcher
+from ctrlhost.informers.caller import CallbackThread
 from ctrlhost.testing import ManualClock
+from ctrlhost.workqueue import WorkQueue
 from tests.support.informer_rig import QUICK, Rig
 from tests.support.recording_handler import TWO, RecordingHandler, names, step
 from tests.support.stub_api_server import Failure, Frames, Json, bookmark, error_event, event, pod, pod_list, serve
 from tests.support.waiting import eventually
 
 
-def test_the_handler_thread_ends_when_idle_and_restarts_with_the_next_change():
-    engine, heard, idle = _core.SharedInformer("pods", "v1", "Pod"), [], "handlers of the test"
-    dispatcher = Dispatcher("of the test", idle=0.01)
-    callbacks = Callbacks("heard", on_add=lambda obj, _: heard.append(obj.name))
-    dispatcher.add(callbacks, engine.add_listener(), HandlerMetrics())
-    try:
-        for number, name in enumerate("abc"):
-            eventually(lambda: idle not in [each.name for each in threading.enumerate()])
-            engine.feed_watch(json.dumps(event("ADDED", pod(name, number + 1))).encode() + b"\n")
-            engine.process()
-            dispatcher.wake()
-            eventually(lambda: not dispatcher.pending)
-        assert heard == ["a", "b", "c"]
-    finally:
-        dispatcher.stop()
+def test_the_thread_of_a_caller_exists_while_it_has_sources():
+    engine, heard, thread = _core.SharedInformer("pods", "v1", "Pod"), [], CallbackThread("of the test", Entries())
+    for number, name in enumerate("abc"):
+        source = engine.enqueue_to(WorkQueue(), lambda obj: heard.append(obj.name) or [])
+        thread.add(source)
+        engine.feed_watch(json.dumps(event("ADDED", pod(name, number + 1))).encode() + b"\n")
+        engine.process()
+        eventually(lambda name=name: heard[-1:] == [name] and not engine.pending)
+        assert "of the test" in [each.name for each in threading.enumerate()]
+        engine.remove_handler(source)
+        eventually(lambda: "of the test" not in [each.name for each in threading.enumerate()])
+    # The objects that were there come first.
+    assert heard == ["a", "a", "b", "a", "b", "c"]
 
 
 @pytest.mark.behaviour("informers/SI7")
@@ -325,7 +324,7 @@ def test_no_thread_leaks(server, when):
     rig.stop()
     gc.collect()
     left = set(threading.enumerate()) - before
-    assert [thread.name for thread in left if thread.name.startswith(("reflector", "handlers"))] == []
+    assert [thread.name for thread in left if thread.name.startswith(("reflector", "informers"))] == []
 
 
 @pytest.mark.behaviour("informers/SI28")

@@ -55,7 +55,7 @@ def test_a_handler_is_attached_while_a_map_runs_that_reads_the_informer(rig: Rig
 
 
 @pytest.mark.parametrize("kind", ["map", "predicate"])
-def test_an_informer_is_read_and_stores_while_a_handler_is_attached(rig: Rig, kind: str):
+def test_an_informer_is_read_and_stores_while_a_function_of_a_new_handler_runs(rig: Rig, kind: str):
     frames, replaying, proceed = Frames(), threading.Event(), threading.Event()
     rig.serve([Json(pod_list(2, pod("a", 1)))], [frames]).synced()
     eventually(lambda: rig.pods.state == "watching")
@@ -67,16 +67,14 @@ def test_an_informer_is_read_and_stores_while_a_handler_is_attached(rig: Rig, ki
 
     queue = WorkQueue()
     options = {"key": slow} if kind == "map" else {"predicates": [slow]}
-    attacher = threading.Thread(target=lambda: rig.pods.enqueue_to(queue, **options))
-    attacher.start()
+    rig.pods.enqueue_to(queue, **options)
     assert replaying.wait(20)
     assert read(rig.pods)[1:] == ("watching", ["a"])
     frames.send_event(event("ADDED", pod("b", 3)))
     rig.holds(a=1, b=3)
     assert read(rig.pods)[1] == "watching"
-    assert attacher.is_alive()
+    assert len(queue) == 0
     proceed.set()
-    attacher.join(20)
     eventually(lambda: len(queue) == 2)
 
 
@@ -143,5 +141,5 @@ def test_namespaces_are_read_while_an_index_function_runs_that_reads_the_informe
     with factory:
         assert factory.wait_for_sync(10)
         pods.indexer.add_indexers({"name": index})
-        assert [sorted(each) for each in found] == [["x", "y"]] * 2
         assert len(pods.lister.by_index("name", "y")) == 1
+        assert [sorted(each) for each in found] == [["x", "y"]] * 2

@@ -11,6 +11,7 @@ import pytest
 from ctrlhost import Client, InformerFactory, Request, _core
 from ctrlhost.workqueue import WorkQueue
 from tests.support.recording_handler import RecordingHandler
+from tests.support.shared_informers import deliver
 from tests.support.waiting import eventually
 
 DEPLOYMENT = _core.Owner("apps/v1", "Deployment", controller=False, cluster_scoped=False)
@@ -39,13 +40,14 @@ class MappingRig:
     def __init__(self, mapping: Any, *listed: dict[str, Any], **options: Any) -> None:
         self.queue = WorkQueue()
         self._engine = _core.SharedInformer("pods", "v1", "Pod")
-        self._engine.enqueue_to(self.queue, mapping, **options)
+        self._added = self._engine.enqueue_to(self.queue, mapping, **options)
         body = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": listed}
         self._engine.begin_list()
         self._engine.feed_list(json.dumps(body).encode())
         self._engine.end_page()
         self._engine.replace("1")
         self._engine.process()
+        deliver(self._added)
         self.first = self.keys()
 
     def keys(self) -> list[tuple[Request, int]]:
@@ -61,6 +63,7 @@ class MappingRig:
     def feed(self, frame: bytes) -> None:
         self._engine.feed_watch(frame)
         self._engine.process()
+        deliver(self._added)
 
     def stats(self) -> dict[str, Any]:
         return self._engine.stats()

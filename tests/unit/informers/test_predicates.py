@@ -59,6 +59,7 @@ def test_predicates_decide_what_is_enqueued(server, factory):
     frames.send_event(event("MODIFIED", in_namespace("default", "a", 2, generation=1)))
     eventually(lambda: pods.last_resource_version == "2")
     assert keys(by_generation) == []
+    eventually(lambda: len(by_function) == 1)
     assert keys(by_function) == [Request("a", "default")]
     frames.send_event(event("MODIFIED", in_namespace("default", "a", 3, generation=2)))
     eventually(lambda: pods.last_resource_version == "3")

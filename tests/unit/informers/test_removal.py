@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from ctrlhost.informers.caller import Caller
 from ctrlhost.informers.handle import Handle
 from ctrlhost.request import Request
 from ctrlhost.workqueue import WorkQueue
@@ -84,7 +85,9 @@ def test_a_handler_that_removes_itself_hears_nothing_after_this_call(rig, frames
     frames.send_bytes(together(pod("before", 2), pod("trigger", 3), *(pod(f"later-{n}", n) for n in range(4, 20))))
     eventually(lambda: "later-19" in witness.heard)
     assert target.heard == (["before", "trigger"] if kind != "filter" else ["before", "before", "trigger"])
-    assert keys(target.queue) == [] or kind == "handler"
+    assert keys(target.queue) == (
+        [Request("before", "default")] if kind == "predicate" else [Request("before")] if kind == "map" else []
+    )
     assert not target.handle.active
 
 
@@ -109,29 +112,22 @@ def test_a_map_that_removes_itself_is_not_called_for_the_new_state_of_the_same_c
     assert len(queue) == 0
 
 
-def test_two_callbacks_that_remove_each_other_do_not_wait_for_each_other(rig, frames):
+def test_callbacks_of_two_plugins_that_remove_each_other_do_not_wait_for_each_other(rig, frames):
     meeting, handles, done = threading.Barrier(2, timeout=20), {}, []
 
-    def remove(name, other):
-        if name == other:
-            meeting.wait()
-            handles[other].remove(wait=True)
-            done.append(other)
+    def remove(other):
+        meeting.wait()
+        handles[other].remove(wait=True)
+        done.append(other)
 
-    def on_add(obj, _initial):
-        remove(obj.name, "map")
-
-    def requests(obj):
-        remove(obj.name, "handler")
-        return []
-
-    handles["handler"], handles["map"] = rig.pods.add_handler(on_add), rig.pods.enqueue_to(WorkQueue(), requests)
-    frames.send_event(event("ADDED", pod("map", 2)))
-    eventually(lambda: meeting.n_waiting == 1)
-    # The handler waits in its thread while the map is called in the reflector's.
-    frames.send_event(event("ADDED", pod("handler", 3)))
+    one, two = Caller("one"), Caller("two")
+    handles["handler"] = rig.pods.add_handler(lambda *_: remove("map"), caller=one)
+    handles["map"] = rig.pods.enqueue_to(WorkQueue(), lambda _: [] if done else remove("handler") or [], caller=two)
+    frames.send_event(event("ADDED", pod("a", 2)))
     eventually(lambda: sorted(done) == ["handler", "map"])
     assert not any(each.active for each in handles.values())
+    assert one.stop(20)
+    assert two.stop(20)
 
 
 def running_map(rig: Rig, frames: Frames) -> tuple[WorkQueue, Handle, threading.Event]:
@@ -150,9 +146,18 @@ def running_map(rig: Rig, frames: Frames) -> tuple[WorkQueue, Handle, threading.
     return queue, handle, proceed
 
 
-def test_a_removal_from_another_thread_returns_when_the_running_map_has(rig, frames):
+def test_a_removal_does_not_wait_for_the_running_map_which_queues_nothing_more(rig, frames):
     queue, handle, proceed = running_map(rig, frames)
-    remover = threading.Thread(target=handle.remove)
+    handle.remove()
+    assert not handle.active
+    proceed.set()
+    eventually(lambda: not rig.pods.pending)
+    assert len(queue) == 0
+
+
+def test_a_removal_with_wait_returns_when_the_running_map_has(rig, frames):
+    queue, handle, proceed = running_map(rig, frames)
+    remover = threading.Thread(target=lambda: handle.remove(wait=True))
     remover.start()
     eventually(lambda: rig.pods.parts[0].engine.handler_count == 0)
     assert handle.active
@@ -203,10 +208,10 @@ def test_a_removal_that_was_interrupted_can_be_tried_again(rig, frames):
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        handle.remove()
+        handle.remove(wait=True)
     assert handle.active
     # It still waits for the call that the first attempt could not wait for.
-    again = threading.Thread(target=handle.remove)
+    again = threading.Thread(target=lambda: handle.remove(wait=True))
     again.start()
     assert again.is_alive()
     proceed.set()

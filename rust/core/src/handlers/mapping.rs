@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::RequestRef;
+use super::{OwnerScope, RequestRef};
 use crate::object::{Object, Owner};
-use crate::store::Store;
+use crate::store::{Lag, Store};
 
 /// A request made by a mapping function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -47,7 +47,7 @@ pub enum Mapping {
     /// The object itself.
     Object,
     /// Its owner of a kind: that of the old state too, in case the owner changed.
-    Owner(Owner),
+    Owner(Owner, Arc<OwnerScope>),
     /// The object that a label names: of the old state too, in case the label changed.
     Label {
         /// The key of the label that has the name.
@@ -93,6 +93,31 @@ impl<'a> Mapped<'a> {
 }
 
 impl Mapping {
+    /// Return whether it calls nothing beyond the border, and waits for nothing.
+    pub(super) fn is_native(&self) -> bool {
+        match self {
+            Self::Object | Self::Owner(..) | Self::Label { .. } => true,
+            Self::Index { store, index } => !matches!(store.lag(index), Ok(Some(_))),
+            Self::Custom(_) => false,
+        }
+    }
+
+    /// Return how far the index of the mapping is behind its store; None if it has none, or one that is never behind.
+    pub fn lag(&self) -> Option<Lag> {
+        match self {
+            Self::Index { store, index } => store.lag(index).ok().flatten(),
+            _ => None,
+        }
+    }
+
+    /// Return the scope of the owners that this maps to.
+    pub(super) fn owner_scope(&self) -> Option<&OwnerScope> {
+        match self {
+            Self::Owner(_, scope) => Some(scope),
+            _ => None,
+        }
+    }
+
     /// Append the requests of a change, each once.
     pub(super) fn collect<'a>(
         &self,
@@ -113,18 +138,14 @@ impl Mapping {
                     push(Mapped::new(object.name(), object.namespace()));
                 }
             }
-            Self::Owner(owner) => {
+            // The handler drops the namespace of an owner that has none.
+            Self::Owner(owner, _) => {
                 for object in [old, new].into_iter().flatten() {
                     for reference in object
                         .owner_references()
                         .filter(|reference| owner.matches(reference))
                     {
-                        let namespace = if owner.cluster_scoped {
-                            ""
-                        } else {
-                            object.namespace()
-                        };
-                        push(Mapped::new(reference.name, namespace));
+                        push(Mapped::new(reference.name, object.namespace()));
                     }
                 }
             }

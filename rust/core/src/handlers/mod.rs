@@ -1,9 +1,10 @@
 //! Handlers: the reaction to each change of a cached object, without a call of Python.
 
 mod causes;
-mod coalesce;
 mod listener;
 mod mapping;
+mod owner_scope;
+mod pending;
 mod predicate;
 mod queue_handler;
 mod selection;
@@ -11,8 +12,9 @@ mod selection;
 use std::sync::Arc;
 
 pub use causes::{Cause, Causes};
-pub use listener::{COALESCE_AFTER, Listener, Next, SharedListener};
+pub use listener::{Bounds, Listener, Next, OnFull, SharedListener};
 pub use mapping::{LabelNamespace, MapFunc, Mapping, OwnedRequest};
+pub use owner_scope::OwnerScope;
 pub use predicate::{Predicate, PredicateFunc};
 pub use queue_handler::QueueHandler;
 pub use selection::{LabelRequirement, Selection};
@@ -36,6 +38,11 @@ pub trait RequestSink: Send + Sync {
     /// Add the requests in order, under one lock. Without a priority, a queued key keeps its own and a new key gets
     /// 0.
     fn add_requests(&self, requests: &[RequestRef<'_>], priority: Option<i32>);
+
+    /// Return whether adding requests calls nothing beyond the border.
+    fn is_native(&self) -> bool {
+        true
+    }
 
     /// Return the record of the changes that add requests; None if there is none.
     fn causes(&self) -> Option<&Causes> {

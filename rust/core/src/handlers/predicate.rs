@@ -37,6 +37,21 @@ pub enum Predicate {
 }
 
 impl Predicate {
+    /// Return whether it calls nothing beyond the border.
+    pub(super) fn is_native(&self) -> bool {
+        match self {
+            Self::GenerationChanged
+            | Self::LabelsChanged
+            | Self::AnnotationsChanged
+            | Self::ResourceVersionChanged => true,
+            Self::All(inner) | Self::Any(inner) | Self::Within(_, inner) => {
+                inner.iter().all(Self::is_native)
+            }
+            Self::Not(inner) => inner.is_native(),
+            Self::Custom(_) => false,
+        }
+    }
+
     /// Return whether the change from `old` to `new` passes; one of them is None for an add or a delete.
     pub fn passes(&self, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) -> bool {
         let differ = |different: fn(&Object, &Object) -> bool| match (old, new) {

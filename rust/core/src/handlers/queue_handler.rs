@@ -1,9 +1,10 @@
 //! The handler that adds requests to a work queue.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::mapping::Mapped;
-use super::{Change, Mapping, Predicate, RequestRef, RequestSink};
+use super::{Change, Mapping, OwnerScope, Predicate, RequestRef, RequestSink};
 
 /// Maps changes to requests and adds them to a queue, a batch under one lock.
 pub struct QueueHandler {
@@ -31,6 +32,12 @@ impl QueueHandler {
         }
     }
 
+    /// Return whether it calls nothing beyond the border and waits for nothing, so that the informer may run it.
+    pub fn is_native(&self) -> bool {
+        let native = self.predicates.iter().all(Predicate::is_native);
+        native && self.mapping.is_native() && self.sink.is_native()
+    }
+
     /// Add the requests of the changes. Once the handler is `removed`, nothing more is called or added.
     pub fn handle<'a>(
         &self,
@@ -40,6 +47,10 @@ impl QueueHandler {
         let mut mapped: Vec<Mapped<'_>> = Vec::new();
         // Runs of requests of one priority, in order: the initial list is one run, so is a burst of events.
         let mut runs: Vec<(Option<i32>, usize)> = Vec::new();
+        let scope = self.mapping.owner_scope();
+        let cluster_scoped = scope.and_then(OwnerScope::is_cluster_scoped);
+        // Unknown now: if the answer comes meanwhile, the scope has it.
+        let unknown = scope.filter(|_| cluster_scoped.is_none());
         let causes = self.sink.causes().filter(|causes| causes.wanted());
         for change in changes {
             let (old, new) = change.states();
@@ -55,6 +66,10 @@ impl QueueHandler {
             let added = mapped.len() - before;
             if added == 0 {
                 continue;
+            }
+            if cluster_scoped == Some(true) {
+                let owners = mapped.iter_mut().skip(before);
+                owners.for_each(|owner| owner.namespace = Cow::Borrowed(""));
             }
             if let Some(causes) = causes {
                 // Before they are queued, so that a run finds all of its causes.
@@ -80,7 +95,10 @@ impl QueueHandler {
                 return;
             }
             let (run, after) = rest.split_at(count);
-            self.sink.add_requests(run, priority);
+            match unknown {
+                Some(scope) => scope.hold(run, priority, &self.sink),
+                None => self.sink.add_requests(run, priority),
+            }
             rest = after;
         }
     }

@@ -42,20 +42,21 @@ impl Attached {
     /// Notify the handler of what was there before it was attached. Called once, by the thread that created this.
     pub(super) fn replay(&self, changes: &[Change], synced: bool) {
         let _notifier = Notifier(self);
-        self.deliver(changes.iter());
+        self.deliver(changes.iter(), changes.len());
         if synced {
             self.informer_synced();
         }
     }
 
-    /// Notify the handler of changes, in order. Marked changes come from a resync and go only to its handlers.
-    pub(super) fn notify(&self, changes: &[(Change, bool)]) {
+    /// Notify the handler of changes, in order. Marked changes come from a resync and go only to its handlers. Return
+    /// the number of notifications that were merged into others.
+    pub(super) fn notify(&self, changes: &[(Change, bool)], objects: usize) -> usize {
         let Some(_notifier) = self.begin() else {
-            return;
+            return 0;
         };
         let syncing = self.syncing.load(Ordering::Relaxed);
         let changes = changes.iter().filter(|(_, sync)| syncing || !sync);
-        self.deliver(changes.map(|(change, _)| change));
+        self.deliver(changes.map(|(change, _)| change), objects)
     }
 
     /// Note that the informer has its first list, after the handler has what was there before.
@@ -80,12 +81,13 @@ impl Attached {
         }
     }
 
-    fn deliver<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
+    fn deliver<'a>(&self, changes: impl Iterator<Item = &'a Change>, objects: usize) -> usize {
         assert_none_held();
         match &self.handler {
             Handler::Queue(handler) => handler.handle(changes, &|| self.is_removed()),
-            Handler::Listener(listener) => listener.push(changes),
+            Handler::Listener(listener) => return listener.push(changes, objects),
         }
+        0
     }
 
     fn informer_synced(&self) {
@@ -98,9 +100,12 @@ impl Attached {
         self.syncing.store(syncing, Ordering::Relaxed);
     }
 
-    #[cfg(unix)]
-    pub(super) fn is_listener(&self) -> bool {
-        matches!(self.handler, Handler::Listener(_))
+    /// Return the number of notifications that a listener has not handled.
+    pub(super) fn pending(&self) -> usize {
+        match &self.handler {
+            Handler::Queue(_) => 0,
+            Handler::Listener(listener) => listener.pending(),
+        }
     }
 
     pub(super) fn is_removed(&self) -> bool {

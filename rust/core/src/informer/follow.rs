@@ -112,8 +112,8 @@ mod from_socket {
     const PAUSE: Duration = Duration::from_millis(5);
 
     impl SharedInformer {
-        /// Follow a watch up to something notable: a bookmark, a skipped frame, news for listeners, an end. Before
-        /// that, events alone are passed on to queues for at most `linger`; silence of `idle` is an error.
+        /// Follow a watch up to something notable: a bookmark, a skipped frame, an end. Before that, events alone are
+        /// passed on to handlers for at most `linger`; silence of `idle` is an error.
         pub fn follow_socket(
             &self,
             body: &mut Body,
@@ -133,9 +133,6 @@ mod from_socket {
                     Ok(Received::Bytes(piece)) => {
                         self.feed_piece(body, piece, &mut followed);
                         started.get_or_insert_with(Instant::now);
-                        if self.has_listeners() {
-                            break;
-                        }
                     }
                     Ok(Received::End) => {
                         followed.error = body.end().err().map(Into::into);

@@ -208,11 +208,11 @@ impl SharedInformer {
             };
             processed += batch.len();
             let (changes, handlers) = self.apply(batch.take_items());
-            for piece in changes.chunks(BATCH) {
-                for handler in &*handlers {
-                    handler.notify(piece);
-                }
-            }
+            let objects = self.store.len();
+            let pieces = changes.chunks(BATCH);
+            let merged =
+                pieces.flat_map(|piece| handlers.iter().map(move |one| one.notify(piece, objects)));
+            self.counters.merged.add(merged.sum());
         }
         if !self.synced.load(Ordering::Acquire) && self.fifo.has_synced() {
             let handlers = self.registry.lock().informer_synced();
@@ -346,11 +346,10 @@ impl SharedInformer {
         removed.is_none_or(|removed| removed.wait_idle(deadline))
     }
 
-    /// Return whether listeners wait for news.
-    #[cfg(unix)]
-    fn has_listeners(&self) -> bool {
+    /// Return the number of notifications that listeners have not handled.
+    pub fn pending(&self) -> usize {
         let handlers = self.registry.lock().handlers();
-        handlers.iter().any(|handler| handler.is_listener())
+        handlers.iter().map(|handler| handler.pending()).sum()
     }
 
     /// Return the number of handlers.
@@ -368,6 +367,7 @@ impl SharedInformer {
         }
         let idle = self.registry.lock().forget_idle();
         drop(idle);
+        self.store.close_deferred();
     }
 
     /// Return whether a list was ever begun.

@@ -21,7 +21,7 @@ macro_rules! counters {
 }
 
 counters!(bytes_in listed unchanged events bookmarks backward_bookmarks processed relists
-          skipped decode_errors transform_errors);
+          skipped decode_errors transform_errors merged);
 
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
@@ -53,6 +53,7 @@ impl SharedInformer {
             ("queued", self.fifo.len() as u64),
             ("handlers", self.handler_count() as u64),
             ("staged", staged as u64),
+            ("pending", self.pending() as u64),
         ];
         counts.extend(self.counters.all());
         Stats { counts, last_skip }

@@ -61,18 +61,15 @@ pub struct Owner {
     pub kind: Box<str>,
     /// Only the reference that is marked as the managing controller.
     pub controller_only: bool,
-    /// The owner has no namespace.
-    pub cluster_scoped: bool,
 }
 
 impl Owner {
     /// Create the owner of that kind in any version of the `apiVersion`'s group.
-    pub fn new(api_version: &str, kind: &str, controller_only: bool, cluster_scoped: bool) -> Self {
+    pub fn new(api_version: &str, kind: &str, controller_only: bool) -> Self {
         Self {
             group: group_of(api_version).into(),
             kind: kind.into(),
             controller_only,
-            cluster_scoped,
         }
     }
 

@@ -6,7 +6,8 @@ use hashbrown::HashSet;
 
 use super::index::{Index, IndexFunc};
 use super::slots::Place;
-use super::{Columns, State, Store, StoreError};
+use super::state::{Columns, State};
+use super::{Store, StoreError};
 use crate::object::Object;
 
 /// Objects that are read under one lock.
@@ -17,6 +18,12 @@ pub(super) struct Change {
     build: u64,
     names: Vec<Box<str>>,
     places: Vec<Place>,
+}
+
+impl Change {
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
 }
 
 /// A build in progress; the store forgets it when this is dropped.
@@ -64,7 +71,7 @@ fn add(
     objects: &[(Place, Option<Arc<Object>>)],
 ) {
     let present: Vec<_> = objects.iter().filter_map(|(_, one)| one.as_ref()).collect();
-    let mut values = Columns::compute(funcs, &present);
+    let mut values = Columns::compute(0, funcs, &present);
     for (place, object) in objects {
         if object.is_some() {
             values.next(indexes, *place);
@@ -79,14 +86,7 @@ fn add(
 impl<'a> Build<'a> {
     fn begin(store: &'a Store, new: &[(Box<str>, Arc<dyn IndexFunc>)]) -> Result<Self, StoreError> {
         let mut state = store.state.write();
-        let present = state.indexes.iter().map(|index| &*index.name);
-        let building = state.builds.iter().flat_map(|one| &one.names);
-        let mut taken: HashSet<&str> = present.chain(building.map(|name| &**name)).collect();
-        let conflict = new.iter().find(|(name, _)| !taken.insert(name));
-        if let Some((name, _)) = conflict {
-            return Err(StoreError::IndexExists(name.to_string()));
-        }
-        drop(taken);
+        state.check_new(new.iter().map(|(name, _)| &**name))?;
         let id = state
             .builds
             .iter()
@@ -112,6 +112,7 @@ impl<'a> Build<'a> {
         let places: HashSet<Place> = places.unwrap_or_default().into_iter().collect();
         if places.is_empty() {
             state.indexes.append(indexes);
+            state.shape += 1;
             return None;
         }
         let object = |place| Some(state.items.get(place)?.object.clone());

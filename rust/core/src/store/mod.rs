@@ -1,23 +1,27 @@
 //! The indexed store: the last known state of every object of one informer.
 //!
-//! Index functions may call Python, so they run before the lock is taken; a write starts over if an index was added
-//! meanwhile. Readers take the lock only to copy pointers.
+//! Index functions may call Python, so they run before the lock is taken; a write starts over if an index was added or
+//! removed meanwhile. Those of [`DeferredIndex`] are called later. Readers take the lock only to copy pointers.
 
 mod build;
+mod deferred;
 mod index;
 mod slots;
+mod state;
 
 use std::sync::Arc;
 
 use hashbrown::HashSet;
 
+pub use deferred::{DeferredIndex, Lag};
 pub use index::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
 
 use crate::object::{Key, Object};
 use crate::sync::{Rank, RwLock, assert_none_held};
-use build::Change;
+use deferred::Deferred;
 use index::Index;
-use slots::{Named, Place, Slots};
+use slots::Place;
+use state::{Columns, State};
 
 /// One change of a store.
 #[derive(Clone, Debug)]
@@ -88,7 +92,7 @@ impl Store {
     /// Call the index functions for writes.
     pub fn prepare(&self, writes: Vec<Write>) -> Prepared {
         let objects: Vec<_> = writes.iter().filter_map(Write::indexed).collect();
-        let values = Columns::compute(&self.index_funcs(), &objects);
+        let values = self.columns(&objects);
         Prepared { writes, values }
     }
 
@@ -99,7 +103,7 @@ impl Store {
     pub fn commit(&self, prepared: Prepared) -> Result<Vec<Option<Arc<Object>>>, Vec<Write>> {
         let Prepared { writes, mut values } = prepared;
         let mut state = self.state.write();
-        if state.indexes.len() != values.0.len() {
+        if state.shape != values.shape {
             return Err(writes);
         }
         let writes = writes.into_iter();
@@ -112,9 +116,9 @@ impl Store {
     pub fn replace(&self, objects: Vec<(Key, Arc<Object>)>, resource_version: Option<&str>) {
         loop {
             let all: Vec<_> = objects.iter().map(|(_, object)| object).collect();
-            let mut values = Columns::compute(&self.index_funcs(), &all);
+            let mut values = self.columns(&all);
             let mut state = self.state.write();
-            if state.indexes.len() != values.0.len() {
+            if state.shape != values.shape {
                 continue;
             }
             let old = std::mem::take(&mut state.items);
@@ -125,6 +129,10 @@ impl Store {
             }
             let end = old.end().max(state.items.end());
             state.note_all_changed(end);
+            let places: Vec<_> = state.places().collect();
+            for one in &mut state.deferred {
+                one.note_replaced(places.iter().copied());
+            }
             if let Some(resource_version) = resource_version {
                 resource_version.clone_into(&mut state.resource_version);
             }
@@ -187,12 +195,30 @@ impl Store {
 
     /// Return the names of the indexes.
     pub fn index_names(&self) -> Vec<Box<str>> {
-        self.state
-            .read()
-            .indexes
-            .iter()
+        let state = self.state.read();
+        state
+            .all_indexes()
             .map(|index| index.name.clone())
             .collect()
+    }
+
+    /// Remove indexes; unknown names are no error.
+    pub fn remove_indexes(&self, names: &[&str]) {
+        let mut state = self.state.write();
+        let is_kept = |index: &Index| !names.contains(&&*index.name);
+        let removed: Vec<_> = state
+            .indexes
+            .extract_if(.., |index| !is_kept(index))
+            .collect();
+        state.shape += u64::from(!removed.is_empty());
+        let mut deferred: Vec<_> = state
+            .deferred
+            .extract_if(.., |one| !is_kept(&one.index))
+            .collect();
+        deferred.iter_mut().for_each(Deferred::close);
+        drop(state);
+        // The end of their functions may call the store.
+        drop((removed, deferred));
     }
 
     /// Return the objects that share an index value with the object, which need not be stored.
@@ -238,13 +264,17 @@ impl Store {
         Ok(self.state.read().index(name)?.values())
     }
 
-    fn index_funcs(&self) -> Vec<Arc<dyn IndexFunc>> {
-        self.state
-            .read()
+    /// Call the functions of all indexes for these objects.
+    fn columns(&self, objects: &[&Arc<Object>]) -> Columns {
+        let state = self.state.read();
+        let funcs: Vec<_> = state
             .indexes
             .iter()
             .map(|index| index.func.clone())
-            .collect()
+            .collect();
+        let shape = state.shape;
+        drop(state);
+        Columns::compute(shape, &funcs, objects)
     }
 }
 
@@ -254,112 +284,6 @@ impl Write {
         match self {
             Self::Upsert(_, object) => Some(object),
             Self::Delete(..) => None,
-        }
-    }
-}
-
-/// The values of objects: for each index, those that were not used yet.
-struct Columns(Vec<std::vec::IntoIter<Result<Values, IndexFailed>>>);
-
-impl Columns {
-    fn compute(funcs: &[Arc<dyn IndexFunc>], objects: &[&Arc<Object>]) -> Self {
-        assert_none_held();
-        let columns = funcs.iter().map(|func| func.values_of_all(objects));
-        Self(columns.map(Vec::into_iter).collect())
-    }
-
-    /// Change each index to its values of the next object.
-    fn next(&mut self, indexes: &mut [Index], object: Place) {
-        for (index, column) in indexes.iter_mut().zip(&mut self.0) {
-            let values = column.next().and_then(Result::ok);
-            index.change(object, values.as_deref().unwrap_or_default());
-        }
-    }
-}
-
-struct Item {
-    key: Key,
-    object: Arc<Object>,
-}
-
-impl Named for Item {
-    fn name(&self) -> &str {
-        &self.key
-    }
-}
-
-#[derive(Default)]
-struct State {
-    items: Slots<Item>,
-    indexes: Vec<Index>,
-    /// Indexes that are being built, each with what changed meanwhile.
-    builds: Vec<Change>,
-    /// The resource version of the last written object, replaced list or bookmark; upstream's rule, without a
-    /// comparison.
-    resource_version: String,
-    bytes: usize,
-}
-
-impl State {
-    fn item(&self, key: &str) -> Option<&Item> {
-        self.items.get(self.items.find(key)?)
-    }
-
-    fn at(&self, places: impl IntoIterator<Item = Place>) -> impl Iterator<Item = &Item> {
-        places.into_iter().filter_map(|place| self.items.get(place))
-    }
-
-    fn index(&self, name: &str) -> Result<&Index, StoreError> {
-        let found = self.indexes.iter().find(|index| *index.name == *name);
-        found.ok_or_else(|| StoreError::UnknownIndex(name.to_owned()))
-    }
-
-    fn write(&mut self, write: Write, values: &mut Columns) -> Option<Arc<Object>> {
-        match write {
-            Write::Upsert(key, object) => {
-                self.note_version(&object);
-                self.put(&key, object, values)
-            }
-            Write::Delete(key, object) => {
-                if let Some(object) = object {
-                    self.note_version(&object);
-                }
-                let place = self.items.find(&key)?;
-                let old = self.items.remove(place)?.object;
-                self.bytes = self.bytes.saturating_sub(old.memory());
-                for index in &mut self.indexes {
-                    index.change(place, &[]);
-                }
-                self.note_changed(place);
-                Some(old)
-            }
-        }
-    }
-
-    fn put(&mut self, key: &Key, object: Arc<Object>, values: &mut Columns) -> Option<Arc<Object>> {
-        self.bytes += object.memory();
-        let item = Item {
-            key: key.clone(),
-            object,
-        };
-        let known = self.items.find(key);
-        let (place, old) = match known.and_then(|place| Some((place, self.items.get_mut(place)?))) {
-            Some((place, known)) => (place, Some(std::mem::replace(known, item).object)),
-            None => (self.items.insert(item), None),
-        };
-        if let Some(old) = &old {
-            self.bytes = self.bytes.saturating_sub(old.memory());
-        }
-        values.next(&mut self.indexes, place);
-        self.note_changed(place);
-        old
-    }
-
-    fn note_version(&mut self, object: &Object) {
-        let version = object.resource_version();
-        if !version.is_empty() {
-            self.resource_version.clear();
-            self.resource_version.push_str(&version);
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod order;
 mod primitives;
+mod signal;
 mod turn;
 
 use std::ops::{Deref, DerefMut};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use order::{Held, Ranked};
 pub(crate) use order::{Rank, assert_none_held};
 pub(crate) use primitives::{AtomicBool, Condvar, ThreadId, this_thread};
+pub use signal::Signal;
 pub use turn::{Taken, Turn};
 
 /// How often a lock is tried before the thread sleeps. Most locks are held for some tens of nanoseconds.

@@ -8,9 +8,12 @@
 /// | `Registry` | the handlers of an informer, and a batch on its way into the store | `Fifo`, `Store` |
 /// | `Input` | what an informer's feed has reported | |
 /// | `Fifo` | the deltas | |
-/// | `Store` | objects and indexes | |
+/// | `Store` | objects and indexes | `Progress`, `Signal` |
+/// | `Progress` | how far an index of a function in Python has come | |
 /// | `Attached` | whether a handler is removed, and who notifies it | |
-/// | `Listener` | the notifications for a handler in Python | |
+/// | `Listener` | the notifications for a handler in Python | `Signal` |
+/// | `OwnerScope` | the requests that wait until it is known whether an owner has a namespace | |
+/// | `Signal` | whether a thread has work | |
 /// | `Causes` | the changes that added chosen requests | |
 /// | `Queue` | a work queue | `Limiter`, `Clock` |
 /// | `Limiter` | the failures of keys, the level of a bucket | `Clock` |
@@ -26,8 +29,11 @@ pub(crate) enum Rank {
     Input,
     Fifo,
     Store,
+    Progress,
     Attached,
     Listener,
+    OwnerScope,
+    Signal,
     Causes,
     Queue,
     Limiter,

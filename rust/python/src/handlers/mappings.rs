@@ -1,7 +1,7 @@
 //! Predicates and mappings of handlers: data that Rust evaluates, or Python functions as the fallback.
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use ctrlhost_core::handlers::{
     self, LabelNamespace, MapFunc, Mapping, OwnedRequest, PredicateFunc,
@@ -12,10 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::errors;
-use crate::handlers::callback_metrics::{CallbackMetrics, Counts};
+use crate::handlers::callback_metrics::Function;
 use crate::handlers::{Owner, Predicate};
-use crate::interpreter;
+use crate::interpreter::{self, UNTIL_OTHERS};
 use crate::kept::{Keeps, Kept};
 use crate::object::Object;
 use crate::store::Indexer;
@@ -94,14 +93,13 @@ pub(crate) fn predicate(one: &Bound<'_, PyAny>, keeps: &Keeps) -> PyResult<handl
         keeps.add(one);
         return Ok(ready.get().condition.clone());
     }
-    let Some((func, counts)) = CallbackMetrics::of(one, keeps)? else {
+    let Some(function) = Function::of(one, keeps)? else {
         return Err(PyTypeError::new_err(format!(
             "predicate must be a callable (old, new) -> bool, got {}",
             one.repr()?
         )));
     };
-    let custom = Arc::new(PyPredicate { func, counts });
-    Ok(handlers::Predicate::Custom(custom))
+    Ok(handlers::Predicate::Custom(Arc::new(PyPredicate(function))))
 }
 
 fn wrapped(object: Option<&Arc<object::Object>>) -> Option<Object> {
@@ -114,64 +112,65 @@ fn name_of(old: Option<&Arc<object::Object>>, new: Option<&Arc<object::Object>>)
         .unwrap_or_default()
 }
 
-struct PyPredicate {
-    func: Arc<Kept>,
-    counts: Arc<Counts>,
-}
+struct PyPredicate(Function);
 
 impl PredicateFunc for PyPredicate {
     fn passes(&self, old: Option<&Arc<object::Object>>, new: Option<&Arc<object::Object>>) -> bool {
-        let since = Instant::now();
+        let key = new.or(old).map_or("", |object| object.key());
+        let failed = || {
+            let name = name_of(old, new);
+            format!("a predicate failed for {name}; the event passes")
+        };
         interpreter::attach(|py| {
-            let call = || self.func.get(py)?.call1((wrapped(old), wrapped(new)));
-            let passes = call().and_then(|answer| answer.is_truthy());
-            let failures = self.counts.add(since, passes.is_err());
-            passes.unwrap_or_else(|error| {
-                if failures == 0 {
-                    let what = format!(
-                        "a predicate failed for {}; the event passes",
-                        name_of(old, new)
-                    );
-                    errors::log_failure(py, &what, &error);
-                }
-                true
-            })
+            let call =
+                |func: &Bound<'_, PyAny>| func.call1((wrapped(old), wrapped(new)))?.is_truthy();
+            self.0.call(py, key, failed, call).unwrap_or(true)
         })
     }
 }
 
-struct PyMap {
-    func: Arc<Kept>,
-    counts: Arc<Counts>,
-}
+struct PyMap(Function);
 
 impl PyMap {
+    /// Return the requests for one state, each once.
     fn of(
-        &self,
         py: Python<'_>,
+        func: &Bound<'_, PyAny>,
         object: &Arc<object::Object>,
-        out: &mut Vec<OwnedRequest>,
-    ) -> PyResult<()> {
-        let found = self.func.get(py)?.call1((Object(object.clone()),))?;
-        if found.is_none() {
-            return Ok(());
+        removed: &dyn Fn() -> bool,
+    ) -> PyResult<Vec<OwnedRequest>> {
+        let found = func.call1((Object(object.clone()),))?;
+        let wrong = |what: &str, given: &Bound<'_, PyAny>| {
+            let given = given
+                .repr()
+                .map_or_else(|_| "an object".to_owned(), |text| text.to_string());
+            PyTypeError::new_err(format!("a map function must return {what}, got {given}"))
+        };
+        if found.is_none() || found.is_instance_of::<PyString>() {
+            return Err(wrong("an iterable of Requests", &found));
         }
-        for request in found.try_iter()? {
+        let (mut out, mut seen) = (Vec::new(), HashSet::new());
+        for (number, request) in found.try_iter()?.enumerate() {
+            if number % UNTIL_OTHERS == UNTIL_OTHERS - 1 {
+                if removed() {
+                    break;
+                }
+                interpreter::detach(py, || {});
+            }
             let request = request?;
-            let Ok((name, namespace, cluster)) = request.extract() else {
-                let what = format!(
-                    "a map function must return Requests, got {}",
-                    request.repr()?
-                );
-                return Err(PyTypeError::new_err(what));
+            let Ok(key) = request.extract::<(String, String, String)>() else {
+                return Err(wrong("Requests", &request));
             };
-            out.push(OwnedRequest {
-                name,
-                namespace,
-                cluster,
-            });
+            if seen.insert(key.clone()) {
+                let (name, namespace, cluster) = key;
+                out.push(OwnedRequest {
+                    name,
+                    namespace,
+                    cluster,
+                });
+            }
         }
-        Ok(())
+        Ok(out)
     }
 }
 
@@ -183,21 +182,15 @@ impl MapFunc for PyMap {
         removed: &dyn Fn() -> bool,
     ) -> Vec<OwnedRequest> {
         let mut out = Vec::new();
-        let since = Instant::now();
+        let failed = || format!("a map function failed for {}", name_of(old, new));
         interpreter::attach(|py| {
-            let mut failed = None;
             for object in [old, new].into_iter().flatten() {
                 if removed() {
                     break;
                 }
-                if let Err(error) = self.of(py, object, &mut out) {
-                    failed = Some(error);
-                }
-            }
-            let failures = self.counts.add(since, failed.is_some());
-            if let (Some(error), 0) = (failed, failures) {
-                let what = format!("a map function failed for {}", name_of(old, new));
-                errors::log_failure(py, &what, &error);
+                let call = |func: &Bound<'_, PyAny>| Self::of(py, func, object, removed);
+                let found = self.0.call(py, object.key(), failed, call);
+                out.extend(found.into_iter().flatten());
             }
         });
         out
@@ -207,7 +200,8 @@ impl MapFunc for PyMap {
 /// Read a mapping: `"object"`, an `Owner`, `ByLabel`, `ByIndex`, or a callable `obj -> Iterable[Request]`.
 pub(crate) fn read_mapping(raw: &Bound<'_, PyAny>, keeps: &Keeps) -> PyResult<Mapping> {
     if let Ok(owner) = raw.cast::<Owner>() {
-        return Ok(Mapping::Owner(owner.get().owner()));
+        let owner = owner.get();
+        return Ok(Mapping::Owner(owner.owner(), owner.scope.clone()));
     }
     if let Ok(name) = raw.cast::<PyString>() {
         return match &*name.to_cow()? {
@@ -228,8 +222,8 @@ pub(crate) fn read_mapping(raw: &Bound<'_, PyAny>, keeps: &Keeps) -> PyResult<Ma
             index: by.get().index.as_str().into(),
         });
     }
-    if let Some((func, counts)) = CallbackMetrics::of(raw, keeps)? {
-        return Ok(Mapping::Custom(Arc::new(PyMap { func, counts })));
+    if let Some(function) = Function::of(raw, keeps)? {
+        return Ok(Mapping::Custom(Arc::new(PyMap(function))));
     }
     Err(PyTypeError::new_err(format!(
         "mapping must be \"object\", an Owner or a callable, got {}",

@@ -6,7 +6,9 @@ pub(crate) mod mappings;
 
 use std::sync::Arc;
 
-use ctrlhost_core::handlers::{self, Causes, LabelRequirement, RequestRef, RequestSink, Selection};
+use ctrlhost_core::handlers::{
+    self, Causes, LabelRequirement, OwnerScope, RequestRef, RequestSink, Selection,
+};
 use ctrlhost_core::object;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyList, PyTuple};
@@ -21,26 +23,63 @@ use crate::queue::WorkQueue;
 use mappings::predicate;
 
 /// The owner that a handler enqueues, in any version.
-#[pyclass(frozen, eq, get_all, module = "ctrlhost._core")]
-#[derive(Clone, PartialEq, Eq)]
+#[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct Owner {
     api_version: String,
     kind: String,
     controller: bool,
-    cluster_scoped: bool,
+    pub(crate) scope: Arc<OwnerScope>,
 }
 
 #[pymethods]
 impl Owner {
     #[new]
-    #[pyo3(signature = (api_version, kind, *, controller=true, cluster_scoped=false))]
-    fn new(api_version: String, kind: String, controller: bool, cluster_scoped: bool) -> Self {
+    #[pyo3(signature = (api_version, kind, *, controller=true, cluster_scoped=Some(false)))]
+    fn new(
+        api_version: String,
+        kind: String,
+        controller: bool,
+        cluster_scoped: Option<bool>,
+    ) -> Self {
+        let scope = Arc::new(OwnerScope::new(cluster_scoped));
         Self {
             api_version,
             kind,
             controller,
-            cluster_scoped,
+            scope,
         }
+    }
+
+    #[getter]
+    fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    #[getter]
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    #[getter]
+    fn controller(&self) -> bool {
+        self.controller
+    }
+
+    /// Whether the owner has no namespace; None while that is unknown.
+    #[getter]
+    fn cluster_scoped(&self) -> Option<bool> {
+        self.scope.is_cluster_scoped()
+    }
+
+    /// Note whether the owner has no namespace, and queue the requests that waited for it.
+    fn resolve(&self, py: Python<'_>, cluster_scoped: bool) {
+        let scope = &self.scope;
+        interpreter::detach(py, || scope.resolve(cluster_scoped));
+    }
+
+    /// Drop the requests that wait: the handler was removed.
+    fn drop_waiting(&self) {
+        self.scope.drop_waiting();
     }
 
     fn __repr__(&self) -> String {
@@ -50,8 +89,7 @@ impl Owner {
 
 impl Owner {
     pub(crate) fn owner(&self) -> object::Owner {
-        let (controller, cluster_scoped) = (self.controller, self.cluster_scoped);
-        object::Owner::new(&self.api_version, &self.kind, controller, cluster_scoped)
+        object::Owner::new(&self.api_version, &self.kind, self.controller)
     }
 }
 
@@ -212,6 +250,10 @@ impl RequestSink for PySink {
             }
         });
     }
+
+    fn is_native(&self) -> bool {
+        false
+    }
 }
 
 /// The queue of a handler, with what the handler keeps for as long as it lives.
@@ -224,6 +266,10 @@ struct KeepingSink {
 impl RequestSink for KeepingSink {
     fn add_requests(&self, requests: &[RequestRef<'_>], priority: Option<i32>) {
         self.sink.add_requests(requests, priority);
+    }
+
+    fn is_native(&self) -> bool {
+        self.sink.is_native()
     }
 
     fn causes(&self) -> Option<&Causes> {

@@ -8,9 +8,10 @@ use std::time::Instant;
 
 use ctrlhost_core::clock::seconds;
 use ctrlhost_core::decode::{DecodeError, MAX_OBJECT_BYTES};
-use ctrlhost_core::handlers::{self, SharedListener};
+use ctrlhost_core::handlers::Bounds;
 use ctrlhost_core::informer::{self, Config, FollowError, Handler, Transform};
 use parking_lot::Mutex;
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyOSError, PyTimeoutError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -18,7 +19,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::clock::not_negative;
 use crate::errors;
-use crate::handlers::listener::Listener;
+use crate::handlers::listener::{Listener, bounds};
 use crate::interpreter::{self, Local};
 use crate::kept::{Keeps, Kept};
 use crate::object::transform::PyTransform;
@@ -29,10 +30,13 @@ use crate::stream::{Body, body_error};
 use arguments::{handler_id, projection, queue_handler, resync_of};
 use progress::{ListMeta, WatchProgress};
 
+/// The number of notifications for a handler in Python from which those of an object are merged.
+const MERGE_FROM: usize = 1024;
+
 /// The engine of one informer.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct SharedInformer {
-    engine: Local<Arc<informer::SharedInformer>>,
+    pub(crate) engine: Local<Arc<informer::SharedInformer>>,
     clock: Option<Arc<Kept>>,
     indexer: Arc<Kept>,
     /// The clock, the indexer and the transform.
@@ -42,8 +46,8 @@ pub(crate) struct SharedInformer {
 }
 
 impl SharedInformer {
-    /// Feed or process, detached from the interpreter. A transform, predicate or map that does this with its own engine
-    /// is refused, since it would wait for itself.
+    /// Feed or process, detached from the interpreter. A transform that does this with its own engine is refused, since
+    /// it would wait for itself.
     fn work<R: Send>(
         &self,
         py: Python<'_>,
@@ -92,14 +96,16 @@ impl SharedInformer {
         })
     }
 
-    fn add_handler(&self, py: Python<'_>, handler: Handler, resync: Option<f64>) -> PyResult<u64> {
+    pub(crate) fn add_handler(
+        &self,
+        py: Python<'_>,
+        handler: Handler,
+        resync: Option<f64>,
+    ) -> PyResult<u64> {
         let resync = resync_of(resync)?;
         let now = self.now(py)?;
         let engine = &**self.engine.get()?;
-        let added = interpreter::detach(py, || {
-            let _entered = Entered::enter(engine);
-            engine.add_handler(handler, resync, now)
-        });
+        let added = interpreter::detach(py, || engine.add_handler(handler, resync, now));
         added.map(|id| id.0).ok_or_else(|| {
             let resource = self.resource().unwrap_or_default();
             let what = format!("handler of {resource} was not added to shared informer because it has stopped already");
@@ -112,7 +118,7 @@ impl SharedInformer {
 impl SharedInformer {
     #[new]
     #[pyo3(signature = (resource, api_version, kind, *, list_kind=None, reads=None, transform=None, clock=None,
-                        max_object_bytes=MAX_OBJECT_BYTES, resync=0.0))]
+                        max_object_bytes=MAX_OBJECT_BYTES, resync=0.0, deferred=None))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python constructor"
@@ -128,6 +134,7 @@ impl SharedInformer {
         clock: Option<&Bound<'_, PyAny>>,
         max_object_bytes: usize,
         resync: Option<f64>,
+        deferred: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let keeps = Keeps::default();
         let transform = transform.map(|func| PyTransform::shared(keeps.add(func)));
@@ -142,7 +149,7 @@ impl SharedInformer {
             resync: not_negative("resync", resync.unwrap_or(0.0))?,
         };
         let store = by_namespace()?;
-        let indexer = Bound::new(py, Indexer::wrap(store.clone()))?;
+        let indexer = Bound::new(py, Indexer::wrap(store.clone(), deferred))?;
         Ok(Self {
             engine: Local::new(Arc::new(informer::SharedInformer::new(config, store))),
             clock: clock.map(|clock| keeps.add(clock)),
@@ -238,67 +245,79 @@ impl SharedInformer {
     }
 
     #[pyo3(signature = (queue, mapping=None, *, predicates=None, priority=None, low_priority=Some(-100),
-                        resync=None))]
+                        resync=None, limits=None, full=None))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python method"
     )]
     fn enqueue_to(
-        &self,
-        py: Python<'_>,
+        slf: &Bound<'_, Self>,
         queue: &Bound<'_, PyAny>,
         mapping: Option<&Bound<'_, PyAny>>,
         predicates: Option<&Bound<'_, PyAny>>,
         priority: Option<i32>,
         low_priority: Option<i32>,
         resync: Option<f64>,
-    ) -> PyResult<u64> {
+        limits: Option<(usize, usize)>,
+        full: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
         let keeps = Arc::new(Keeps::default());
         let handler = queue_handler(queue, mapping, predicates, priority, low_priority, &keeps)?;
-        let mut handlers = self.handlers.lock();
+        if !handler.is_native() {
+            // Every change counts by itself for a native handler; this one may be behind.
+            let bounds = Bounds {
+                both_states: true,
+                ..bounds(0, limits)
+            };
+            return Listener::attach(slf, bounds, full, resync, Some(handler), keeps)?
+                .into_py_any(py);
+        }
+        let mut handlers = this.handlers.lock();
         handlers.retain(|keeps| keeps.strong_count() > 0);
         handlers.push(Arc::downgrade(&keeps));
         drop(handlers);
-        self.add_handler(py, Handler::Queue(handler), resync)
+        this.add_handler(py, Handler::Queue(handler), resync)?
+            .into_py_any(py)
     }
 
-    #[pyo3(signature = (resync=None, *, every_change=false))]
+    #[pyo3(signature = (resync=None, *, every_change=false, limits=None, full=None))]
     fn add_listener(
         slf: &Bound<'_, Self>,
         resync: Option<f64>,
         every_change: bool,
+        limits: Option<(usize, usize)>,
+        full: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Listener> {
-        let listener = SharedListener::new(handlers::Listener::new(!every_change));
-        let handle =
-            slf.get()
-                .add_handler(slf.py(), Handler::Listener(listener.clone()), resync)?;
-        let keeps = Keeps::default();
-        keeps.add(slf);
-        Ok(Listener {
-            buffer: Local::new(listener),
-            handle,
-            engine: slf.get().engine.get()?.clone(),
-            keeps,
-        })
+        let merge_from = if every_change { usize::MAX } else { MERGE_FROM };
+        let functions = Arc::new(Keeps::default());
+        Listener::attach(
+            slf,
+            bounds(merge_from, limits),
+            full,
+            resync,
+            None,
+            functions,
+        )
     }
 
-    #[pyo3(signature = (handle, *, wait=true))]
-    fn remove_handler(
-        &self,
-        py: Python<'_>,
-        handle: &Bound<'_, PyAny>,
-        wait: bool,
-    ) -> PyResult<()> {
+    /// Remove a handler, and wait for a call that another thread has begun, which is short: of a queue of ours, or of a
+    /// buffer.
+    fn remove_handler(&self, py: Python<'_>, handle: &Bound<'_, PyAny>) -> PyResult<()> {
         let id = handler_id(handle)?;
         let engine = &**self.engine.get()?;
         engine.remove_handler(id);
-        let idle = || engine.wait_removed(id, Some(Instant::now()));
-        if wait && !reentrancy::in_callback() && !idle() {
+        if !engine.wait_removed(id, Some(Instant::now())) {
             wait_in_slices(py, None, |end| {
                 engine.wait_removed(id, Some(end)).then_some(())
             })?;
         }
         Ok(())
+    }
+
+    #[getter]
+    fn pending(&self) -> PyResult<usize> {
+        Ok(self.engine.get()?.pending())
     }
 
     #[getter]

@@ -39,6 +39,11 @@ impl FairBy {
         !matches!(self, Self::Off)
     }
 
+    /// Return whether a group is known without a call of Python.
+    pub(crate) fn is_native(&self) -> bool {
+        !matches!(self, Self::Callable(_))
+    }
+
     /// Return the group of a key. Runs Python, so never under a queue's lock.
     #[inline]
     pub(crate) fn group<'a>(&self, key: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> {

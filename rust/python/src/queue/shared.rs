@@ -135,6 +135,10 @@ impl RequestSink for Shared {
         drop(queue);
     }
 
+    fn is_native(&self) -> bool {
+        self.fair_by.is_native()
+    }
+
     fn causes(&self) -> Option<&Causes> {
         Some(&self.causes)
     }

@@ -1,12 +1,15 @@
 //! The indexed store in Python.
 
+pub(crate) mod deferred;
 pub(crate) mod index_functions;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ctrlhost_core::object::{self, Key};
 use ctrlhost_core::store::{IndexFunc, NamespaceIndex, Store, Write};
+use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
@@ -14,10 +17,11 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::errors::store_error;
 use crate::interpreter::{self, Local};
-use crate::kept::Keeps;
+use crate::kept::{Keeps, Kept};
 use crate::object::Object;
 use crate::object::input::{Intake, from_any};
 use crate::object::tombstone::DeletedFinalStateUnknown;
+use deferred::Deferred;
 use index_functions::index_function;
 
 pub(crate) fn wrap_all(objects: Vec<Arc<object::Object>>) -> Vec<Object> {
@@ -40,12 +44,18 @@ pub(crate) struct Indexer {
     store: Local<Arc<Store>>,
     intake: Intake,
     index_errors: Arc<AtomicU64>,
+    /// Makes a function into one that another thread calls; None if each write calls it.
+    deferred: Option<Arc<Kept>>,
+    /// What the index functions keep, by the name of the index.
+    functions: Mutex<HashMap<String, Keeps>>,
     keeps: Keeps,
 }
 
 impl Indexer {
-    pub(crate) fn wrap(store: Arc<Store>) -> Self {
-        Self::reading(store, None, None)
+    pub(crate) fn wrap(store: Arc<Store>, deferred: Option<&Bound<'_, PyAny>>) -> Self {
+        let made = Self::reading(store, None, None);
+        let deferred = deferred.map(|deferred| made.keeps.add(deferred));
+        Self { deferred, ..made }
     }
 
     fn reading(
@@ -58,6 +68,8 @@ impl Indexer {
             store: Local::new(store),
             intake: Intake::new(key_func, transform, &keeps),
             index_errors: Arc::default(),
+            deferred: None,
+            functions: Mutex::default(),
             keeps,
         }
     }
@@ -85,13 +97,13 @@ impl Indexer {
         indexers: Option<&Bound<'_, PyMapping>>,
         key_func: Option<&Bound<'_, PyAny>>,
         transform: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<Py<Self>> {
         let store = indexers.map_or_else(by_namespace, |_| Ok(Arc::default()))?;
-        let indexer = Self::reading(store, key_func, transform);
+        let indexer = Bound::new(py, Self::reading(store, key_func, transform))?;
         if let Some(indexers) = indexers {
-            indexer.add_indexers(py, indexers)?;
+            Self::add_indexers(&indexer, indexers)?;
         }
-        Ok(indexer)
+        Ok(indexer.unbind())
     }
 
     /// Store an object in place of the one with its key. KeyFuncError, and no change, if the key function fails.
@@ -202,15 +214,15 @@ impl Indexer {
 
     /// Return the objects that share a value of index `name` with `obj`. KeyError for an unknown index.
     fn index(&self, name: &str, obj: &Bound<'_, PyAny>) -> PyResult<Vec<Object>> {
-        self.store()?
+        self.caught_up(obj.py(), name)?
             .index(name, &from_any(obj)?)
             .map(wrap_all)
             .map_err(store_error)
     }
 
     /// Return the objects that have `value` in index `name`. KeyError for an unknown index.
-    fn by_index(&self, name: &str, value: &str) -> PyResult<Vec<Object>> {
-        self.store()?
+    fn by_index(&self, py: Python<'_>, name: &str, value: &str) -> PyResult<Vec<Object>> {
+        self.caught_up(py, name)?
             .by_index(name, value)
             .map(wrap_all)
             .map_err(store_error)
@@ -223,7 +235,8 @@ impl Indexer {
         name: &str,
         value: &str,
     ) -> PyResult<Bound<'py, PyList>> {
-        let keys = self.store()?.index_keys(name, value).map_err(store_error)?;
+        let store = self.caught_up(py, name)?;
+        let keys = store.index_keys(name, value).map_err(store_error)?;
         PyList::new(py, keys.iter().map(|key| &**key))
     }
 
@@ -233,21 +246,63 @@ impl Indexer {
         py: Python<'py>,
         name: &str,
     ) -> PyResult<Bound<'py, PyList>> {
-        let values = self.store()?.index_values(name).map_err(store_error)?;
+        let store = self.caught_up(py, name)?;
+        let values = store.index_values(name).map_err(store_error)?;
         PyList::new(py, values.iter().map(|value| &**value))
     }
 
-    /// Add indexes, complete when this returns. If a name is taken, raise ValueError and add none.
-    fn add_indexers(&self, py: Python<'_>, indexers: &Bound<'_, PyMapping>) -> PyResult<()> {
+    /// Add indexes. They are complete when this returns, or their readers wait for them where another thread calls the
+    /// function. If a name is taken, raise ValueError.
+    fn add_indexers(slf: &Bound<'_, Self>, indexers: &Bound<'_, PyMapping>) -> PyResult<()> {
+        let (py, this) = (slf.py(), slf.get());
         let native = py.import("ctrlhost._core")?.getattr("namespace_index")?;
         let mut new: Vec<(Box<str>, Arc<dyn IndexFunc>)> = Vec::new();
+        let mut kept: Vec<(String, Keeps)> = Vec::new();
+        let mut later: Vec<(String, Bound<'_, PyAny>)> = Vec::new();
         for item in indexers.items()?.iter() {
             let (name, func): (String, Bound<'_, PyAny>) = item.extract()?;
-            let built = index_function(&name, &func, &native, &self.index_errors, &self.keeps)?;
-            new.push((name.into(), built));
+            if func.is_instance_of::<Deferred>() {
+                later.push((name, func));
+            } else if let Some(deferred) = this
+                .deferred
+                .as_ref()
+                .filter(|_| func.is_callable() && !func.is(&native))
+            {
+                later.push((name, deferred.get(py)?.call1((func,))?));
+            } else {
+                let keeps = Keeps::default();
+                let built = index_function(&name, &func, &native, &this.index_errors, &keeps)?;
+                kept.push((name.clone(), keeps));
+                new.push((name.into(), built));
+            }
         }
+        let store = this.store()?;
+        interpreter::detach(py, || store.add_indexes(&new)).map_err(store_error)?;
+        this.functions.lock().extend(kept);
+        let mut added: Vec<&str> = new.iter().map(|(name, _)| &**name).collect();
+        for (name, func) in &later {
+            if let Err(error) = Self::defer(slf, name, func) {
+                store.remove_indexes(&added);
+                return Err(error);
+            }
+            added.push(name);
+        }
+        Ok(())
+    }
+
+    /// Remove indexes; unknown names are no error.
+    fn remove_indexers(&self, py: Python<'_>, names: Vec<String>) -> PyResult<()> {
         let store = self.store()?;
-        interpreter::detach(py, || store.add_indexes(&new)).map_err(store_error)
+        let borrowed: Vec<&str> = names.iter().map(String::as_str).collect();
+        interpreter::detach(py, || store.remove_indexes(&borrowed));
+        let mut functions = self.functions.lock();
+        let removed: Vec<_> = names
+            .into_iter()
+            .filter_map(|name| functions.remove(&name))
+            .collect();
+        drop(functions);
+        drop(removed);
+        Ok(())
     }
 
     /// The names of the indexes.
@@ -298,10 +353,16 @@ impl Indexer {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let functions = self.functions.lock();
+        functions
+            .values()
+            .try_for_each(|keeps| keeps.traverse(&visit))?;
         self.keeps.traverse(&visit)
     }
 
     fn __clear__(&self) {
+        let functions = std::mem::take(&mut *self.functions.lock());
+        functions.values().for_each(Keeps::clear);
         self.keeps.clear();
     }
 }

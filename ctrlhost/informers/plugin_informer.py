@@ -1,0 +1,59 @@
+"""A shared informer as one plugin gets it: its functions run on the threads of that plugin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ctrlhost.informers.caller import Caller
+    from ctrlhost.informers.handle import Handle
+    from ctrlhost.informers.informer import Informer
+
+
+class PluginInformer:
+    """An `Informer`, except for who calls the functions that are added through it."""
+
+    def __init__(self, informer: Informer, caller: Caller) -> None:
+        """Let `caller` call the functions; everything else is the shared informer's."""
+        self._informer = informer
+        self._caller = caller
+        #: The cache, as `informer.indexer`.
+        self.indexer = _PluginIndexer(informer, caller)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the informer."""
+        return getattr(self._informer, name)
+
+    def add_handler(self, *args: Any, **options: Any) -> Handle:
+        """Add a handler; see `Informer.add_handler`."""
+        return self._informer.add_handler(*args, **{"caller": self._caller, **options})
+
+    def enqueue_to(self, *args: Any, **options: Any) -> Handle:
+        """Enqueue requests; see `Informer.enqueue_to`."""
+        return self._informer.enqueue_to(*args, **{"caller": self._caller, **options})
+
+    def add_indexers(self, indexers: Mapping[str, Any]) -> None:
+        """Add indexes; see `Informer.add_indexers`."""
+        self._informer.add_indexers(indexers, caller=self._caller)
+
+
+class _PluginIndexer:
+    """The indexer of an informer, except for who calls the index functions that are added through it."""
+
+    def __init__(self, informer: Informer, caller: Caller) -> None:
+        self._informer = informer
+        self._caller = caller
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the indexer."""
+        return getattr(self._informer.indexer, name)
+
+    def __len__(self) -> int:
+        """Return the number of objects."""
+        return len(self._informer.indexer)
+
+    def add_indexers(self, indexers: Mapping[str, Any]) -> None:
+        """Add indexes."""
+        self._informer.add_indexers(indexers, caller=self._caller)
