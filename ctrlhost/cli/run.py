@@ -54,6 +54,10 @@ def command(
     a second signal ends the process at once, with code 1. Exit code 2 means an invalid command line or invalid
     settings.
     """
+    from ctrlhost.host.signals import exiting
+
+    # Until the host runs, and after it.
+    click.get_current_context().with_resource(exiting())
     from ctrlhost.supervisor.loader import check_installed, installed_plugins
 
     flags = {name: value for name, value in chosen.items() if not name.startswith("sandbox_")}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
+import time
 from collections import deque
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,10 +15,15 @@ from ctrlhost.controller.context import Context
 from ctrlhost.workqueue import ShutDown
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.controller.watchdog import Watched
     from ctrlhost.controller.worker import WorkerScope
     from ctrlhost.request import Request, Result
+
+#: Seconds between two checks whether the remaining runs were abandoned.
+_PERIOD = 0.5
 
 
 @dataclass(slots=True, eq=False)
@@ -31,30 +39,63 @@ class AsyncRun:
     #: Whether another slot has replaced this one, whose run is stuck.
     retired: bool = False
     thread: int = 0
+    #: The outcome of the slot's last run; None before.
+    outcome: Future[None] | None = None
 
 
 class AsyncWorkers:
-    """Runs up to `workers` reconciles at once on the plugin's loop, until the queue is shut down and empty."""
+    """Runs up to `workers` reconciles at once on the plugin's loop, until the queue is shut down and empty.
+
+    One thread feeds the loop. The slots belong to the loop's thread.
+    """
 
     def __init__(self, workers: int, scope: WorkerScope, counts: WorkerCounts) -> None:
-        """Prepare the slots; `run` is the body of the feeding thread."""
-        self.runs = [AsyncRun(Context(scope.contexts, index), counts) for index in range(workers)]
+        """Prepare the slots."""
         self._scope = scope
         self._counts = counts
-        self._size = workers
         self._loop = scope.contexts.plugin.loop
+        self._indexes = itertools.count()
+        self._runs = [self._slot() for _ in range(workers)]
+        self._free = deque(self._runs)
         self._slots = threading.Semaphore(workers)
-        self._free = deque(self.runs)
+        self._abandoned = False
+        self._thread = threading.Thread(target=self._feed, name=f"{scope.contexts.controller} feeder", daemon=True)
+        scope.watchdog.watch(self._runs)
         scope.watchdog.on_timeout = self._cancel
         scope.watchdog.on_stuck = self._replace
 
-    def run(self) -> None:
+    def start(self) -> None:
+        """Start the thread that feeds the loop."""
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread, or a run on the loop, has not ended."""
+        return self._thread.is_alive() or not all(outcome.done() for outcome in self._outcomes())
+
+    def drain(self, deadline: float) -> bool:
+        """Wait for the last run, also of stuck ones; see `Pool`."""
+        self._thread.join(max(deadline - time.monotonic(), 0.0))
+        self._abandoned = True
+        # It may wait for a slot.
+        self._slots.release()
+        return not self._thread.is_alive()
+
+    def _outcomes(self) -> list[Future[None]]:
+        return [run.outcome for run in tuple(self._runs) if run.outcome is not None]
+
+    def _slot(self) -> AsyncRun:
+        return AsyncRun(Context(self._scope.contexts, next(self._indexes)), self._counts)
+
+    def _feed(self) -> None:
         """Take a key for each free slot until the queue is shut down and empty; return after the last run."""
         queue, gate = self._scope.queue, self._scope.gate
         while True:
             self._slots.acquire()
             if gate is not None:
                 gate.wait()
+            if self._abandoned:
+                return
             try:
                 key, priority = queue.get_with_priority()
             except ShutDown:
@@ -67,9 +108,9 @@ class AsyncWorkers:
                 self._slots.release()
                 continue
             run = self._free.popleft()
-            self._loop.submit(self._run_key(run, key, priority, term))
-        for _ in range(self._size - 1):
-            self._slots.acquire()
+            run.outcome = self._loop.submit(self._run_key(run, key, priority, term))
+        while not self._abandoned and wait(self._outcomes(), _PERIOD).not_done:
+            pass
 
     async def _run_key(self, run: AsyncRun, key: Request, priority: int, term: int | None) -> None:
         """Reconcile one key in a term, on the loop's thread, so that the counts need no lock."""
@@ -96,7 +137,7 @@ class AsyncWorkers:
             run.task, run.overran = None, False
             self._scope.queue.done(key)
             if run.retired:
-                self.runs.remove(run)
+                self._runs.remove(run)
             else:
                 self._free.append(run)
                 self._slots.release()
@@ -126,15 +167,21 @@ class AsyncWorkers:
 
     def _cancel(self, run: Watched) -> None:
         """Cancel a run that exceeded its timeout; called on the watchdog's thread."""
-        if isinstance(run, AsyncRun) and (task := run.task) is not None:
+        if isinstance(run, AsyncRun) and (task := run.task) is not None and not self._abandoned:
             run.overran = True
             self._loop.call(task.cancel)
 
     def _replace(self, run: Watched) -> None:
-        """Open another slot, since this one's run is stuck; called on a thread of the host."""
-        if isinstance(run, AsyncRun) and not run.retired:
-            run.retired = True
-            new = AsyncRun(Context(self._scope.contexts, len(self.runs)), self._counts)
-            self.runs.append(new)
-            self._free.append(new)
-            self._slots.release()
+        """Open another slot for this one, whose run is stuck; called on a thread of the host."""
+        if isinstance(run, AsyncRun) and not self._abandoned:
+            # The loop's thread knows whether the run has ended. While that thread is blocked, a slot would not help.
+            self._loop.call(self._replace_here, run, run.context.number)
+
+    def _replace_here(self, run: AsyncRun, number: int) -> None:
+        if run.retired or run.context.number != number or run.context.started is None:
+            return
+        run.retired = True
+        new = self._slot()
+        self._runs.append(new)
+        self._free.append(new)
+        self._slots.release()

@@ -14,11 +14,12 @@ from ctrlhost.controller.attachment import Attachment, AttachScope
 from ctrlhost.controller.context import ControllerScope
 from ctrlhost.controller.hot_loops import HotLoops
 from ctrlhost.controller.metrics import WorkerCounts
+from ctrlhost.controller.pool import Workers
 from ctrlhost.controller.results import Results
 from ctrlhost.controller.retries import RetryLimiter
 from ctrlhost.controller.sources import Source
 from ctrlhost.controller.watchdog import Watchdog
-from ctrlhost.controller.worker import LeaderGate, Worker, WorkerScope
+from ctrlhost.controller.worker import LeaderGate, WorkerScope
 from ctrlhost.errors import NotSynced, PluginLoadError
 from ctrlhost.own_writes.self_events import SelfEvents
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, WorkQueue
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.controller.metrics import ControllerCounts
     from ctrlhost.controller.options import ControllerOptions
+    from ctrlhost.controller.pool import Pool
     from ctrlhost.controller.services import PluginScope
 
 
@@ -79,7 +81,7 @@ class Controller:
         self._queue: WorkQueue | None = None
         self._attached: AttachScope | None = None
         self._attachments: list[Attachment] = []
-        self._threads: list[threading.Thread] = []
+        self._pool: Pool | None = None
         self._results: Results | None = None
         self._counts: ControllerCounts | None = None
         self._watchdog: Watchdog | None = None
@@ -134,9 +136,9 @@ class Controller:
             source.declare(self._plugin.services, self._limit())
 
     def attach(self) -> None:
-        """Attach the sources to their informers and the queue; a second call does nothing."""
+        """Attach the sources to their informers and the queue; a second call, or one after a stop, does nothing."""
         with self._lock:
-            if self._attached is not None:
+            if self._attached is not None or self.queue.shutting_down:
                 return
             scope = AttachScope(self._plugin, self.name, self.queue, self._limit(), self._self_events)
             attachments: list[Attachment] = []
@@ -172,10 +174,12 @@ class Controller:
         return True
 
     def start_workers(self) -> None:
-        """Start the workers and timers; RuntimeError if they were started before."""
+        """Start the workers and timers, but not after a stop; RuntimeError if they were started before."""
         with self._lock:
             if self._counts is not None:
                 raise RuntimeError(f"controller {self.name} is already started")
+            if self.queue.shutting_down:
+                return
             queue, services, options = self.queue, self._plugin.services, self.options
             self._counts = services.metrics.controller(self.name, options.workers)
             self._results = Results(self.name, queue, options.timeout, self._counts.successes)
@@ -185,13 +189,14 @@ class Controller:
             self._counts.longest = self._watchdog.longest
             if services.supervision(self._plugin.name).hot_loop:
                 self._hot_loops = self._find_hot_loops(queue, self._counts)
-            threads = self._make_threads(self._scope(queue, self._results, self._watchdog), self._counts)
-            # All under the lock, so that a drain on another thread joins only threads that have started.
-            for thread in threads:
-                thread.start()
-            self._threads = threads
-        for one in self._attachments:
-            one.start()
+            scope = self._scope(queue, self._results, self._watchdog)
+            if self.is_async:
+                self._pool = AsyncWorkers(options.workers, scope, self._counts.worker())
+            else:
+                self._pool = Workers(options.workers, scope, self._counts)
+            self._pool.start()
+            for one in self._attachments:
+                one.start()
 
     def resume(self) -> None:
         """Resume the workers that paused because this replica lost leadership."""
@@ -200,35 +205,39 @@ class Controller:
 
     def stop_intake(self) -> None:
         """Accept no new keys: remove handlers, stop timers, ignore later adds. Queued keys are still reconciled."""
-        for one in self._attachments:
-            one.detach()
-        self.queue.shut_down()
+        # Not beside a start: what begins is also stopped.
+        with self._lock:
+            for one in self._attachments:
+                one.detach()
+            self.queue.shut_down()
         if self._gate is not None:
             self._gate.end()
 
     def drain(self, timeout: float) -> bool:
         """Wait until all queued keys are reconciled; return False if that takes over `timeout` real seconds.
 
-        Delayed keys are dropped. A worker that does not return is abandoned. The informers are released either way.
+        Delayed keys are dropped. A worker that does not return is abandoned: it begins no further run. The informers
+        are released either way.
         """
         self.stop_intake()
-        deadline = time.monotonic() + timeout
-        with self._lock:
-            threads = self._threads
-        for thread in threads:
-            thread.join(max(deadline - time.monotonic(), 0.0))
-        drained = not any(thread.is_alive() for thread in threads)
+        pool = self._pool
+        drained = pool is None or pool.drain(time.monotonic() + timeout)
         if self._watchdog is not None:
             self._watchdog.stop()
         for one in self._attachments:
             one.release()
         # Without workers, as on a replica that never led, no work began.
-        return drained and (not threads or len(self.queue) == 0)
+        return drained and (pool is None or len(self.queue) == 0)
+
+    def remove_metrics(self) -> None:
+        """Remove the controller's series."""
+        if self._counts is not None:
+            self._plugin.services.metrics.remove(self._counts)
 
     @property
     def has_threads(self) -> bool:
         """Whether a worker still runs."""
-        return any(thread.is_alive() for thread in self._threads)
+        return self._pool is not None and self._pool.running
 
     def busy(self) -> str | None:
         """Return a description of the work in progress or due by the clock; None if there is none. For tests."""
@@ -316,31 +325,3 @@ class Controller:
 
     def _may_work(self) -> bool:
         return not self.options.needs_leader or self._plugin.services.candidacy.leading
-
-    def _make_threads(self, scope: WorkerScope, counts: ControllerCounts) -> list[threading.Thread]:
-        if self.is_async:
-            pool = AsyncWorkers(self.options.workers, scope, counts.worker())
-            scope.watchdog.watch(pool.runs)
-            return [threading.Thread(target=pool.run, name=f"{self.name} feeder", daemon=True)]
-        workers = [Worker(index, scope, counts.worker()) for index in range(self.options.workers)]
-        scope.watchdog.watch(workers)
-        scope.watchdog.on_stuck = lambda worker: self._replace(cast("Worker", worker), workers, scope, counts)
-        return [self._thread_of(worker, index) for index, worker in enumerate(workers)]
-
-    def _thread_of(self, worker: Worker, index: int) -> threading.Thread:
-        return threading.Thread(target=worker.run, name=f"{self.name} worker {index}", daemon=True)
-
-    def _replace(self, stuck: Worker, workers: list[Worker], scope: WorkerScope, counts: ControllerCounts) -> None:
-        """Start another worker in the place of one whose run is stuck; called on a thread of the host."""
-        with self._lock:
-            if self.queue.shutting_down:
-                return
-            stuck.retired = True
-            index = len(self._threads)
-            worker = Worker(index, scope, counts.worker())
-            # Workers that have returned since are no longer watched.
-            workers[:] = [one for one in workers if not one.retired or one.context.started is not None]
-            workers.append(worker)
-            thread = self._thread_of(worker, index)
-            thread.start()
-            self._threads = [*self._threads, thread]

@@ -119,10 +119,11 @@ class ReconcileMetrics:
             counts = self._controllers[name] = ControllerCounts(name, workers)
         return counts
 
-    def remove(self, name: str) -> None:
-        """Remove a controller and its series."""
+    def remove(self, counts: ControllerCounts) -> None:
+        """Remove the series of a controller, unless another one of its name has replaced it."""
         with self._lock:
-            self._controllers.pop(name, None)
+            if self._controllers.get(counts.name) is counts:
+                del self._controllers[counts.name]
 
     def collect(self) -> Iterator[Metric]:
         """Return the metric families; called by scrapes, from any thread."""

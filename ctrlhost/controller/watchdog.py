@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import asyncio
     from collections import deque
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from ctrlhost.clock import Clock
     from ctrlhost.controller.context import Context
@@ -107,9 +107,8 @@ class Watchdog:
             run = self._runs.pop(id(worker.context), None)
             if run is None or run.number != worker.context.number or not run.counted:
                 worker.counts.timeouts += 1
-        if run is not None and run.entry is not None:
-            run.entry.end()
-            run.entry.close()
+        if run is not None:
+            run.end()
 
     def _run(self) -> None:
         pause = threading.Event()
@@ -135,9 +134,10 @@ class Watchdog:
 
     def _check_slow(self, excused: float) -> None:
         """Report the runs that are stuck, but for the `excused` seconds in which the process was stopped."""
-        if self._stopped and not any(one.context.started is not None for one in tuple(self._workers)):
+        running = self._running()
+        if self._stopped and not running:
             self._unwatch()
-        for worker, run, seconds in self._running():
+        for worker, run, seconds in running:
             run.excused += excused
             deadline = self._slow_after
             if run.timed_out and worker.task is not None and self._timeout + _CANCELLATION < deadline:
@@ -145,22 +145,37 @@ class Watchdog:
             if seconds - run.excused >= deadline and run.entry is None:
                 self._report(worker, run, seconds - run.excused, deadline)
 
-    def _running(self) -> Iterator[tuple[Watched, _Run, float]]:
-        """Return the workers that run, what is known of their runs, and the seconds that these have taken."""
-        for worker in tuple(self._workers):
-            context = worker.context
-            started, number, request = context.started, context.number, context.request
-            if started is None or request is None:
-                continue
-            with self._lock:
-                run = self._runs.get(id(context))
+    def _running(self) -> list[tuple[Watched, _Run, float]]:
+        """Return the workers that run, what is known of their runs, and the seconds that these have taken.
+
+        Forget the runs that have ended. One that was reported just after its worker had compared it with `limit` ends
+        here: its worker has not called `returned`.
+        """
+        running, now = [], self._clock.now()
+        with self._lock:
+            known, self._runs = self._runs, {}
+            for worker in tuple(self._workers):
+                context = worker.context
+                started, number, request = context.started, context.number, context.request
+                if started is None or request is None:
+                    continue
+                run = known.get(id(context))
                 if run is None or run.number != number:
-                    run = self._runs[id(context)] = _Run(number, request)
-            yield worker, run, self._clock.now() - started
+                    run = _Run(number, request)
+                else:
+                    del known[id(context)]
+                self._runs[id(context)] = run
+                running.append((worker, run, now - started))
+        for run in known.values():
+            run.end()
+        return running
 
     def _time_out(self, worker: Watched, run: _Run, seconds: float) -> None:
         run.timed_out = True
-        self._count(worker, run)
+        with self._lock:
+            if self._runs.get(id(worker.context)) is not run:
+                return
+            self._count(worker, run)
         log.warning(
             "controller %s: reconcile of %s is running for %.3g s, longer than its timeout of %.3g s",
             self.controller,
@@ -180,16 +195,16 @@ class Watchdog:
             run.entry = entry
             entry.task = worker.task
             entry.begin(run.request, thread=worker.thread, seconds_ago=seconds)
-        self._count(worker, run)
+            self._count(worker, run)
         entry.check(time.monotonic())
-        if self.on_stuck is not None:
+        if entry.overdue and self.on_stuck is not None:
             self.on_stuck(worker)
 
     def _count(self, worker: Watched, run: _Run) -> None:
-        with self._lock:
-            if not run.counted:
-                run.counted = True
-                worker.counts.timeouts += 1
+        """Count a run once as too long; under the lock."""
+        if not run.counted:
+            run.counted = True
+            worker.counts.timeouts += 1
 
     def _free(self, worker: Watched, run: _Run) -> None:
         """Requeue the keys that wait behind a run that an earlier check saw, for the other workers."""
@@ -217,3 +232,9 @@ class _Run:
     excused: float = 0.0
     #: Set while the run is stuck.
     entry: Entry | None = None
+
+    def end(self) -> None:
+        """End the report of a run that was stuck."""
+        if self.entry is not None:
+            self.entry.end()
+            self.entry.close()

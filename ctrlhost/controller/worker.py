@@ -100,7 +100,7 @@ class WorkerScope:
 
 
 class Worker:
-    """Runs reconciles one after the other until its queue is shut down and empty."""
+    """Runs reconciles one after the other until its queue is shut down and empty, or until it is retired."""
 
     def __init__(self, index: int, scope: WorkerScope, counts: WorkerCounts) -> None:
         """Prepare; `run` is the body of the thread."""
@@ -110,9 +110,8 @@ class Worker:
         self.waiting: deque[tuple[Request, int]] = deque()
         self.thread = 0
         self.task: None = None
-        #: Set when another worker has replaced this one, whose run is stuck: it ends after the run.
-        self.retired = False
         self._scope = scope
+        self._retired = False
 
     def run(self) -> None:
         """Reconcile keys until the queue is shut down and empty."""
@@ -122,6 +121,8 @@ class Worker:
         while True:
             if gate is not None:
                 gate.wait()
+            if self._retired:
+                return
             try:
                 batch = queue.get_batch_with_priority(size)
             except ShutDown:
@@ -135,9 +136,15 @@ class Worker:
                 self.context.request = self.context.started = None
                 self.counts.active = 0
                 queue.done_many(done)
-            if self.retired:
-                return
             size = _next_size(size, len(done), now() - began)
+
+    def retire(self) -> None:
+        """Begin no further run; called on another thread, while a run is stuck or after it has returned."""
+        self._retired = True
+        # Here, so that the loop over a batch needs no check.
+        done: list[Request] = []
+        self._requeue(done)
+        self._scope.queue.done_many(done)
 
     def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float) -> None:
         """Run the keys, and append those that this worker began or requeued to `done`."""
@@ -145,12 +152,16 @@ class Worker:
         reconcile, gate, results = scope.reconciler(), scope.gate, scope.results
         failing, now = results.failing, context.clock.now
         limit, buckets = scope.watchdog.limit, counts.buckets
+        short = min(_FIRST_BUCKET, limit)
         waiting.extend(batch)
+        if self._retired:
+            self._requeue(done)
+            return
         # Set before the watchdog wakes, which would otherwise see no running worker and sleep again.
         context.started = started
         if results.timeout is not None or len(batch) > 1:
             scope.watchdog.notify()
-        while waiting and not self.retired:
+        while waiting:
             if gate is not None:
                 term = gate.passes()
                 if not term:
@@ -180,17 +191,17 @@ class Worker:
                         results.succeeded(key)
             ended = now()
             seconds = ended - started
-            if seconds <= _FIRST_BUCKET:
+            if seconds < short:
                 counts.seconds += seconds
                 buckets[0] += 1
             else:
                 counts.observe(seconds)
-            if seconds >= limit:
-                scope.watchdog.returned(self)
+                if seconds >= limit:
+                    scope.watchdog.returned(self)
             started = ended
 
     def _requeue(self, done: list[Request]) -> None:
-        """Requeue the waiting keys until this replica leads again."""
+        """Requeue the waiting keys, for other workers or until this replica leads again; done at a shutdown."""
         while self.waiting:
             try:
                 key, priority = self.waiting.popleft()

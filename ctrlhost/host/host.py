@@ -153,8 +153,10 @@ class Host:
         """Prepare, set up the plugins, start the servers, and begin to sync, without waiting for the sync.
 
         A plugin that hangs in its set-up joins later. ConfigError as for `prepare`, for an invalid kubeconfig and for
-        settings of controllers that do not exist.
+        settings of controllers that do not exist. RuntimeError for a host that was started or stopped before.
         """
+        if self._stopped or self.factory is not None:
+            raise RuntimeError("a host starts only once, and not after `stop`: create another one")
         self.prepare()
         overrides = self.configuration.controllers()
         services = self._services(overrides)
@@ -162,9 +164,6 @@ class Host:
             runtime.set_up(self._services_of(runtime, services), self._servers.open)
         wait_while_busy((one.set_up, one.thread) for one in self._attempts())
         _check_overrides(overrides, self.plugins)
-        # Done before the first informer is created, so that a shared one keeps enough for all of its users.
-        for controller in (one for plugin in self.plugins for one in plugin.controllers):
-            controller.declare()
         if self.address is not None:
             log.info("listening on http://%s", self.address)
         services.events.start()

@@ -181,12 +181,13 @@ class PluginCollector(Collector):
             if (context := plugin.context) is not None:
                 blocked.add_metric((plugin.name,), context.scope.loop.blocked)
             stuck.add_metric((plugin.name,), sum(one.stuck() for one in plugin.all_entries()))
-            for reason, count in plugin.restarted.items():
+            # Copies: the threads of plugins add to both.
+            for reason, count in dict(plugin.restarted).items():
                 restarts.add_metric((plugin.name, reason), count)
             for reason in DEGRADED:
                 degraded.add_metric((plugin.name, reason), float(reason in plugin.entries.degraded))
             overdue_now = sum((one.overdue() for one in plugin.all_entries()), Counter())
-            for entry, count in sorted(plugin.overruns.items()):
+            for entry, count in sorted(dict(plugin.overruns).items()):
                 overdue.add_metric((plugin.name, entry), overdue_now[entry])
                 overruns.add_metric((plugin.name, entry), count)
         yield from (restarts, degraded, stuck, overdue, overruns, blocked)

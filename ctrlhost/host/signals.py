@@ -24,6 +24,32 @@ class StopRequested(BaseException):
     """A signal arrived while the host was starting."""
 
 
+@contextmanager
+def exiting() -> Iterator[None]:
+    """End the process with code 0 on SIGTERM, SIGINT or SIGHUP, while no host handles them; in the main thread only.
+
+    The first process of a container would otherwise ignore SIGTERM.
+    """
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(0)
+
+    with _handled_by(leave):
+        yield
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    # `nohup` ignores SIGHUP for its children.
+    wanted = [one for one in _SIGNALS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in wanted}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
 class StopSignals:
     """Handles SIGTERM, SIGINT and SIGHUP: the first sets `stopping`, a second ends the process at once with code 1."""
 
@@ -42,14 +68,8 @@ class StopSignals:
     @contextmanager
     def caught(self) -> Iterator[None]:
         """Handle signals while the block runs; in the main thread only."""
-        # `nohup` ignores SIGHUP for its children.
-        wanted = [one for one in _SIGNALS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
-        before = {number: signal.signal(number, self._on_signal) for number in wanted}
-        try:
+        with _handled_by(self._on_signal):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:

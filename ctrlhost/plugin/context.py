@@ -240,4 +240,4 @@ class PluginContext:
             informer.release()
         self.informers.clear()
         for controller in self.controllers:
-            self.services.metrics.remove(controller.name)
+            controller.remove_metrics()

@@ -60,8 +60,8 @@ class Owner(Protocol):
     def read_settings(self, plugin: Plugin) -> Any:
         """Return the plugin's settings; ConfigError if they are invalid."""
 
-    def opened(self, context: PluginContext) -> None:
-        """Serve the listeners of a plugin that was set up; ConfigError for an address that cannot be bound."""
+    def opened(self, attempt: Attempt, context: PluginContext) -> None:
+        """Serve the listeners of a plugin until the attempt ends; ConfigError for an address that cannot be bound."""
 
     def closed(self) -> None:
         """End the listeners of the plugin, which run on its loop."""
@@ -89,6 +89,8 @@ class Attempt:
         self.configured, self.set_up = threading.Event(), threading.Event()
         #: Whether the attempt has failed or was asked to end.
         self.ending = threading.Event()
+        #: Guards the end of the attempt and the begin of its context, which the end closes.
+        self._lock = threading.Lock()
         self._wake = threading.Event()
         #: Whether `ctrlhost_stopping` is to be called at the end.
         self._orderly = False
@@ -146,7 +148,7 @@ class Attempt:
         settings = self._hooks.call("ctrlhost_settings", owner.read_settings, plugin)
         self.configured.set()
         self._wait(owner.may_set_up)
-        context = self.context = self._make_context(plugin, settings)
+        context = self._make_context(plugin, settings)
         self.set_up.set()
         try:
             self._serve(plugin, context)
@@ -163,16 +165,13 @@ class Attempt:
         self._wait(owner.may_run)
         self._report("syncing", "")
         with failing("starting"):
-            owner.opened(context)
+            owner.opened(self, context)
         if not self._prepare_crds(plugin, context):
             return
         owner.crds_tried.set()
         for tried in owner.waits_for:
             self._wait(tried)
         with failing("starting"):
-            # The host has done this for the plugins that were set up in time, before the first informer.
-            for controller in context.controllers:
-                controller.declare()
             for controller in context.controllers:
                 controller.attach()
             context.services.factory.start()
@@ -211,7 +210,13 @@ class Attempt:
                 services.client.resources.expect(self._hooks.call("ctrlhost_crds", plugin.crds))
         try:
             self._hooks.call("ctrlhost_setup", plugin.setup, context)
-            self._check_alive()
+            # The host waits for this before the first informer, so that a shared one keeps enough for all of its users.
+            with failing("starting"):
+                for controller in context.controllers:
+                    controller.declare()
+            with self._lock:
+                self._check_alive()
+                self.context = context
         except BaseException:
             context.close()
             raise
@@ -286,6 +291,7 @@ class Attempt:
                 self._started.add(controller)
                 controller.start_workers()
         for task in context.tasks:
+            self._check_alive()
             # A task that was stopped when leadership was lost may still be running.
             if (self._term is not None or not task.needs_leader) and task not in self._started and not task.running:
                 if self.owner.left_behind(task.name):
@@ -295,9 +301,13 @@ class Attempt:
 
     def stop_intake(self, deadline: float | None = None) -> None:
         """Accept no new work; with a `deadline` (time.monotonic), call `ctrlhost_stopping` before, if there is time."""
-        self._orderly = deadline is not None and self.context is not None and not self.ending.is_set()
-        self.ending.set()
+        with self._lock:
+            self._orderly = deadline is not None and self.context is not None and not self.ending.is_set()
+            self.ending.set()
         self._wake.set()
+        # The host does not wait for a thread that may hang.
+        self.configured.set()
+        self.set_up.set()
         if self._orderly and deadline is not None and not self._halted.wait(self._time_for_stopping(deadline)):
             log.error("plugin %s: ctrlhost_stopping was not called: another hook still runs", self.owner.name)
             self._halted.set()

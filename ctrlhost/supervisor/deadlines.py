@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ctrlhost.entries import Entries
+
+log = logging.getLogger("ctrlhost.host")
 
 #: Seconds between two comparisons while an entry runs.
 _PERIOD = 0.05
@@ -44,16 +47,28 @@ class Deadlines:
     def _run(self) -> None:
         pause = threading.Event()
         while not self._stopped:
-            everything = list(self._entries())
-            before = time.monotonic()
-            period = min((one.period for one in everything), default=1.0)
-            if self._busy.wait(period):
+            period = min((one.period for one in self._entries()), default=1.0)
+            late = _excess(self._busy, period)
+            if self._busy.is_set():
                 # Cleared before the check: an entry that begins meanwhile sets it again.
                 self._busy.clear()
-                pause.wait(_PERIOD)
-                period = _PERIOD
-            late = time.monotonic() - before - period
+                late = max(late, _excess(pause, _PERIOD))
             excused = late if late > _STOPPED else 0.0
-            running = [one.check(excused) for one in self._entries()]
+            running = [self._check(one, excused) for one in self._entries()]
             if any(running):
                 self._busy.set()
+
+    def _check(self, entries: Entries, excused: float) -> bool:
+        try:
+            return entries.check(excused)
+        except Exception:
+            # The other plugins must not lose their deadlines.
+            log.exception("the deadlines of plugin %s could not be checked", entries.plugin)
+            return True
+
+
+def _excess(event: threading.Event, seconds: float) -> float:
+    """Wait for an event; return by how many seconds the wait was longer than it should be."""
+    before = time.monotonic()
+    event.wait(seconds)
+    return time.monotonic() - before - seconds

@@ -183,20 +183,23 @@ class PluginManager:
         return self.register(name, implementation, str(installed), installed.version)
 
     def register(self, name: str, implementation: object, installed: str = "", version: str = "") -> Plugin:
-        """Register a module or object with hook implementations as the plugin `name`."""
+        """Register a module or object with hook implementations as the plugin `name`.
+
+        The same one may be registered again under its name: an earlier call may hang in its code.
+        """
         if name in RESERVED_NAMES:
             raise PluginLoadError(name, f"invalid plugin name `{name}`: the host reserves it")
         with self._lock:
-            if name in self._loaded:
+            if self._loaded.get(name, implementation) is not implementation:
                 raise PluginLoadError(name, "another plugin of this name is already loaded")
-            if any(other is implementation for other in self._loaded.values()):
+            if any(other is implementation for known, other in self._loaded.items() if known != name):
                 raise PluginLoadError(name, "the same module is already loaded under another name")
             self._loaded[name] = implementation
         try:
             return Plugin(name, implementation, _hooks_of(name, implementation), installed, version)
         except BaseException:
             with self._lock:
-                del self._loaded[name]
+                self._loaded.pop(name, None)
             raise
 
 

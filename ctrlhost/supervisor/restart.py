@@ -32,5 +32,6 @@ class Restarts:
         if self.count >= self.limit:
             return None
         self.count += 1
-        pause = min(self._delay * 2.0 ** (self.count - 1), _MAX_DELAY)
+        # The exponent is bounded, too: a float has no 2^1024.
+        pause = min(self._delay * 2.0 ** min(self.count - 1, 100), _MAX_DELAY)
         return pause * random.uniform(1, 1 + _JITTER)  # noqa: S311 - spreads restarts only

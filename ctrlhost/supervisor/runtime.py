@@ -115,8 +115,10 @@ class PluginRuntime:
     @property
     def context(self) -> PluginContext | None:
         """The context of the current attempt, once the plugin is set up and until the attempt fails."""
+        # In this order: a restart replaces the attempt before the state.
+        ended = self.state in ("failing", "failed")
         attempt = self.attempt
-        return attempt.context if attempt is not None and self.state not in ("failing", "failed") else None
+        return attempt.context if attempt is not None and not ended else None
 
     @property
     def controllers(self) -> list[Controller]:
@@ -174,6 +176,7 @@ class PluginRuntime:
             self._entries.append(entries)
             self.attempt = attempt
             self._running_since = None
+            self._set_state("starting", "")
             attempt.start()
 
     def load(self) -> Plugin:
@@ -213,13 +216,19 @@ class PluginRuntime:
         self.waits_for = tuple(peer.crds_tried for peer in peers if peer is not self)
         self.may_run.set()
 
-    def opened(self, context: PluginContext) -> None:
-        """Open the listeners of the plugin; PluginLoadError or ConfigError for an address that cannot be bound."""
-        self._close_listeners = self._listen(context)
+    def opened(self, attempt: Attempt, context: PluginContext) -> None:
+        """Open the plugin's listeners until the attempt ends; ConfigError for an address that cannot be bound."""
+        close = self._listen(context)
+        with self._lock:
+            if not attempt.ending.is_set():
+                self._close_listeners = close
+                return
+        close()
 
     def closed(self) -> None:
-        """End the listeners of the plugin; called before the loop ends that they run on."""
-        close, self._close_listeners = self._close_listeners, lambda: None
+        """Close the listeners of an attempt that is ending, before the loop ends that they run on."""
+        with self._lock:
+            close, self._close_listeners = self._close_listeners, lambda: None
         close()
 
     def left_behind(self, task: str) -> bool:
@@ -276,11 +285,11 @@ class PluginRuntime:
 
     def _end_and_restart(self, attempt: Attempt, pause: float | None) -> None:
         with bound(plugin=self.name):
-            self.closed()
             candidacy = self.services.candidacy if self.services is not None else None
             if candidacy is not None:
                 candidacy.leave(failed=pause is None)
             attempt.stop_intake()
+            self.closed()
             drained = attempt.drain(time.monotonic() + _FAILED_DRAIN)
             attempt.fence()
             with self._lock:
@@ -297,9 +306,10 @@ class PluginRuntime:
                 if self.state != "failing":
                     return
                 self.restarted["deadline" if self.error is None else "error"] += 1
+                # Its traceback refers to the context of the attempt.
+                self.error = None
                 log.info("plugin %s restarts: %d of %d", self.name, self._restarts.count, self._restarts.limit)
-                self._set_state("starting", "")
-            self._try()
+                self._try()
 
     def _release(self, attempt: Attempt, candidacy: Candidacy) -> None:
         """Release the lease when nothing of an attempt runs any more; until then it may expire."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 
+import pytest
+
 import ctrlhost
 from tests.support.plugin_sources import BLOCKS, GREETER, WIDGETS, hook, to_greet
 
@@ -100,6 +102,16 @@ def test_a_signal_during_startup_stops_it(distributions, start_host):
     host.wait_for(lambda: "setting up" in host.output, "the set-up")
     host.signal(signal.SIGTERM)
     assert host.wait() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_before_the_host_runs_ends_the_process(distributions, start_host, number):
+    distributions.add("slow", "print('importing', flush=True)\n__import__('time').sleep(3600)")
+    host = start_host("--sandbox", plugins="slow")
+    host.wait_for(lambda: "importing" in host.output, "the import")
+    host.signal(number)
+    assert host.wait() == 0
+    assert "Traceback" not in host.text
 
 
 def test_a_running_reconcile_finishes_before_the_exit(distributions, start_host):

@@ -44,14 +44,18 @@ class Replica:
     def __init__(self, host: HostUnderTest) -> None:
         self.host = host
         self.sent: list[Sent] = []
-        transport: Any = host.host.client.transport
-        request = transport.request
+        self._record(host.host.client.transport)
+
+    def _record(self, transport: Any) -> Any:
+        """Note the requests of a transport, and of those with connections of their own that it makes."""
+        request, separate = transport.request, transport.separate
 
         def recorded(method: str, path: str, *, body: bytes | None = None, **options: Any) -> Any:
             self.sent.append(Sent(method, path, json.loads(body) if body else None))
             return request(method, path, body=body, **options)
 
-        transport.request = recorded
+        transport.request, transport.separate = recorded, lambda: self._record(separate())
+        return transport
 
     @property
     def plugin(self) -> Any:

@@ -15,7 +15,7 @@ from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp
 import ctrlhost
 from ctrlhost.config.load import Configuration
 from ctrlhost.host.host import Host
-from ctrlhost.manifests.manifests import permissions_of
+from ctrlhost.manifests.manifests import load_plugins, permissions_of
 from ctrlhost.manifests.rbac import roles
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing.faults import Faults, FaultyTransport
@@ -83,21 +83,15 @@ def test_the_printed_rights_are_what_the_plugin_uses(server: Sandbox, monkeypatc
     for crd in crds():
         admin.apply(crd, field_manager="test")
 
-    def host(client: ctrlhost.Client) -> Host:
-        configuration = Configuration({"host": {"listen": ""}, "plugins": {}, "controllers": {}}, "")
-        return Host(configuration.host(), [ctrlhost_bitcoin], configuration=configuration, client=client)
-
-    offline = host(admin)
-    offline.start()
-    assert offline.wait_ready(60)
-    permissions = permissions_of(offline.plugins, offline.settings)
-    offline.stop(10)
+    configuration = Configuration({"host": {"listen": ""}, "plugins": {}, "controllers": {}}, "")
+    permissions = permissions_of(load_plugins([ctrlhost_bitcoin], configuration), configuration.host())
     granted(admin, permissions)
 
     faults = Faults()
     own = ctrlhost.Client.load(server.kubeconfig_for(service_account=f"default/{ACCOUNT}"))
     transport = Recorded(own.transport, faults)
-    running = host(ctrlhost.Client.over(transport))
+    client = ctrlhost.Client.over(transport)
+    running = Host(configuration.host(), [ctrlhost_bitcoin], configuration=configuration, client=client)
     running.start()
     assert running.wait_ready(60), running.plugins
 

@@ -52,6 +52,5 @@ def test_the_counts_of_workers_are_summed() -> None:
 def test_a_removed_controller_leaves_no_series() -> None:
     metrics, registry = ReconcileMetrics(), CollectorRegistry()
     registry.register(metrics)
-    metrics.controller("demo/pods", 1)
-    metrics.remove("demo/pods")
+    metrics.remove(metrics.controller("demo/pods", 1))
     assert b"demo/pods" not in generate_latest(registry)

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from ctrlhost import Every, PluginLoadError, Request, Result
-from ctrlhost.controller.controller import Controller
+from ctrlhost.controller.pool import Workers
 from ctrlhost.testing import ManualClock
 from tests.support.controllers import DB, WEB, Bench, Script, idle
 from tests.support.waiting import eventually
@@ -71,9 +71,13 @@ def test_stopping_waits_for_the_running_reconcile_and_the_queued_keys(bench: Ben
     controller.queue.add(DB)
     controller.stop_intake()
     controller.queue.add(Request("late"))
-    assert not controller.drain(0.01)
+    drained: list[bool] = []
+    drain = threading.Thread(target=lambda: drained.append(controller.drain(30)))
+    drain.start()
+    assert done == []
     release.set()
-    assert controller.drain(10)
+    drain.join()
+    assert drained == [True]
     assert done == [WEB, DB]
     eventually(lambda: not [one for one in threading.enumerate() if one.name.startswith("demo/pods")])
 
@@ -256,12 +260,15 @@ def test_an_async_reconcile_is_cancelled_at_its_timeout(bench: Bench, manual_clo
 def test_a_drain_joins_no_worker_that_has_not_started(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     controller = bench.controller(Script(), start=False)
 
-    class Worker(threading.Thread):
-        def start(self) -> None:
-            # On another thread it would wait for the start.
-            assert controller.drain(0)
-            super().start()
+    drained: list[bool] = []
+    drain = threading.Thread(target=lambda: drained.append(controller.drain(30)))
+    start_one = Workers._start_one
 
-    monkeypatch.setattr(Controller, "_make_threads", lambda *_: [Worker(target=lambda: None)])
+    def drain_meanwhile(pool: Workers) -> None:
+        drain.start()
+        start_one(pool)
+
+    monkeypatch.setattr(Workers, "_start_one", drain_meanwhile)
     controller.start_workers()
-    assert controller.drain(30)
+    drain.join()
+    assert drained == [True]

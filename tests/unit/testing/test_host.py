@@ -122,7 +122,7 @@ def test_a_host_that_does_not_become_idle_reports_what_is_active(ctrlhost_host) 
     def write(ctx, request) -> None:
         ctx.client.patch("v1", "ConfigMap", request.name, request.namespace, {"data": {"n": str(ctx.number)}})
 
-    host = ctrlhost_host(reconciling(write))
+    host = ctrlhost_host(reconciling(write), supervision={"hot_loop": False})
     host.client.create(config_map("ann", labels={"mine": "1"}))
     with pytest.raises(NotIdle, match=r"not idle after 0\.5 s"):
         host.run_until_idle(0.5)
