@@ -137,7 +137,8 @@ def test_nothing_is_left_of_a_failed_set_up(start, good: Good) -> None:
     assert get(f"{own}/bad/page") == 404
     eventually(lambda: get(f"127.0.0.1:{port}/") == 0)
     assert metric(host, "made_total") is None
-    assert get(f"{own}/readyz") == 503
+    eventually(lambda: get(f"{own}/readyz") == 503)
+    eventually(lambda: get(f"{own}/healthz/bad") == 503)
     assert [one for one in host.host.inspection.checks("healthz") if one.name == "bad/fine"] == []
     clock.advance(1.3)
     eventually(lambda: state_of(host, "bad") == "running")
@@ -145,7 +146,8 @@ def test_nothing_is_left_of_a_failed_set_up(start, good: Good) -> None:
     assert get(f"{own}/bad/page") == 200
     assert get(f"127.0.0.1:{port}/") == 200
     assert metric(host, "made_total") == 2
-    assert get(f"{own}/readyz") == 200
+    eventually(lambda: get(f"{own}/readyz") == 200)
+    eventually(lambda: get(f"{own}/healthz/bad") == 200)
     names = [one.name for one in threading.enumerate() if one.name.startswith("bad/all worker")]
     assert sorted(names) == ["bad/all worker 0", "bad/all worker 1"]
     assert [one.name for one in host.host.plugins[0].controllers] == ["bad/all"]
