@@ -21,6 +21,7 @@ from ctrlhost.request import Request
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
+    from types import FrameType
 
 log = logging.getLogger("ctrlhost.host")
 
@@ -84,15 +85,17 @@ class Entries:
         deadline: float | None = None,
         on_overrun: Callable[[Entry], None] | None = None,
         fatal: int = 0,
+        costs_thread: bool = True,
     ) -> Entry:
         """Return an entry `name`, such as `map` or `ctrlhost_setup`, for one thread or slot; close it at the end.
 
         `late` is what happens to a result that comes after the deadline. `deadline`, in seconds, replaces that of the
         settings; 0: none. `on_overrun` is called at the overrun, on a thread of the host. After `fatal` deadlines
-        the plugin fails; 0: it does not.
+        the plugin fails; 0: it does not. `costs_thread` is whether each overdue call counts as a thread that hangs; not
+        so for calls that share one thread, such as pages.
         """
         seconds = self.deadline(name) if deadline is None else deadline
-        entry = Entry(self, name, controller, late, seconds, on_overrun, fatal)
+        entry = Entry(self, name, controller, late, seconds, on_overrun, fatal, costs_thread=costs_thread)
         with self._lock:
             self._open.add(entry)
         return entry
@@ -151,7 +154,7 @@ class Entries:
     def stuck(self) -> int:
         """Return the number of threads that hang in an overdue entry."""
         with self._lock:
-            return sum(entry.overdue and entry.task is None for entry in self._open)
+            return sum(entry.overdue and entry.costs_thread and entry.task is None for entry in self._open)
 
     def bound_stuck(self) -> None:
         """Fail the plugin if too many of its threads hang."""
@@ -221,6 +224,7 @@ class Entry:
         "_result",
         "_thread",
         "controller",
+        "costs_thread",
         "deadline",
         "late",
         "name",
@@ -239,9 +243,12 @@ class Entry:
         deadline: float,
         on_overrun: Callable[[Entry], None] | None,
         fatal: int = 0,
+        *,
+        costs_thread: bool = True,
     ) -> None:
         """Prepare; see `Entries.open`."""
         self.name = name
+        self.costs_thread = costs_thread
         self.controller = controller
         #: Seconds; 0: none.
         self.deadline = deadline
@@ -339,19 +346,36 @@ class Entry:
 
     def stack(self) -> list[str]:
         """Return the innermost frames of the call, the innermost last, as `file:line function`; empty if it is over."""
-        task: Any = self.task
-        if task is not None:
-            frames = [(frame, frame.f_lineno) for frame in task.get_stack(limit=_FRAMES)]
-        else:
-            frame = sys._current_frames().get(self._thread)  # noqa: SLF001 - the only way to see another thread's stack
-            frames = list(traceback.walk_stack(frame))[:_FRAMES][::-1] if frame is not None else []
-        return [f"{one.f_code.co_filename}:{line} {one.f_code.co_name}" for one, line in frames]
+        waiting = _awaited(self.task)
+        return waiting[-_FRAMES:] if waiting else stack_of(self._thread)
 
     def _fields(self, seconds: float) -> dict[str, Any]:
         fields = {"plugin": self._entries.plugin, "entry": self.name, "seconds": round(seconds, 3)}
         if self.controller:
             fields["controller"] = self.controller
         return {**fields, "object": _text(self.subject)} if self.subject else fields
+
+
+def stack_of(thread: int) -> list[str]:
+    """Return the innermost frames of a thread, the innermost last, as `file:line function`; empty if it has ended."""
+    frame = sys._current_frames().get(thread)  # noqa: SLF001 - the only way to see another thread's stack
+    return [_place(*one) for one in list(traceback.walk_stack(frame))[:_FRAMES][::-1]] if frame is not None else []
+
+
+def _awaited(task: asyncio.Future[Any] | None) -> list[str]:
+    """Return the frames of a task that waits, the innermost last; empty if it runs now, so that its thread has them."""
+    coroutine: Any = getattr(task, "get_coro", lambda: None)()
+    places: list[str] = []
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        if coroutine.cr_running:
+            return []
+        places.append(_place(frame, frame.f_lineno))
+        coroutine = coroutine.cr_await
+    return places
+
+
+def _place(frame: FrameType, line: int) -> str:
+    return f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
 
 
 def _text(subject: Any) -> str:

@@ -50,8 +50,9 @@ def command(
 ) -> int:
     """Run plugins until a signal arrives.
 
-    SIGTERM and SIGINT let running reconciles finish within the setting `drain_timeout` and exit with code 0; a second
-    signal ends the process at once, with code 1. Exit code 2 means an invalid command line or invalid settings.
+    SIGTERM, SIGINT and SIGHUP let running reconciles finish within the setting `drain_timeout` and exit with code 0;
+    a second signal ends the process at once, with code 1. Exit code 2 means an invalid command line or invalid
+    settings.
     """
     from ctrlhost.host.signals import exiting
 
@@ -83,9 +84,15 @@ def command(
         log_lines=lambda plugin: _log_lines(configuration, plugin),
     )
     try:
-        return _run(configuration, make_sandbox(chosen) if settings.sandbox else None)
+        code, drained = _run(configuration, make_sandbox(chosen) if settings.sandbox else None)
     finally:
         logs.end()
+    if not drained:
+        from ctrlhost.host.gil_watch import leave
+
+        # Threads of an executor that hang would keep the interpreter from ending.
+        leave(code)
+    return code
 
 
 def _log_lines(configuration: Configuration, plugin: str) -> float:
@@ -110,10 +117,12 @@ def _check_sandbox(wanted: bool, flags: dict[str, Any]) -> None:
             raise click.UsageError(f"--{name.replace('_', '-')} has no effect without --sandbox")
 
 
-def _run(configuration: Configuration, sandbox: Sandbox | None) -> int:
+def _run(configuration: Configuration, sandbox: Sandbox | None) -> tuple[int, bool]:
+    """Return the exit code, and whether all work has ended."""
+    from ctrlhost.host.gil_watch import GilWatch
     from ctrlhost.host.host import Host
 
-    host = Host(configuration=configuration, sandbox=sandbox)
+    host = Host(configuration=configuration, sandbox=sandbox, gil_watch=GilWatch())
     with ExitStack() as stack:
         if sandbox is not None:
             from ctrlhost.cli.sandbox import announced
@@ -131,4 +140,4 @@ def _run(configuration: Configuration, sandbox: Sandbox | None) -> int:
             stack.callback(bars.stop)
         code = host.run()
     sys.stdout.flush()
-    return code
+    return code, host.drained

@@ -67,6 +67,9 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     listen: str = DEFAULT_LISTEN
     """Address of the host's HTTP server, `HOST:PORT`; port 0 takes a free one, an empty string disables it."""
 
+    ready_when: Literal["all", "any"] = "all"
+    """Whether `/readyz` fails when any plugin has failed, or only when none runs or waits."""
+
     drain_timeout: Duration = Duration("30s")
     """How long a shutdown waits for running reconciles."""
 

@@ -6,6 +6,7 @@ import inspect
 import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ctrlhost.controller.async_worker import AsyncWorkers
@@ -110,7 +111,12 @@ class Controller:
                 options, services = self.options, self._plugin.services
                 clock, qps = services.clock, services.supervision(self._plugin.name).retry_qps
                 own = options.rate_limiter or ItemExponentialFailureRateLimiter(options.base_delay, options.max_delay)
-                limiter = RetryLimiter(own, qps, options.max_delay, clock, services.jitter)
+                # A limiter of the plugin may be its own code. The run that it delays counts as a thread that hangs.
+                opened = None
+                if options.rate_limiter is not None:
+                    entries = self._plugin.entries
+                    opened = partial(entries.open, "limiter", controller=self.name, costs_thread=False)
+                limiter = RetryLimiter(own, qps, options.max_delay, clock, services.jitter, opened)
                 self._queue = WorkQueue(self.name, rate_limiter=limiter, clock=cast("Any", clock))
             return self._queue
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.clock import Clock
+    from ctrlhost.entries import Entry
 
 #: The largest part of a delay that is added to it at random.
 _JITTER = 0.2
@@ -30,12 +31,22 @@ class RetryLimiter:
     """
 
     def __init__(
-        self, own: Any, qps: float, max_delay: float, clock: Clock, jitter: Callable[[], float] | None = None
+        self,
+        own: Any,
+        qps: float,
+        max_delay: float,
+        clock: Clock,
+        jitter: Callable[[], float] | None = None,
+        entry: Callable[[], Entry] | None = None,
     ) -> None:
-        """Wrap `own`; `jitter` returns a random number from 0 to 1. Without it, a test's clock has no jitter."""
+        """Wrap `own`; `jitter` returns a random number from 0 to 1. Without it, a test's clock has no jitter.
+
+        `entry` opens the entry of a call to `own`, if that is a plugin's code.
+        """
         # A queue gives its clock to a limiter that has none, and does not see this one through the wrapper.
         WorkQueue(rate_limiter=own, clock=cast("Any", clock))
         self._own = own
+        self._entry = entry
         self._jitter = jitter or (random.random if isinstance(clock, SystemClock) else float)
         self._bucket: Any = None
         if qps:
@@ -44,10 +55,19 @@ class RetryLimiter:
 
     def when(self, key: Any) -> float:
         """Return the seconds until the next run of a key that failed."""
-        delay: float = self._own.when(key)
+        delay: float = self._own.when(key) if self._entry is None else self._reported(self._entry(), key)
         if self._bucket is not None:
             delay = max(delay, self._bucket.when(key))
         return delay * (1 + _JITTER * self._jitter())
+
+    def _reported(self, entry: Entry, key: Any) -> float:
+        entry.begin(key)
+        try:
+            delay: float = self._own.when(key)
+        finally:
+            entry.end()
+            entry.close()
+        return delay
 
     def forget(self, key: Any) -> None:
         """Forget the failures of a key."""

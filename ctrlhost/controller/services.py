@@ -70,7 +70,7 @@ class PluginScope:
         self.entries = services.entries(name)
         #: Calls the plugin's handlers, maps, predicates and index functions.
         self.caller = Caller(name, self.entries)
-        self.loop = PluginLoop(name)
+        self.loop = PluginLoop(name, self.entries)
         self.own_writes = OwnWrites()
         self._own_client = services.account(name)
         self.clients = PluginClients(

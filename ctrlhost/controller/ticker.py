@@ -56,12 +56,22 @@ class Ticker(Attachment):
         """Whether a round is due by the clock and not queued yet."""
         return not self._stop.is_set() and self._clock.now() >= self._next
 
+    def _called(self) -> list[Request]:
+        """Return the requests of a round. While this hangs there are no rounds."""
+        entry = self._scope.plugin.entries.open("requests", controller=self._scope.controller)
+        try:
+            with entry:
+                return list(self._requests())
+        finally:
+            entry.close()
+
     def _run(self) -> None:
         while not self._clock.wait(self._stop, max(self._next - self._clock.now(), 0.0)):
             if not self.due:
                 continue
             try:
-                self._scope.queue.add_many(list(self._requests()), priority=self._priority)
+                requests = self._called()
+                self._scope.queue.add_many(requests, priority=self._priority)
             except BaseException:
                 # A plugin's sys.exit would end only the timer.
                 log.exception("controller %s: the requests of its timer failed", self._scope.controller)

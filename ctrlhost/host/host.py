@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +16,7 @@ from ctrlhost.errors import ConfigError, PluginError
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
+from ctrlhost.host.switch_interval import switching_after
 from ctrlhost.supervisor.deadlines import Deadlines
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
 from ctrlhost.supervisor.review import Review
@@ -24,7 +24,7 @@ from ctrlhost.supervisor.runtime import PluginRuntime
 from ctrlhost.supervisor.threads import wait_while_busy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from ctrlhost.client import Client
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.entries import Entries
     from ctrlhost.events.recorder import EventRecorder
+    from ctrlhost.host.gil_watch import GilWatch
     from ctrlhost.informers import InformerFactory
     from ctrlhost.supervisor.attempt import Attempt
 
@@ -65,11 +66,13 @@ class Host:
         client: Client | None = None,
         clock: Clock | None = None,
         sandbox: ApiServer | None = None,
+        gil_watch: GilWatch | None = None,
     ) -> None:
         """Prepare; this imports and starts nothing.
 
         `plugins` are names of installed plugins, or modules and objects that implement hooks; the default is the
         plugins of the settings. `configuration` holds the settings of plugins. The caller starts and stops `sandbox`.
+        `gil_watch` watches the process while `run` runs; a process may have one.
         """
         self.configuration = configuration or Configuration.gather()
         self.settings = settings or self.configuration.host()
@@ -92,7 +95,10 @@ class Host:
         self._stopped = False
         #: Without leader election, each host leads until it has drained.
         self._tenure = Tenure.endless()
-        self._signals = StopSignals(self.stopping, self._notify)
+        self._signals = StopSignals(self.stopping, self._notify, self._signalled)
+        self._gil_watch = gil_watch
+        #: Whether all work has ended in time; true until `run` ends.
+        self.drained = True
         #: The inspection that the server shows.
         self.inspection = Inspection(self)
         self.events: EventRecorder | None = None
@@ -190,6 +196,8 @@ class Host:
         reconciles, clients = ReconcileMetrics(), ClientCounts()
         self.events = EventRecorder(self.client, self.clock)
         metrics.register(PluginCollector(self.plugins))
+        if self._gil_watch is not None:
+            metrics.register(self._gil_watch)
         metrics.register(reconciles)
         metrics.register(clients)
         metrics.register(QueueCollector(self._is_ours))
@@ -246,9 +254,13 @@ class Host:
             if plugin.name in plugins:
                 plugin.wake()
 
-    def _is_ours(self, queue: str) -> bool:
-        """Return whether a queue of this process belongs to a controller of this host."""
-        return any(controller.name == queue for plugin in self.plugins for controller in plugin.controllers)
+    def _is_ours(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a queue of this process belongs to a controller that this host runs now.
+
+        Not by its name: another host may have a controller of that name, and a restarted plugin had one before.
+        """
+        controllers = (one for plugin in self.plugins for one in plugin.controllers)
+        return any(one.name == row["name"] and one.queue.id == row["id"] for one in controllers)
 
     def wait_ready(self, timeout: float) -> bool:
         """Wait for at most `timeout` real seconds until no plugin is syncing; return whether none is."""
@@ -289,10 +301,11 @@ class Host:
     def run(self) -> int:
         """Start, run until a signal arrives or every plugin has failed, then stop; return the exit code.
 
-        SIGTERM and SIGINT let running reconciles finish; a second signal ends the process at once, with code 1. Must be
-        called in the main thread.
+        SIGTERM, SIGINT and SIGHUP let running reconciles finish; a second signal ends the process at once, with code 1.
+        Must be called in the main thread.
         """
-        with self._signals.caught(), switching_after(self.settings.switch_interval):
+        watched = self._gil_watch or nullcontext()
+        with watched, self._signals.caught(), switching_after(self.settings.switch_interval):
             return self._run()
 
     def _run(self) -> int:
@@ -313,10 +326,15 @@ class Host:
         failed = self._all_failed() and not self.stopping.is_set()
         if failed:
             log.error("stopping: every plugin has failed")
-        if not self.stop():
+        self.drained = self.stop()
+        if not self.drained:
             log.error("shutdown incomplete: work did not finish within %s", self.settings.drain_timeout)
         log.info("stopped")
         return 1 if failed else 0
+
+    def _signalled(self) -> None:
+        if self._gil_watch is not None:
+            self._gil_watch.stopping(self.settings.drain_timeout)
 
     def _all_failed(self) -> bool:
         enabled = [plugin for plugin in self.plugins if plugin.state != "disabled"]
@@ -375,18 +393,3 @@ def _check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime])
                 f"controllers.{name}: plugin `{plugin.name}` has no controller of this name",
                 hint=f"its controllers are: {theirs}",
             )
-
-
-@contextmanager
-def switching_after(seconds: float) -> Iterator[None]:
-    """Set the interpreter's switch interval, in seconds, for the whole process while the block runs.
-
-    The default of 5 ms is long compared with an event of 20 µs: a thread that released the interpreter lock waits up to
-    that long for it while another thread computes, once per key and once per response.
-    """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(seconds)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)

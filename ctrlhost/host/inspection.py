@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from concurrent.futures import wait
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost.health import Check
+from ctrlhost.plugin.probe import Probe
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from threading import Event
 
     from starlette.types import ASGIApp
 
+    from ctrlhost.config.settings import HostSettings
     from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.host.metrics import HostMetrics
     from ctrlhost.informers import InformerFactory
+    from ctrlhost.plugin.context import PluginContext
+    from ctrlhost.plugin.probe import PluginCheck
     from ctrlhost.reflector.status import InformerStatus
-    from ctrlhost.supervisor.runtime import PluginRuntime
+    from ctrlhost.supervisor.runtime import PluginRuntime, State
 
 #: Seconds that an informer may be without a watch before the host is not ready: watches end now and then.
 NOT_CURRENT_AFTER = 5.0
-
+#: Seconds that a look at the host's own state may take before the host is not ready.
+_STUCK_AFTER = 10.0
+#: Seconds that a request waits for the checks or collectors of plugins.
+_PATIENCE = 0.05
 
 #: Keys of each part of a queue that its page shows.
 SHOWN_KEYS = 100
@@ -31,8 +40,27 @@ class InspectedHost(Protocol):
 
     plugins: list[PluginRuntime]
     stopping: Event
+    settings: HostSettings
     factory: InformerFactory | None
     leadership: Leadership | None
+
+
+@dataclass
+class _Look:
+    """The state of a host at one moment."""
+
+    plugins: dict[str, tuple[State, list[Check]]] = field(default_factory=dict)
+    #: The plugins that have not run, waited or failed yet.
+    starting: list[str] = field(default_factory=list)
+    leadership: list[Check] = field(default_factory=list)
+    #: What is wrong with the leadership of plugins, by their lines.
+    misplaced: dict[str, str] = field(default_factory=dict)
+    informers: list[Check] = field(default_factory=list)
+
+    def led(self, line: Check) -> Check:
+        """Return the line of a plugin with what is wrong with its leadership."""
+        why = self.misplaced.get(line.name)
+        return replace(line, detail=f"{line.detail}; {why}") if why else line
 
 
 class Inspection:
@@ -43,45 +71,118 @@ class Inspection:
         self._host = host
         #: The metrics of the host; None until it starts.
         self.metrics: HostMetrics | None = None
+        #: What a look at the host reads now.
+        self._step = ""
+        # On its own thread: a lock that a plugin's code holds up must not hold up the probes.
+        self._probe = Probe("health", self._look)
 
-    def checks(self, endpoint: str) -> list[Check]:
-        """Return the checks of `livez`, `readyz` or `healthz`.
+    def checks(self, endpoint: str, plugin: str | None = None) -> list[Check] | None:
+        """Return the current checks of `livez`, `readyz` or `healthz`, or those of one plugin.
 
-        A host is alive if it responds; ready if all plugins run, or wait for something external such as a CRD, and the
-        caches are current; healthy if no plugin has failed and no check of a plugin fails.
+        None for an unknown plugin. Waits for checks of plugins for a short time.
         """
+        futures = [check.start() for check in self._checks_of_plugins(endpoint, plugin)]
+        wait(futures, _PATIENCE)
+        return self._compose(endpoint, plugin, self._look())
+
+    def refresh(self, endpoint: str, plugin: str | None) -> list[Future[None]]:
+        """Begin what `answer` shows, unless it is under way; return what ends when it is there."""
+        if endpoint == "livez":
+            return []
+        return [self._probe.start(), *(check.start() for check in self._checks_of_plugins(endpoint, plugin))]
+
+    def answer(self, endpoint: str, plugin: str | None) -> list[Check] | None:
+        """Return the checks as they were seen last; None for an unknown plugin."""
+        outcome, running = self._probe.outcome, self._probe.running_for()
+        checks = self._compose(endpoint, plugin, outcome.value if outcome is not None else _Look())
+        if endpoint == "readyz" and checks is not None and running is not None:
+            stuck = running >= _STUCK_AFTER
+            checks.append(Check("state", passed=not stuck, detail=f"{running:.0f} s old, reading {self._step}"))
+        return checks
+
+    def _compose(self, endpoint: str, plugin: str | None, look: _Look) -> list[Check] | None:
+        """Return the checks of an endpoint.
+
+        A host is alive if it responds. It is ready from the moment that each plugin has started until it stops, unless
+        a plugin has failed, or none runs, as the setting `ready_when` says, or a cache is outdated; a plugin that waits
+        for something external such as a CRD, or is degraded, is well. It is healthy if no plugin has failed and no
+        check of a plugin fails.
+        """
+        if plugin is not None:
+            return self._compose_one(endpoint, plugin, look)
         lines = [Check("ping", passed=True)]
         if endpoint == "livez":
             return lines
         if endpoint == "readyz":
+            why = f"{', '.join(look.starting)} not started yet" if look.starting else ""
+            lines.append(Check("startup", passed=bool(look.plugins) and not look.starting, detail=why))
             lines.append(Check("shutdown", passed=not self._host.stopping.is_set()))
-        leadership = self._host.leadership
-        for plugin in list(self._host.plugins):
-            first, *rest = plugin.checks()
+        none_runs = not any(state in ("running", "waiting") for state, _ in look.plugins.values())
+        for state, (first, *rest) in look.plugins.values():
             if endpoint == "healthz":
-                led = leadership.misplaced(plugin.name) if leadership is not None else None
-                detail = f"{first.detail}; {led}" if led else first.detail
-                first = Check(first.name, passed=not plugin.failed, detail=detail)
-            lines += [first, *rest]
-        if endpoint == "healthz" and leadership is not None:
-            lines += leadership.checks()
-        factory = self._host.factory
-        informers = [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
+                lines.append(replace(look.led(first), passed=state != "failed"))
+            elif self._host.settings.ready_when == "any":
+                lines.append(replace(first, decides=none_runs))
+            else:
+                lines.append(replace(first, decides=state in ("failing", "failed")))
+            lines += rest
         if endpoint == "healthz":
             # A restart does not repair the API server, so an outdated cache must not cause one.
-            informers = [replace(check, passed=True) for check in informers]
-        lines += informers
-        if endpoint == "healthz":
-            contexts = [plugin.context for plugin in self._host.plugins if plugin.context is not None]
-            lines += [check.run() for context in contexts for check in context.health_checks]
-        return lines
+            lines += [*look.leadership, *(replace(check, passed=True) for check in look.informers)]
+        else:
+            lines += look.informers
+        return lines + [check.last() for check in self._checks_of_plugins(endpoint, None)]
 
-    def exposition(self, accept: str) -> tuple[bytes, str]:
-        """Return all metrics and their content type."""
+    def _compose_one(self, endpoint: str, name: str, look: _Look) -> list[Check] | None:
+        if all(plugin.name != name for plugin in self._host.plugins):
+            return None
+        state, lines = look.plugins.get(name, ("starting", [Check(f"plugin/{name}", passed=False, detail="starting")]))
+        if endpoint == "healthz":
+            lines = [replace(look.led(lines[0]), passed=state not in ("failing", "failed")), *lines[1:]]
+        return lines + [check.last() for check in self._checks_of_plugins(endpoint, name)]
+
+    def _look(self) -> _Look:
+        """Read the state of the host; may wait for locks."""
+        look = _Look()
+        for plugin in list(self._host.plugins):
+            self._step = f"plugin/{plugin.name}"
+            look.plugins[plugin.name] = (plugin.state, plugin.checks())
+            if not plugin.started:
+                look.starting.append(plugin.name)
+        self._step = "leadership"
+        if (leadership := self._host.leadership) is not None:
+            look.leadership = list(leadership.checks())
+            found = {f"plugin/{name}": leadership.misplaced(name) for name in look.plugins}
+            look.misplaced = {name: why for name, why in found.items() if why}
+        self._step = "informers"
+        factory = self._host.factory
+        look.informers = [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
+        return look
+
+    def _contexts(self) -> list[PluginContext]:
+        return [context for plugin in self._host.plugins if (context := plugin.context) is not None]
+
+    def _checks_of_plugins(self, endpoint: str, plugin: str | None) -> list[PluginCheck]:
+        """Return the checks that plugins have added, which `healthz` shows."""
+        if endpoint != "healthz":
+            return []
+        contexts = [context for context in self._contexts() if plugin in (None, context.name)]
+        return [check for context in contexts for check in context.health_checks]
+
+    def begin_scrape(self, accept: str) -> list[Future[None]]:
+        """Begin to collect the metrics of plugins in the format of an `Accept` header, unless this is under way."""
+        return [context.collected.start(accept) for context in self._contexts()]
+
+    def scraped(self, accept: str) -> tuple[bytes, str]:
+        """Return all metrics, those of plugins as they were collected last, and their content type."""
         if self.metrics is None:
             return b"", "text/plain"
-        plugins = self._host.plugins
-        return self.metrics.exposition({one.name: one.context.metrics for one in plugins if one.context}, accept)
+        return self.metrics.exposition([context.collected for context in self._contexts()], accept)
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """Return all metrics and their content type, after waiting for plugins for a short time."""
+        wait(self.begin_scrape(accept), _PATIENCE)
+        return self.scraped(accept)
 
     def queues(self) -> list[dict[str, Any]]:
         """Return each controller's queue: the numbers of its keys by state, and the first 100 of each state."""
@@ -95,12 +196,14 @@ class Inspection:
         return found
 
     def pages(self) -> dict[str, dict[str, ASGIApp]]:
-        """Return the pages of plugins, by plugin and path."""
-        return {
-            plugin.name: dict(plugin.context.pages)
-            for plugin in self._host.plugins
-            if plugin.context is not None and plugin.context.pages
-        }
+        """Return the pages of plugins, by plugin and path; they answer from the loops of their plugins."""
+        return {context.name: _relayed_pages(context) for context in self._contexts() if context.pages}
+
+
+def _relayed_pages(context: PluginContext) -> dict[str, ASGIApp]:
+    from ctrlhost.host.pages import on_loop
+
+    return {path: on_loop(context, "page", path, page) for path, page in context.pages.items()}
 
 
 def _shown(item: Any) -> dict[str, Any]:

@@ -6,10 +6,8 @@ the core, the informers, the client and the controllers.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
@@ -20,13 +18,13 @@ from ctrlhost import __version__
 from ctrlhost.host import logs
 from ctrlhost.host.log_handler import HOST
 from ctrlhost.host.log_sampling import REASONS
+from ctrlhost.plugin.metrics import Family
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from ctrlhost.plugin.metrics import PluginMetrics, Series
     from ctrlhost.supervisor.runtime import PluginRuntime
-
-log = logging.getLogger("ctrlhost.metrics")
 
 #: The reasons for which a plugin may be degraded.
 DEGRADED = ("errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "over-budget", "paused")
@@ -44,52 +42,79 @@ class HostMetrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
-        self._warned: set[tuple[str, str]] = set()
 
     def register(self, collector: Collector) -> None:
         """Add a collector of the host."""
         self.registry.register(collector)
 
-    def exposition(self, plugins: Mapping[str, CollectorRegistry], accept: str = "") -> tuple[bytes, str]:
-        """Return all metrics in the format that the `Accept` header asks for, and the content type."""
-        encode, content_type = choose_encoder(accept)
-        families: Any = SimpleNamespace(collect=lambda: self._merged(plugins))
-        return encode(families), content_type
+    def exposition(self, plugins: Sequence[PluginMetrics], accept: str = "") -> tuple[bytes, str]:
+        """Return all metrics in the format that the `Accept` header asks for, and the content type.
 
-    def _merged(self, plugins: Mapping[str, CollectorRegistry]) -> Iterable[Metric]:
-        # Scrapers reject an exposition in which a name or a series occurs twice, so one plugin's mistake would lose
-        # all metrics.
-        merged: dict[str, Metric] = {}
-        series: set[tuple[str, frozenset[tuple[str, str]]]] = set()
-        for source, registry in [("", self.registry), *plugins.items()]:
-            for family in self._collected(source, registry):
-                known = merged.get(family.name)
-                if known is not None and known.type != family.type:
-                    self._warn(source, family.name, f"it is a {known.type} elsewhere, a {family.type} here")
-                    continue
-                if known is None:
-                    known = Metric(family.name, family.documentation, family.type, family.unit)
-                    merged[family.name] = known
-                for sample in family.samples:
-                    key = (sample.name, frozenset(sample.labels.items()))
-                    if key in series:
-                        self._warn(source, family.name, "another plugin has the same series")
-                        continue
-                    series.add(key)
-                    known.samples.append(sample)
-        return merged.values()
+        Those of plugins are as they were collected last.
+        """
+        content_type = choose_encoder(accept)[1]
+        own = [Family(metric) for metric in (*self.registry.collect(), *about_collections(plugins))]
+        families = _Families()
+        for family in own:
+            families.add(family, None)
+        for plugin in plugins:
+            for family in plugin.families:
+                families.add(family, plugin)
+        end = b"# EOF\n" if "openmetrics" in content_type else b""
+        return b"".join([*(family.text(accept) for family in families), end]), content_type
 
-    def _collected(self, source: str, registry: CollectorRegistry) -> list[Metric]:
-        try:
-            return list(registry.collect())
-        except Exception as error:  # noqa: BLE001 - one plugin's collector must not lose all metrics
-            self._warn(source, "", f"{type(error).__name__}: {error}")
-            return []
 
-    def _warn(self, source: str, name: str, problem: str) -> None:
-        if (source, name) not in self._warned:
-            self._warned.add((source, name))
-            log.warning("skipped metrics %s of plugin %s: %s", name, source or "(host)", problem)
+class _Families:
+    """The metrics of several sources, each once, with each series once.
+
+    Scrapers reject an exposition in which a name or a series occurs twice, so one plugin's mistake would lose all
+    metrics. The first one counts.
+    """
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, list[Family]] = {}
+        #: The metric that a name of series belongs to.
+        self._owners: dict[str, str] = {}
+
+    def add(self, family: Family, plugin: PluginMetrics | None) -> None:
+        """Add a metric of a plugin, or of the host."""
+        name, known = family.metric.name, self._by_name.get(family.metric.name, [])
+        if known and known[0].metric.type != family.metric.type:
+            _skip(plugin, f"{name}: it is a {known[0].metric.type} elsewhere, a {family.metric.type} here")
+            return
+        if any(self._owners.setdefault(one, name) != name for one in family.names):
+            _skip(plugin, f"{name}: another metric has series of these names")
+            return
+        if any(not one.series.isdisjoint(family.series) for one in known):
+            _skip(plugin, f"{name}: another plugin has the same series")
+            taken: frozenset[Series] = frozenset().union(*(one.series for one in known))
+            family = family.without(taken)
+        self._by_name[name] = [*known, family]
+
+    def __iter__(self) -> Iterator[Family]:
+        """Return one family for each name."""
+        for families in self._by_name.values():
+            yield families[0] if len(families) == 1 else families[0].with_all(families[1:])
+
+
+def _skip(plugin: PluginMetrics | None, what: str) -> None:
+    if plugin is not None:
+        plugin.skip("repeated", what)
+
+
+def about_collections(plugins: Iterable[PluginMetrics]) -> Iterator[Metric]:
+    """Return how old the metrics of plugins are, and what was left out of them."""
+    age = GaugeMetricFamily(
+        "ctrlhost_metrics_age_seconds", "Age of the plugin's own metrics in this answer", labels=("plugin",)
+    )
+    errors = CounterMetricFamily(
+        "ctrlhost_metrics_collector_errors", "Metrics of the plugin that were left out", labels=("plugin", "reason")
+    )
+    for plugin in plugins:
+        age.add_metric((plugin.plugin,), plugin.age())
+        for reason, count in sorted(plugin.errors.items()):
+            errors.add_metric((plugin.plugin, reason), count)
+    yield from (age, errors)
 
 
 class PluginCollector(Collector):
@@ -147,7 +172,14 @@ class PluginCollector(Collector):
         stuck = GaugeMetricFamily(
             "ctrlhost_plugin_stuck_threads", "Threads of the plugin that hang beyond a deadline", labels=("plugin",)
         )
+        blocked = GaugeMetricFamily(
+            "ctrlhost_loop_blocked_seconds",
+            "Seconds for which the plugin's event loop has not turned",
+            labels=("plugin",),
+        )
         for plugin in self._plugins:
+            if (context := plugin.context) is not None:
+                blocked.add_metric((plugin.name,), context.scope.loop.blocked)
             stuck.add_metric((plugin.name,), sum(one.stuck() for one in plugin.all_entries()))
             # Copies: the threads of plugins add to both.
             for reason, count in dict(plugin.restarted).items():
@@ -158,4 +190,4 @@ class PluginCollector(Collector):
             for entry, count in sorted(dict(plugin.overruns).items()):
                 overdue.add_metric((plugin.name, entry), overdue_now[entry])
                 overruns.add_metric((plugin.name, entry), count)
-        yield from (restarts, degraded, stuck, overdue, overruns)
+        yield from (restarts, degraded, stuck, overdue, overruns, blocked)

@@ -76,12 +76,12 @@ _FAMILIES = {
 class QueueCollector(Collector):
     """Collects the metrics of the process's live named queues.
 
-    `wanted` selects queues by name, if several hosts share the process; None selects all. Queues of one name
-    are merged, since a scrape may contain a series only once.
+    `wanted` selects queues by their rows of `_core.queue_metrics`, if several hosts share the process; None selects
+    all. Queues of one name are merged, since a scrape may contain a series only once.
     """
 
-    def __init__(self, wanted: Callable[[str], bool] | None = None) -> None:
-        """Collect from all named queues, or from those whose names are `wanted`."""
+    def __init__(self, wanted: Callable[[dict[str, Any]], bool] | None = None) -> None:
+        """Collect from all named queues, or from those that are `wanted`."""
         self._wanted = wanted
 
     def describe(self) -> Iterable[Metric]:
@@ -93,7 +93,7 @@ class QueueCollector(Collector):
         rows: dict[str, dict[str, Any]] = {}
         for row in _core.queue_metrics():
             name = row["name"]
-            if self._wanted is None or self._wanted(name):
+            if self._wanted is None or self._wanted(row):
                 known = rows.get(name)
                 rows[name] = row if known is None else _merge(known, row)
         labelled = [({"name": name, "controller": name}, row) for name, row in rows.items()]

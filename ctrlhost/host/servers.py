@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from ctrlhost.controller.event_loop import PluginLoop
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -24,6 +26,8 @@ class HostServers:
     def __init__(self) -> None:
         """Start without servers."""
         self._own: HttpServer | None = None
+        #: Answers what is neither a probe nor a page.
+        self._status = PluginLoop("host")
 
     @property
     def address(self) -> str | None:
@@ -35,11 +39,12 @@ class HostServers:
         from ctrlhost.server.app import host_app
         from ctrlhost.server.listener import HttpServer
 
-        self._own = HttpServer(address, host_app(inspection), "host")
+        self._own = HttpServer(address, host_app(inspection, self._status), "host")
         self._own.start()
 
     def open(self, context: PluginContext) -> Callable[[], None]:
         """Serve the listeners of a plugin; return a function that ends them. ConfigError for an address in use."""
+        from ctrlhost.host.pages import on_loop
         from ctrlhost.server.listener import HttpServer
 
         servers: list[HttpServer] = []
@@ -49,7 +54,8 @@ class HostServers:
                 server.stop(_TIMEOUT)
 
         try:
-            for address, app in context.listeners:
+            for address, listener in context.listeners:
+                app = on_loop(context, "listener", address, listener)
                 servers.append(HttpServer(address, app, context.name, f"listener of {context.name}"))
         except BaseException:
             close()
@@ -63,3 +69,4 @@ class HostServers:
         """Stop the host's own server; those of plugins end with them."""
         if self._own is not None:
             self._own.stop(_TIMEOUT)
+            self._status.stop(_TIMEOUT)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 #: Seconds within which a signal is a duplicate: Ctrl-C reaches a whole process group, and wrappers forward it.
 _SAME_SIGNAL = 0.1
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 #: Maximum delay until a signal is noticed, in seconds.
 SIGNALS_SEEN = 0.5
 
@@ -25,7 +26,7 @@ class StopRequested(BaseException):
 
 @contextmanager
 def exiting() -> Iterator[None]:
-    """End the process with code 0 on SIGTERM or SIGINT, while no host handles them; in the main thread only.
+    """End the process with code 0 on SIGTERM, SIGINT or SIGHUP, while no host handles them; in the main thread only.
 
     The first process of a container would otherwise ignore SIGTERM.
     """
@@ -39,7 +40,9 @@ def exiting() -> Iterator[None]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    before = {number: signal.signal(number, handler) for number in (signal.SIGTERM, signal.SIGINT)}
+    # `nohup` ignores SIGHUP for its children.
+    wanted = [one for one in _SIGNALS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in wanted}
     try:
         yield
     finally:
@@ -48,12 +51,15 @@ def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[No
 
 
 class StopSignals:
-    """Handles SIGTERM and SIGINT: the first sets `stopping`, a second ends the process at once with code 1."""
+    """Handles SIGTERM, SIGINT and SIGHUP: the first sets `stopping`, a second ends the process at once with code 1."""
 
-    def __init__(self, stopping: threading.Event, wake: Callable[[], None]) -> None:
-        """Prepare; `wake` is called on its own thread after a signal has set `stopping`."""
+    def __init__(
+        self, stopping: threading.Event, wake: Callable[[], None], begun: Callable[[], None] = lambda: None
+    ) -> None:
+        """Prepare; after a signal has set `stopping`, `begun` is called at once, and `wake` on its own thread."""
         self._stopping = stopping
         self._wake = wake
+        self._begun = begun
         #: The name of the signal that arrived; empty before.
         self.received = ""
         self._received_at = 0.0
@@ -84,6 +90,7 @@ class StopSignals:
             os._exit(1)
         self.received = name
         self._stopping.set()
+        self._begun()
         if self._raises:
             raise StopRequested
         # The main thread waits on the condition, so another thread must wake it.

@@ -13,8 +13,9 @@ from ctrlhost.controller.options import ControllerOptions
 from ctrlhost.controller.services import PluginScope, PluginServices
 from ctrlhost.controller.sources import Watches
 from ctrlhost.errors import PluginLoadError
-from ctrlhost.health import PluginCheck
 from ctrlhost.informers.plugin_informer import PluginInformer
+from ctrlhost.plugin.metrics import PluginMetrics
+from ctrlhost.plugin.probe import PluginCheck
 from ctrlhost.plugin.task import Task
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class PluginContext:
         #: The host's clock; tests may replace it.
         self.clock = services.clock
         self.metrics = CollectorRegistry()
+        #: What the host collects from `metrics`.
+        self.collected = PluginMetrics(name, self.metrics, self.scope.entries)
         #: The plugin's own object, set in `ctrlhost_setup` for its later hooks; the host does not use it.
         self.state: Any = None
         self.controllers: list[Controller] = []
@@ -155,7 +158,12 @@ class PluginContext:
         return cast("Informer", PluginInformer(informer, self.scope.caller))
 
     def add_page(self, path: str, asgi_app: Any) -> None:
-        """Serve an ASGI application on the host's server below `/NAME` + `path`; `path` must begin with a slash."""
+        """Serve an ASGI application on the host's server below `/NAME` + `path`; `path` must begin with a slash.
+
+        It runs on the plugin's event loop. If its answer does not begin within the deadline `page` of the plugin's
+        supervision (10 s), the client gets 504; if it raises before, 500; without a valid answer, 502. It is cancelled
+        when the client leaves.
+        """
         if not path.startswith("/"):
             raise PluginLoadError(self.name, f"plugin `{self.name}`: the page's path `{path}` must begin with a slash")
         self.pages[path] = asgi_app
@@ -163,10 +171,10 @@ class PluginContext:
     def add_report(self, path: str, report: Report, *, title: str = "", leader_only: bool = False) -> None:
         """Serve what `report` returns below `/NAME` + `path`, as an HTML table or, with `?format=json`, as JSON.
 
-        `report` is called per request, on the server's thread: it returns one mapping, or rows as mappings or structs;
-        texts are escaped, rows sorted. The JSON is also sent to clients that accept nothing else. With `leader_only`, a
-        replica that does not lead answers 503 with the identity of the one that does. PluginLoadError if the path
-        does not begin with a slash.
+        `report` is called per request, on the plugin's event loop: it returns one mapping, or rows as mappings or
+        structs; texts are escaped, rows sorted. The JSON is also sent to clients that accept nothing else. With
+        `leader_only`, a replica that does not lead answers 503 with the identity of the one that does. PluginLoadError
+        if the path does not begin with a slash.
         """
         from ctrlhost.plugin.report import report_page
 
@@ -176,7 +184,10 @@ class PluginContext:
         self.add_page(path, report_page(title or self.name, report, leader))
 
     def add_listener(self, address: str, asgi_app: Any) -> None:
-        """Serve an ASGI application on its own address, `HOST:PORT`; PluginLoadError for an invalid one."""
+        """Serve an ASGI application on its own address, `HOST:PORT`; PluginLoadError for an invalid one.
+
+        It runs on the plugin's event loop, with the same deadline and errors as a page.
+        """
         _, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
             raise PluginLoadError(self.name, f"plugin `{self.name}`: invalid address `{address}`: it must be HOST:PORT")
@@ -192,17 +203,31 @@ class PluginContext:
     ) -> Task:
         """Register background work: `run(stop)` is called on its own thread, once or every `every` seconds.
 
-        An `async def` runs on the plugin's event loop. ValueError for an invalid period.
+        An `async def` runs on the plugin's event loop. With `every`, a call is reported when it takes twice that time,
+        and at least a minute. A restarted plugin's task starts when its previous call has ended. ValueError for an
+        invalid period.
         """
-        clock, loop = self.services.clock, self.scope.loop
-        work = self.scope.clients.work if needs_leader else nullcontext
-        task = Task(self.name, name, run, every=every, needs_leader=needs_leader, clock=clock, loop=loop, work=work)
+        task = Task(
+            self.name,
+            name,
+            run,
+            every=every,
+            needs_leader=needs_leader,
+            clock=self.services.clock,
+            loop=self.scope.loop,
+            entries=self.scope.entries,
+            work=self.scope.clients.work if needs_leader else nullcontext,
+        )
         self.tasks.append(task)
         return task
 
     def add_health_check(self, name: str, check: Callable[[], None]) -> None:
-        """Register a check for `/healthz`, called on its own thread; it raises if the plugin is unhealthy."""
-        self.health_checks.append(PluginCheck(f"{self.name}/{name}", check))
+        """Register a check for `/healthz`, called on its own thread; it raises if the plugin is unhealthy.
+
+        A request begins the check, waits for 50 ms, and shows its last outcome. A check that has not returned after
+        the deadline `probe` of the plugin's supervision (2 s) has failed.
+        """
+        self.health_checks.append(PluginCheck(f"{self.name}/{name}", check, self.scope.entries))
 
     def fence(self) -> None:
         """Refuse all requests of the plugin's clients from now on; called by the host when the plugin has failed."""

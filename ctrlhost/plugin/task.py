@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import threading
@@ -9,6 +10,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.coordination.writes import refused
+from ctrlhost.entries import Entries
+from ctrlhost.plugin.probe import described
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,11 +20,14 @@ if TYPE_CHECKING:
     from ctrlhost.clock import Clock
     from ctrlhost.controller.event_loop import PluginLoop
     from ctrlhost.coordination.writes import Permit
+    from ctrlhost.entries import Entry
 
 log = logging.getLogger("ctrlhost.task")
 
 _FIRST_DELAY = 1.0
 _MAX_DELAY = 300.0
+#: A call of a task with `every` is reported after twice that time, in seconds, but not before this.
+_LEAST_DEADLINE = 60.0
 
 
 class Task:
@@ -41,6 +47,7 @@ class Task:
         needs_leader: bool,
         clock: Clock,
         loop: PluginLoop,
+        entries: Entries | None = None,
         work: Callable[[], AbstractContextManager[Permit | None]] = nullcontext,
     ) -> None:
         """Prepare; `start` starts the thread. `every` is in seconds; ValueError if it is not positive and finite.
@@ -58,6 +65,8 @@ class Task:
         self._every = every
         self._clock = clock
         self._loop = loop
+        self._entries = entries or Entries(plugin)
+        self._deadline = max(2 * every, _LEAST_DEADLINE) if every is not None else 0.0
         self._work = work
         self._is_async = inspect.iscoroutinefunction(run)
         self._stop = threading.Event()
@@ -99,10 +108,12 @@ class Task:
 
     def _call(self, stop: threading.Event) -> bool:
         permit = None
+        entry = self._entries.open("task", deadline=self._deadline)
+        entry.begin(self.name)
         try:
             with self._work() as permit:
                 if self._is_async:
-                    self._loop.submit(self._run(stop)).result()
+                    self._loop.submit(self._run_async(stop, entry)).result()
                 else:
                     self._run(stop)
         except BaseException as error:
@@ -110,8 +121,15 @@ class Task:
             if stop.is_set() or refused(error, permit):
                 return True
             self.failures += 1
-            self.error = f"{type(error).__name__}: {error}"
+            self.error = described(error)
             log.error("task %s failed: %s", self.name, self.error, exc_info=error)
             return False
+        finally:
+            entry.end()
+            entry.close()
         self.error = None
         return True
+
+    async def _run_async(self, stop: threading.Event, entry: Entry) -> None:
+        entry.task = asyncio.current_task()
+        await self._run(stop)

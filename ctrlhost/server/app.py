@@ -1,67 +1,75 @@
-"""The app of the host's own server: probes, metrics, queues, and below `/NAME/` the pages of plugins."""
+"""The app of the host's own server: probes, metrics, queues, and below `/NAME/` the pages of plugins.
+
+The server's loop answers probes itself. Everything else of the host runs on a second loop, and each page on the loop
+of its plugin, so that neither delays a probe.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
+import time
 from typing import TYPE_CHECKING, Protocol
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from ctrlhost.health import report
+from ctrlhost.server.relay import relayed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from concurrent.futures import Future
     from typing import Any
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ctrlhost.health import Check
+    from ctrlhost.server.relay import Loop
+
+#: Seconds that a request waits for all checks or collectors of plugins together, and until the first look at them.
+PATIENCE = 0.05
+_LOOK = 0.001
 
 
 class Inspected(Protocol):
-    """The state of a host that the app shows; all methods may be called from any thread."""
+    """The state of a host that the app shows; the methods do not wait, and may be called from any thread."""
 
-    def checks(self, endpoint: str) -> Sequence[Check]:
-        """Return the checks of `livez`, `readyz` or `healthz`; may wait for checks of plugins."""
+    def refresh(self, endpoint: str, plugin: str | None) -> Sequence[Future[None]]:
+        """Begin what `answer` shows, unless it is under way; return what ends when it is there."""
 
-    def exposition(self, accept: str) -> tuple[bytes, str]:
-        """Return all metrics and their content type."""
+    def answer(self, endpoint: str, plugin: str | None) -> Sequence[Check] | None:
+        """Return the last checks of `livez`, `readyz` or `healthz`, or of one plugin; None for an unknown plugin."""
+
+    def begin_scrape(self, accept: str) -> Sequence[Future[None]]:
+        """Begin to collect the metrics of plugins, unless this is under way."""
+
+    def scraped(self, accept: str) -> tuple[bytes, str]:
+        """Return all metrics, those of plugins as they were collected last, and their content type."""
 
     def queues(self) -> list[dict[str, Any]]:
         """Return the keys in each controller's queue."""
 
     def pages(self) -> Mapping[str, Mapping[str, ASGIApp]]:
-        """Return the pages of plugins, by plugin and path."""
+        """Return the pages of plugins, by plugin and path, which answer from the loops of their plugins."""
 
 
-def host_app(host: Inspected) -> ASGIApp:
-    """Return the app."""
+def host_app(host: Inspected, loop: Loop) -> ASGIApp:
+    """Return the app; what is neither a probe nor a page runs on `loop`."""
 
     async def probe(request: Request) -> Response:
-        endpoint = request.url.path.strip("/")
-        checks = await run_in_threadpool(host.checks, endpoint)
+        endpoint = request.url.path.split("/")[1]
+        plugin = request.path_params.get("plugin")
+        await _soon(host.refresh(endpoint, plugin))
+        checks = host.answer(endpoint, plugin)
+        if checks is None:
+            return PlainTextResponse(f"no plugin {plugin}\n", 404)
         status, body = report(endpoint, checks, verbose="verbose" in request.query_params)
         return PlainTextResponse(
             body, status, headers={"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
         )
-
-    async def metrics(request: Request) -> Response:
-        body, content_type = await run_in_threadpool(host.exposition, request.headers.get("accept", ""))
-        return Response(body, headers={"Content-Type": content_type})
-
-    async def queues(_request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(host.queues))
-
-    async def index(_request: Request) -> Response:
-        own = ["/livez", "/readyz", "/healthz", "/metrics", "/debug/queues"]
-        pages = [f"/{plugin}{path}" for plugin, paths in host.pages().items() for path in paths]
-        return PlainTextResponse("\n".join([*own, *pages, ""]))
-
-    routes = [Route(f"/{endpoint}", probe) for endpoint in ("livez", "readyz", "healthz")]
-    routes += [Route("/metrics", metrics), Route("/debug/queues", queues), Route("/", index)]
 
     async def plugin_page(scope: Scope, receive: Receive, send: Send) -> None:
         """Route a request to the plugin's page with the longest matching path; the pages may change at any time."""
@@ -70,7 +78,10 @@ def host_app(host: Inspected) -> ASGIApp:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         name, slash, rest = path.lstrip("/").partition("/")
         pages = host.pages().get(name, {})
-        if pages and not slash:
+        if not pages:
+            await others(scope, receive, send)
+            return
+        if not slash:
             # A page's relative links need the trailing slash.
             await PlainTextResponse("", 307, headers={"Location": f"/{name}/"})(scope, receive, send)
             return
@@ -82,7 +93,64 @@ def host_app(host: Inspected) -> ASGIApp:
         below = {**scope, "root_path": f"{scope.get('root_path', '')}/{name}{page.rstrip('/')}"}
         await pages[page](below, receive, send)
 
-    return Starlette(routes=[*routes, Mount("/", app=plugin_page)])
+    others = relayed(_status_app(host), loop, "the host")
+    probes = [Route(f"/{endpoint}", probe) for endpoint in ("livez", "readyz", "healthz")]
+    probes += [Route(f"/{endpoint}/{{plugin}}", probe) for endpoint in ("readyz", "healthz")]
+    return Starlette(routes=[*probes, Mount("/", app=plugin_page)])
+
+
+def _status_app(host: Inspected) -> ASGIApp:
+    """Return the app of what may take a while."""
+    scrapes: dict[str, asyncio.Task[tuple[bytes, str]]] = {}
+
+    async def scrape(accept: str) -> tuple[bytes, str]:
+        await _soon(host.begin_scrape(accept))
+        # Those that come from here on wait for another scrape: this one may lack what they have just changed.
+        scrapes.pop(accept, None)
+        return host.scraped(accept)
+
+    async def metrics(request: Request) -> Response:
+        # Requests that come at the same time share a scrape.
+        accept = request.headers.get("accept", "")
+        running = scrapes.get(accept)
+        if running is None:
+            running = scrapes[accept] = asyncio.create_task(scrape(accept))
+        body, content_type = await asyncio.shield(running)
+        return Response(body, headers={"Content-Type": content_type})
+
+    async def queues(request: Request) -> Response:
+        if not _is_local(request):
+            return PlainTextResponse("only for clients on this machine\n", 403)
+        return JSONResponse(host.queues())
+
+    async def index(_request: Request) -> Response:
+        own = ["/livez", "/readyz", "/healthz", "/metrics", "/debug/queues"]
+        pages = [f"/{plugin}{path}" for plugin, paths in host.pages().items() for path in paths]
+        return PlainTextResponse("\n".join([*own, *pages, ""]))
+
+    async def unknown(request: Request) -> Response:
+        return PlainTextResponse(f"no page at {request.url.path}\n", 404)
+
+    routes = [Route("/metrics", metrics), Route("/debug/queues", queues), Route("/", index)]
+    return Starlette(routes=[*routes, Route("/{path:path}", unknown, methods=None)])
+
+
+async def _soon(futures: Sequence[Future[None]]) -> None:
+    """Wait for all of them, but not for long. A callback on one that hangs would remain there."""
+    end, pause = time.monotonic() + PATIENCE, _LOOK
+    while not all(one.done() for one in futures) and (left := end - time.monotonic()) > 0:
+        await asyncio.sleep(min(pause, left))
+        # Beside threads that compute, each look has to wait for the interpreter.
+        pause *= 2
+
+
+def _is_local(request: Request) -> bool:
+    """Return whether the client is on this machine: on loopback, or at a Unix socket, which has no address."""
+    if request.client is None or not request.client.host:
+        return True
+    address = ipaddress.ip_address(request.client.host.partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
 
 
 def _covers(page: str, path: str) -> bool:

@@ -63,6 +63,12 @@ class Owner(Protocol):
     def opened(self, attempt: Attempt, context: PluginContext) -> None:
         """Serve the listeners of a plugin until the attempt ends; ConfigError for an address that cannot be bound."""
 
+    def closed(self) -> None:
+        """End the listeners of the plugin, which run on its loop."""
+
+    def left_behind(self, task: str) -> bool:
+        """Return whether a task of this name still runs for an earlier attempt."""
+
     def report(self, attempt: Attempt, state: Progress, reason: str) -> None:
         """Note the progress of an attempt."""
 
@@ -106,6 +112,10 @@ class Attempt:
     def controllers(self) -> list[Controller]:
         """The plugin's controllers; none before its set-up."""
         return list(self.context.controllers) if self.context else []
+
+    def running_tasks(self) -> list[Task]:
+        """Return the plugin's tasks that run."""
+        return [task for task in self.context.tasks if task.running] if self.context else []
 
     def start(self) -> None:
         """Start the thread."""
@@ -284,6 +294,8 @@ class Attempt:
             self._check_alive()
             # A task that was stopped when leadership was lost may still be running.
             if (self._term is not None or not task.needs_leader) and task not in self._started and not task.running:
+                if self.owner.left_behind(task.name):
+                    continue
                 self._started.add(task)
                 task.start()
 
@@ -343,6 +355,7 @@ class Attempt:
                 if not task.stop(max(0.0, deadline - time.monotonic())):
                     drained = False
                     log.error("task %s did not stop in time; abandoned", task.name)
+            self.owner.closed()
             self.context.close()
         if self.thread.ident is not None and self.thread is not threading.current_thread():
             self.thread.join(max(0.0, deadline - time.monotonic()))

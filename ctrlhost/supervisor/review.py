@@ -49,13 +49,13 @@ class Review:
 
     def check(self) -> None:
         """Review each plugin now."""
-        oldest = {row["name"]: row["oldest"] for row in _core.queue_metrics()}
+        oldest = {row["id"]: row["oldest"] for row in _core.queue_metrics()}
         for plugin in tuple(self._plugins):
             controllers = plugin.controllers if plugin.state in ("running", "waiting", "syncing") else []
             whys = {
                 "waiting": self._waiting(plugin),
                 "errors": _first(_errors(one) for one in controllers),
-                "backlog": _first(self._backlog(one, oldest.get(one.name, 0.0)) for one in controllers),
+                "backlog": _first(self._backlog(one, oldest.get(one.queue.id, 0.0)) for one in controllers),
             }
             for reason, why in whys.items():
                 if why:

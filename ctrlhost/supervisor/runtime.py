@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.coordination.term import Candidacy
     from ctrlhost.plugin.context import PluginContext
+    from ctrlhost.plugin.task import Task
     from ctrlhost.supervisor.attempt import Progress
     from ctrlhost.supervisor.loader import Plugin, PluginManager
 
@@ -57,6 +58,8 @@ class PluginRuntime:
         self.name = name
         self.state: State = "starting"
         self.reason = ""
+        #: Whether the plugin has ever run, waited or failed.
+        self.started = False
         self.error: BaseException | None = None
         #: An invalid setting, or a plugin that is not installed: the host does not start.
         self.mistake: ConfigError | PluginNotFound | None = None
@@ -83,6 +86,8 @@ class PluginRuntime:
         self._restarts_at = 0.0
         self._running_since: float | None = None
         self._entries: list[Entries] = []
+        #: Tasks of earlier attempts that still run, and whether this was logged.
+        self._left: dict[Task, bool] = {}
         #: Guards the state and the attempt.
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -220,11 +225,21 @@ class PluginRuntime:
                 return
         close()
 
-    def _close(self) -> None:
-        """Close the listeners of an attempt that is ending."""
+    def closed(self) -> None:
+        """Close the listeners of an attempt that is ending, before the loop ends that they run on."""
         with self._lock:
             close, self._close_listeners = self._close_listeners, lambda: None
         close()
+
+    def left_behind(self, task: str) -> bool:
+        """Return whether a task of this name still runs for an earlier attempt; logged once."""
+        with self._lock:
+            self._left = {one: told for one, told in self._left.items() if one.running}
+            found = next((one for one in self._left if one.name == task), None)
+            if found is not None and not self._left[found]:
+                self._left[found] = True
+                log.warning("task %s does not start again: its call from before the restart still runs", task)
+            return found is not None
 
     def report(self, attempt: Attempt, state: Progress, reason: str) -> None:
         """Note the progress of an attempt."""
@@ -274,9 +289,11 @@ class PluginRuntime:
             if candidacy is not None:
                 candidacy.leave(failed=pause is None)
             attempt.stop_intake()
-            self._close()
+            self.closed()
             drained = attempt.drain(time.monotonic() + _FAILED_DRAIN)
             attempt.fence()
+            with self._lock:
+                self._left |= dict.fromkeys(attempt.running_tasks(), False)
             if candidacy is not None and candidacy.elects:
                 if drained:
                     candidacy.release()
@@ -309,6 +326,7 @@ class PluginRuntime:
             # The end of a plugin that never ran is not logged.
             quiet = state == "starting" or (state in ("stopping", "stopped") and not self._may_log_end)
             self.state, self.reason = state, reason
+            self.started = self.started or state not in ("starting", "syncing")
             if not quiet and (moved or state != "syncing"):
                 line = f"{state}: {reason}" if reason else state
                 log.log(_LEVEL.get(state, logging.INFO), "plugin %s %s", self.name, line, extra={"plugin": self.name})
@@ -337,7 +355,7 @@ class PluginRuntime:
         if attempt is not None:
             attempt.stop_intake(deadline if well else None)
             drained = attempt.drain(deadline) or not well
-        self._close()
+        self.closed()
         if alive:
             self._set_state("stopped", "")
         return drained

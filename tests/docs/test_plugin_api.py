@@ -27,6 +27,7 @@ INNER = {
     "tasks",
     "pages",
     "listeners",
+    "collected",
     "health_checks",
     "reads",
     "informers",

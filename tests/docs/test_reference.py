@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import msgspec
@@ -18,7 +19,8 @@ from ctrlhost.config import settings
 from ctrlhost.controller.clients import ClientCounts
 from ctrlhost.controller.metrics import ReconcileMetrics
 from ctrlhost.coordination.leadership import LeaderElectionCollector
-from ctrlhost.host.metrics import HostMetrics, PluginCollector
+from ctrlhost.host.gil_watch import GilWatch
+from ctrlhost.host.metrics import HostMetrics, PluginCollector, about_collections
 from ctrlhost.host.queue_metrics import QueueCollector
 from ctrlhost.informers import InformerFactory
 from ctrlhost.supervisor.loader import hook_names
@@ -116,7 +118,9 @@ def described_hooks() -> str:
 def described_metrics() -> str:
     client = Client("http://127.0.0.1:1")
     collectors = {
-        "The host and its plugins": PluginCollector([]),
+        "The host and its plugins": SimpleNamespace(
+            collect=lambda: [*PluginCollector([]).collect(), *about_collections([]), *GilWatch().collect()]
+        ),
         "Reconciles": ReconcileMetrics(),
         "Work queues": QueueCollector(lambda _: False),
         "Informers": InformerFactory(client).metrics,

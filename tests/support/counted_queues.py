@@ -12,7 +12,7 @@ def counted(work_queue: WorkQueue) -> dict[str, Any]:
     """Return depth by priority, adds and retries of a queue, as in a scrape."""
     depth: dict[int, int] = {}
     numbers: dict[str, Any] = {"depth": depth}
-    for family in QueueCollector(lambda name: name == work_queue.name).collect():
+    for family in QueueCollector(lambda row: row["name"] == work_queue.name).collect():
         for sample in family.samples:
             if sample.name == "workqueue_depth":
                 depth[int(sample.labels["priority"])] = int(sample.value)

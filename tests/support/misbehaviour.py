@@ -56,7 +56,7 @@ def reason_of(host: HostUnderTest, name: str) -> str:
     return next(one.reason for one in host.host.plugins if one.name == name)
 
 
-def metric(host: HostUnderTest, name: str, **labels: str) -> float | None:
+def metric(host: HostUnderTest, name: str, /, **labels: str) -> float | None:
     """Return a value of the host's exposition; None without the series."""
     from prometheus_client.parser import text_string_to_metric_families
 

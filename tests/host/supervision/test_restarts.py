@@ -137,7 +137,8 @@ def test_nothing_is_left_of_a_failed_set_up(start, good: Good) -> None:
     assert get(f"{own}/bad/page") == 404
     eventually(lambda: get(f"127.0.0.1:{port}/") == 0)
     assert metric(host, "made_total") is None
-    assert get(f"{own}/readyz") == 503
+    eventually(lambda: get(f"{own}/readyz") == 503)
+    eventually(lambda: get(f"{own}/healthz/bad") == 503)
     assert [one for one in host.host.inspection.checks("healthz") if one.name == "bad/fine"] == []
     clock.advance(1.3)
     eventually(lambda: state_of(host, "bad") == "running")
@@ -145,7 +146,8 @@ def test_nothing_is_left_of_a_failed_set_up(start, good: Good) -> None:
     assert get(f"{own}/bad/page") == 200
     assert get(f"127.0.0.1:{port}/") == 200
     assert metric(host, "made_total") == 2
-    assert get(f"{own}/readyz") == 200
+    eventually(lambda: get(f"{own}/readyz") == 200)
+    eventually(lambda: get(f"{own}/healthz/bad") == 200)
     names = [one.name for one in threading.enumerate() if one.name.startswith("bad/all worker")]
     assert sorted(names) == ["bad/all worker 0", "bad/all worker 1"]
     assert [one.name for one in host.host.plugins[0].controllers] == ["bad/all"]
@@ -293,6 +295,20 @@ def test_a_restart_loses_no_object(start, good: Good) -> None:
     assert twice == []
     assert found.get("map-999") is None
     assert found["map-0"] is not None
+
+
+def test_the_queue_of_a_restarted_plugin_counts_from_zero(start, hang) -> None:
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_controller("c", lambda ctx, request: hang(), For("v1", "ConfigMap", label_selector="mine"))
+
+    host = start(plugin_of(setup, "bad"), supervision={"restart_delay": 0.05})
+    for number in range(3):
+        host.client.create(config_map(f"map-{number}", labels={"mine": "1"}))
+    eventually(lambda: metric(host, "workqueue_adds_total", name="bad/c") == 3)
+    host.client.delete("v1", "ConfigMap", "map-2", "default")
+    host.host.plugins[0].entries.fail("on purpose")
+    # The old queue still exists, since its worker hangs; it must not be counted.
+    eventually(lambda: state_of(host, "bad") == "running" and metric(host, "workqueue_adds_total", name="bad/c") == 2)
 
 
 @behaviour("supervision/LC16")

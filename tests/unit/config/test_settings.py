@@ -10,7 +10,7 @@ import pytest
 from ctrlhost import ConfigError, Duration
 from ctrlhost.config.load import Configuration
 from ctrlhost.config.settings import HostSettings
-from ctrlhost.host.host import switching_after
+from ctrlhost.host.switch_interval import switching_after
 
 
 class Inner(msgspec.Struct):

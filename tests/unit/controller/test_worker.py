@@ -186,7 +186,7 @@ def test_async_reconcilers_of_a_plugin_run_concurrently_on_one_thread(bench: Ben
         controller.queue.add(Request(str(number)))
     eventually(lambda: bench.results() == {"success": 3})
     assert len(together) == 3
-    assert threads == {"demo event loop"}
+    assert threads == {"demo/loop"}
     assert controller.drain(10)
 
 

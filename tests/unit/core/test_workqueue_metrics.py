@@ -20,7 +20,7 @@ behaviour = pytest.mark.behaviour
 def scrape(name: str) -> dict[str, Any]:
     """Return all samples of the queues named `name`: by sample, for histograms and depth also by label."""
     samples = {}
-    for family in QueueCollector(lambda other: other == name).collect():
+    for family in QueueCollector(lambda row: row["name"] == name).collect():
         for sample in family.samples:
             assert (sample.labels["name"], sample.labels["controller"]) == (name, name)
             labels = [value for label, value in sample.labels.items() if label not in {"name", "controller"}]
@@ -122,7 +122,7 @@ def test_the_exposition_has_upstream_names_labels_and_bounds(clock: ManualClock)
     work_queue.get()
     work_queue.add_after("bar", 60)
     registry = CollectorRegistry()
-    registry.register(QueueCollector(lambda name: name == "exposed"))
+    registry.register(QueueCollector(lambda row: row["name"] == "exposed"))
     lines = generate_latest(registry).decode().splitlines()
     text = [line for line in lines if not line.startswith("#")]
     labels = 'controller="exposed",name="exposed"'
@@ -155,7 +155,7 @@ def test_the_exposition_has_upstream_names_labels_and_bounds(clock: ManualClock)
 def test_every_count_of_a_queue_has_a_family(clock: ManualClock, request: pytest.FixtureRequest) -> None:
     work_queue = named(clock, request)
     [row] = [row for row in _core.queue_metrics() if row["name"] == work_queue.name]
-    assert row.keys() == {"name", *_FAMILIES}
+    assert row.keys() == {"name", "id", *_FAMILIES}
 
 
 def test_spurious_and_dropped_keys_are_counted(clock: ManualClock, request: pytest.FixtureRequest) -> None:

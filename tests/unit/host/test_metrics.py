@@ -8,11 +8,20 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.host.metrics import HostMetrics, PluginCollector
+from ctrlhost.plugin.metrics import PluginMetrics
 from ctrlhost.supervisor.runtime import PluginRuntime, State
 
 
+def collected(plugins: dict[str, CollectorRegistry]) -> list[PluginMetrics]:
+    """Return the metrics of plugins after a collection."""
+    found = [PluginMetrics(name, registry) for name, registry in plugins.items()]
+    for one in found:
+        one.start("").result(30)
+    return found
+
+
 def scrape(metrics: HostMetrics, plugins: dict[str, CollectorRegistry] | None = None) -> dict[str, list]:
-    body, content_type = metrics.exposition(plugins or {})
+    body, content_type = metrics.exposition(collected(plugins or {}))
     assert content_type.startswith("text/plain")
     families = list(text_string_to_metric_families(body.decode()))
     assert len({family.name for family in families}) == len(families)
@@ -38,12 +47,13 @@ def test_registries_of_plugins_are_merged_with_the_hosts():
 
 def test_a_series_of_two_plugins_is_served_once_and_reported_once(caplog):
     metrics = HostMetrics()
-    plugins = {"one": counter("same", 1), "two": counter("same", 2)}
+    plugins = collected({"one": counter("same", 1), "two": counter("same", 2)})
     with caplog.at_level(logging.WARNING, "ctrlhost.metrics"):
         for _ in range(2):
-            assert [sample.value for sample in scrape(metrics, plugins)["same"] if sample.name == "same_total"] == [1]
+            body = metrics.exposition(plugins)[0].decode()
+            assert [line for line in body.splitlines() if line.startswith("same_total")] == ["same_total 1.0"]
     assert [record.getMessage() for record in caplog.records if "same" in record.getMessage()] == [
-        "skipped metrics same of plugin two: another plugin has the same series"
+        "skipped metrics of plugin two: same: another plugin has the same series"
     ]
 
 
@@ -68,7 +78,7 @@ def test_a_collector_that_raises_affects_only_its_plugin(caplog):
 
 def test_openmetrics_is_served_on_request():
     body, content_type = HostMetrics().exposition(
-        {"one": counter("one", 1)}, "application/openmetrics-text; version=1.0.0"
+        collected({"one": counter("one", 1)}), "application/openmetrics-text; version=1.0.0"
     )
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")

@@ -99,7 +99,7 @@ def test_a_task_may_be_a_coroutine_function(bench: Bench) -> None:
 
     task = bench.plugin().add_task("async", run)
     task.start()
-    eventually(lambda: threads == ["demo event loop"])
+    eventually(lambda: threads == ["demo/loop"])
     assert task.stop(5)
 
 

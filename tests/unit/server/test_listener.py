@@ -9,6 +9,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from ctrlhost import ConfigError
+from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.health import Check
 from ctrlhost.server.app import host_app
 from ctrlhost.server.listener import HttpServer, parse_address
@@ -19,10 +20,16 @@ class FakeHost:
         self.found = {"livez": [Check("ping", passed=True)]}
         self.plugin_pages = {}
 
-    def checks(self, endpoint):
-        return self.found[endpoint]
+    def refresh(self, endpoint, plugin):
+        return []
 
-    def exposition(self, accept):
+    def answer(self, endpoint, plugin):
+        return self.found.get(endpoint if plugin is None else f"{endpoint}/{plugin}")
+
+    def begin_scrape(self, accept):
+        return []
+
+    def scraped(self, accept):
         return f"accept {accept}".encode(), "text/plain; version=0.0.4"
 
     def queues(self):
@@ -39,10 +46,12 @@ def host():
 
 @pytest.fixture
 def server(host):
-    server = HttpServer("127.0.0.1:0", host_app(host))
+    loop = PluginLoop("host")
+    server = HttpServer("127.0.0.1:0", host_app(host, loop))
     server.start()
     yield server
     assert server.stop(10)
+    assert loop.stop(10)
 
 
 def get(server, path, **headers):
@@ -61,6 +70,13 @@ def test_probes_answer_with_status_and_lines(server, host):
     assert get(server, "/livez")[:2] == (200, "ok")
     assert get(server, "/livez?verbose")[:2] == (200, "[+]ping ok\nlivez check passed\n")
     assert get(server, "/readyz")[:2] == (503, "[-]plugin/naming failed: syncing\nreadyz check failed\n")
+
+
+def test_probes_of_one_plugin_answer_404_for_an_unknown_one(server, host):
+    host.found["healthz/naming"] = [Check("plugin/naming", passed=True)]
+    assert get(server, "/healthz/naming")[:2] == (200, "ok")
+    assert get(server, "/healthz/none")[:2] == (404, "no plugin none\n")
+    assert get(server, "/readyz/none")[0] == 404
 
 
 def test_metrics_are_served_in_the_requested_format(server):
@@ -136,10 +152,10 @@ def test_an_address_of_another_machine_is_refused():
         HttpServer("192.0.2.1:8080", shown)
 
 
-def test_the_port_is_free_after_the_stop(host):
-    server = HttpServer("127.0.0.1:0", host_app(host))
+def test_the_port_is_free_after_the_stop():
+    server = HttpServer("127.0.0.1:0", shown)
     server.start()
     assert get(server, "/livez")[0] == 200
     address = server.address
     assert server.stop(10)
-    HttpServer(address, host_app(host)).stop()
+    HttpServer(address, shown).stop()

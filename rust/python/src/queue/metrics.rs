@@ -45,14 +45,25 @@ pub(crate) fn queue_metrics(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> 
         queues.iter().map(|(_, queue)| queue.scrape()).collect()
     });
     let rows = queues.iter().zip(&scrapes);
-    rows.map(|((name, _), scrape)| row(py, name, scrape))
+    rows.map(|((name, queue), scrape)| row(py, name, identity(queue), scrape))
         .collect()
 }
 
+/// Return a number that no other live queue has.
+pub(super) fn identity(queue: &Arc<WorkQueue<Key>>) -> usize {
+    Arc::as_ptr(queue).addr()
+}
+
 /// Make the row of a queue.
-fn row<'py>(py: Python<'py>, name: &str, scrape: &Scrape) -> PyResult<Bound<'py, PyDict>> {
+fn row<'py>(
+    py: Python<'py>,
+    name: &str,
+    id: usize,
+    scrape: &Scrape,
+) -> PyResult<Bound<'py, PyDict>> {
     let row = PyDict::new(py);
     row.set_item("name", name)?;
+    row.set_item("id", id)?;
     for (field, number) in scrape.numbers() {
         match number {
             Number::Count(count) => row.set_item(field, count)?,

@@ -69,6 +69,12 @@ impl WorkQueue {
         self.name.clone_ref(py)
     }
 
+    /// A number that no other live queue has, as in the rows of the metrics.
+    #[getter]
+    fn id(&self) -> PyResult<usize> {
+        self.shared.queue().map(metrics::identity)
+    }
+
     /// Add a key unless it is queued already; a key in progress is queued again once it is done.
     ///
     /// Without a priority a queued key keeps its own, and a new key has 0; a lower one than the key's changes nothing.
