@@ -16,7 +16,7 @@ class PluginInformer:
     """An `Informer`, except for who calls the functions that are added through it."""
 
     def __init__(self, informer: Informer, caller: Caller) -> None:
-        """Let `caller` call the functions; everything else is the shared informer's."""
+        """Call functions through `caller`; everything else is the shared informer's."""
         self._informer = informer
         self._caller = caller
         #: The cache, as `informer.indexer`.

@@ -207,7 +207,7 @@ class CacheServer:
             self._wake()
 
     def _wake(self) -> None:
-        """Let the keeper look at what is due, on a thread that runs while there is something; requires the lock."""
+        """Start to look at what is due, on a thread that runs while there is something; requires the lock."""
         self._changed.set()
         if self._keeper is None and not self._stopped:
             self._keeper = threading.Thread(target=self._keep, name="feed informers", daemon=True)

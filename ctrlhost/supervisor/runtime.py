@@ -200,7 +200,7 @@ class PluginRuntime:
             raise self.mistake
 
     def set_up(self, services: PluginServices, listen: Callable[[PluginContext], Callable[[], None]]) -> None:
-        """Let the plugin be set up, now or as soon as it is configured; `listen` opens its listeners."""
+        """Allow the set-up of the plugin, now or as soon as it is configured; `listen` opens its listeners."""
         self.services, self._listen = services, listen
         if self.state in ("disabled", "failed"):
             services.candidacy.leave(failed=True)
@@ -208,7 +208,7 @@ class PluginRuntime:
         self.may_set_up.set()
 
     def run(self, *, with_crds: bool | Literal["force"], peers: Sequence[PluginRuntime] = ()) -> None:
-        """Let the plugin sync and run, after installing its CRDs if `with_crds`.
+        """Allow the plugin to sync and run, after installing its CRDs if `with_crds`.
 
         The plugin also waits until all `peers` have installed theirs, or found that they cannot for now.
         """

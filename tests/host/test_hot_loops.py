@@ -56,7 +56,7 @@ class Rig:
         self.host.wait_for(lambda: self.hot(name) == 1)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass in steps, each after the work of the one before."""
+        """Move the clock in steps, each after the work of the one before."""
         for _ in range(round(seconds * 2)):
             self.host.run_until_idle()
             self.clock.advance(0.5)

@@ -19,7 +19,7 @@ LEASE_DURATION, RENEW_DEADLINE = 15.0, 10.0
 
 
 def hold_lease(client: Client, name: str = "ctrlhost", *, holder: str = "another replica") -> None:
-    """Give a Lease to a replica that does not exist."""
+    """Write a replica that does not exist as the holder of a Lease."""
     spec = {"holderIdentity": holder, "leaseDurationSeconds": int(LEASE_DURATION), "leaseTransitions": 0}
     metadata = {"name": name, "namespace": "default"}
     client.create({"apiVersion": API_VERSION, "kind": "Lease", "metadata": metadata, "spec": spec})
@@ -32,14 +32,14 @@ def lease(client: Client, name: str = "ctrlhost") -> dict[str, Any]:
 
 
 def lapse_and_renew(host: HostUnderTest, plugin: Any) -> None:
-    """Let the lease lapse and the same replica renew it, by the test's clock."""
+    """Move the clock until the lease lapses and the same replica renews it, by the test's clock."""
     before = plugin.term
     host.clock.advance(RENEW_DEADLINE + 1)
     eventually(lambda: plugin.term == before + 1, LIMIT)
 
 
 def lose(host: HostUnderTest, plugin: Any) -> None:
-    """Let the lease lapse, and fail each renewal until the faults are cleared."""
+    """Move the clock until the lease lapses, and fail each renewal until the faults are cleared."""
     for verb in ("get", "replace"):
         host.faults.next(verb, ServerError("down"), resource="leases", times=100_000)
     host.clock.advance(RENEW_DEADLINE)

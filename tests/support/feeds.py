@@ -116,7 +116,7 @@ def short(event: dict[str, Any]) -> str:
 
 
 def change(engine: Any, kind: str, *objects: dict[str, Any]) -> None:
-    """Let an engine receive changes, as from its watch."""
+    """Pass changes to an engine, as from its watch."""
     for obj in objects:
         engine.feed_watch(json.dumps({"type": kind, "object": obj}).encode() + b"\n")
     engine.process()

@@ -186,7 +186,7 @@ def test_ten_minutes_without_a_failure_reset_the_count(start) -> None:
     (bad, _) = host.host.plugins
 
     def fail() -> float:
-        """Let the plugin fail; return the pause before its restart."""
+        """Fail the plugin; return the pause before its restart."""
         eventually(lambda: state_of(host, "bad") == "running")
         bad.entries.fail("on purpose")
         return float(bad._restarts_at - clock.now())

@@ -54,7 +54,7 @@ class AtReport(logging.Handler):
         self.function = function
 
     def createLock(self) -> None:  # noqa: N802 - the name of the overridden method
-        """Let other threads log meanwhile."""
+        """Wait while other threads log."""
         self.lock = None
 
     def emit(self, record: logging.LogRecord) -> None:

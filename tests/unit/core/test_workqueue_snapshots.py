@@ -70,7 +70,7 @@ def test_a_summary_lists_a_hundred_keys_by_default() -> None:
 
 @pytest.fixture
 def no_switches() -> Iterator[None]:
-    """Let threads switch only where one releases the interpreter by itself."""
+    """Set a switch interval so long that threads switch only where one releases the interpreter by itself."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1000)
     yield

@@ -133,7 +133,7 @@ impl EventLog {
         self.wake();
     }
 
-    /// Say that there are one or more changes: the relay has to wake the readers, once for all that it has not seen.
+    /// Signal that there are one or more changes: the relay has to wake the readers, once for all that it has not seen.
     /// Without a relay this does.
     pub(crate) fn wake(&self) {
         if self.reader_count() == 0 || self.changed.swap(true, Ordering::AcqRel) {
@@ -146,8 +146,8 @@ impl EventLog {
         }
     }
 
-    /// Let a thread wake the readers that is not the one of the changes: it calls [`EventLog::wake_readers`] whenever
-    /// this waker is woken.
+    /// Set the waker of a thread that wakes the readers in place of that of the changes: it calls
+    /// [`EventLog::wake_readers`] whenever it is woken.
     pub fn set_relay(&self, relay: &Waker) {
         let mut known = self.relay.lock();
         if known.as_ref().is_none_or(|known| !known.will_wake(relay)) {
