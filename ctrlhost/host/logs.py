@@ -158,6 +158,7 @@ def _rendering(structlog: Any, *, console: bool, colors: bool) -> list[Any]:
         ]
     return [
         _escape_control,
+        _join_stack,
         structlog.dev.ConsoleRenderer(
             colors=colors and "NO_COLOR" not in os.environ,
             exception_formatter=structlog.dev.plain_traceback,
@@ -192,6 +193,14 @@ def _add_bound(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> M
 def _escape_control(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     # Lines contain names and messages of objects: a newline or an escape sequence in them must not forge a line.
     event["event"] = str(event.get("event", "")).translate(_CONTROL)
+    return event
+
+
+def _join_stack(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Make the frames of an overdue call a text of several lines, which is how the console shows a `stack`."""
+    stack = event.get("stack")
+    if isinstance(stack, list):
+        event["stack"] = "\n".join(str(frame).translate(_CONTROL) for frame in stack)
     return event
 
 

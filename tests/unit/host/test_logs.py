@@ -108,3 +108,12 @@ def test_a_plugin_that_uses_structlog_itself_writes_the_same_lines(lines):
         structlog.get_logger("plug").info("hello", size=1)
     line = json.loads(lines.getvalue())
     assert (line["msg"], line["size"], line["key"], line["logger"]) == ("hello", 1, "ns/a", "plug")
+
+
+def test_the_stack_of_an_overdue_call_is_shown_on_a_console(lines):
+    logs.configure("info", "console", lines)
+    stack = ["plugin.py:7 reconcile", "socket.py:3 recv\x1b"]
+    logging.getLogger("ctrlhost.host").warning("plugin bad: reconcile runs for 60.0 s", extra={"stack": stack})
+    first, *rest = lines.getvalue().splitlines()
+    assert "plugin bad: reconcile runs for 60.0 s" in first
+    assert rest == ["plugin.py:7 reconcile", "socket.py:3 recv\\x1b"]
