@@ -110,6 +110,10 @@ test-python: venv $(CONTROLPLANE) $(CLIENTS) $(HELM) $(RUST_CLIENTS) $(if $(and 
 conformance: venv $(CONTROLPLANE) $(CONFORMANCE) ## Kubernetes' own tests that need no container, and published CRDs, on the sandbox
 	$(PYTEST) --quiet tests/conformance/upstream.py tests/conformance/published_crds.py --timeout 1800 $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
 
+.PHONY: evil
+evil: venv $(CONTROLPLANE) ## Each misbehaviour of a plugin beside a good one, on both servers
+	$(PYTEST) --quiet tests/evil/every_misbehaviour.py $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
+
 # A free-threaded interpreter; `make test-free-threaded FREE_THREADED=…` uses another one.
 FREE_THREADED ?= $(shell command -v python3.14t python3.13t | head -n 1)
 .PHONY: test-free-threaded
