@@ -122,7 +122,9 @@ def _run(configuration: Configuration, sandbox: Sandbox | None) -> tuple[int, bo
     from ctrlhost.host.gil_watch import GilWatch
     from ctrlhost.host.host import Host
 
-    host = Host(configuration=configuration, sandbox=sandbox, gil_watch=GilWatch())
+    host = Host(
+        configuration=configuration, sandbox=sandbox, gil_watch=GilWatch(stacks=configuration.host().gil_stacks)
+    )
     with ExitStack() as stack:
         if sandbox is not None:
             from ctrlhost.cli.sandbox import announced

@@ -36,8 +36,13 @@ _STDERR = 2
 class GilWatch(Collector):
     """Watches the interpreter lock of this process while its context is open; counts how often it was held."""
 
-    def __init__(self) -> None:
-        """Prepare; this starts nothing."""
+    def __init__(self, *, stacks: bool) -> None:
+        """Prepare; this starts nothing. With `stacks`, write those of all threads while the lock is held.
+
+        `faulthandler` reads the frames of threads that may run. A process that was stopped and goes on after its limit
+        looks like one whose lock is held, and may crash then.
+        """
+        self._stacks = stacks
         #: How often no Python ran for 5 seconds.
         self.stalls = 0
         self._lock = threading.RLock()
@@ -82,7 +87,7 @@ class GilWatch(Collector):
             with self._lock:
                 if self._ending:
                     return
-                if began >= silent_until:
+                if self._stacks and began >= silent_until:
                     faulthandler.dump_traceback_later(_LIMIT, file=_STDERR)
             self._ended.wait(_PERIOD)
             seconds = time.monotonic() - began

@@ -119,7 +119,7 @@ def described_metrics() -> str:
     client = Client("http://127.0.0.1:1")
     collectors = {
         "The host and its plugins": SimpleNamespace(
-            collect=lambda: [*PluginCollector([]).collect(), *about_collections([]), *GilWatch().collect()]
+            collect=lambda: [*PluginCollector([]).collect(), *about_collections([]), *GilWatch(stacks=False).collect()]
         ),
         "Reconciles": ReconcileMetrics(),
         "Work queues": QueueCollector(lambda _: False),

@@ -43,7 +43,7 @@ def ctrlhost_setup(plugin):
 @behaviour("supervision/PR14")
 def test_a_held_interpreter_lock_is_reported(start_host: StartHost, distributions) -> None:
     distributions.add("bad", HOLDING)
-    host = start_host("--sandbox", plugins="bad")
+    host = start_host("--sandbox", "--set=host.gil_stacks=true", plugins="bad")
     host.line("plugin bad running")
     assert host.get("/bad/hold?4") == (200, "held")
     assert host.metric("ctrlhost_gil_stalls_total") == 0
