@@ -77,7 +77,10 @@ def test_a_budget_counts_its_pods(api: Api, ns: str, spec: dict[str, Any], expec
 def test_an_eviction_waits_for_its_budget() -> None:
     ns, options = "default", Options(pod_start_delay=0.0, pod_ready_delay=60.0, pod_stop_delay=0.0)
     with Sandbox(options=options, controllers=EVERYTHING) as sandbox, api_of(sandbox.kubeconfig) as api:
-        api.post(apps(ns, "deployments"), deployment(replicas=3)).expect(201)
+        # Without a probe a pod is ready as soon as it runs.
+        made = deployment(replicas=3)
+        made["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] = {"tcpSocket": {"port": 80}}
+        api.post(apps(ns, "deployments"), made).expect(201)
         first, second, _ = ready_pods(sandbox, api, ns, 3)
         api.post(budgets(ns), budget(minAvailable=3)).expect(201)
         eventually(lambda: counts(api, ns) == (3, 3, 3, 0))
