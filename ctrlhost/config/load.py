@@ -92,6 +92,11 @@ class Configuration:
         own = self._section("supervision", plugin) if _existing(table, plugin) in table else {}
         return fit(_over(common, own), Supervision, f"supervision.{plugin}", self.source)
 
+    def isolate(self, plugins: Iterable[str]) -> None:
+        """Apply the flag `--isolate`: these plugins get a process of their own, whatever the other sources say."""
+        for plugin in plugins:
+            self._put(("supervision", plugin, "process"), RawValue("own", "--isolate"))
+
     def check_names(self, plugins: Iterable[str]) -> None:
         """Reject settings for plugins that do not exist; `plugins` are those installed or loaded."""
         known = {canonical(name): name for name in plugins}
