@@ -7,12 +7,13 @@ import threading
 import time
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError, PluginError
+from ctrlhost.host.children import Children, isolated_of
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ctrlhost.host.gil_watch import GilWatch
     from ctrlhost.informers import InformerFactory
     from ctrlhost.supervisor.attempt import Attempt
+    from ctrlhost.supervisor.child import ChildAttempt
 
 log = logging.getLogger("ctrlhost.host")
 
@@ -90,6 +92,8 @@ class Host:
         for plugin in plugins or self.settings.plugins:
             self._add(plugin)
         self._servers = HostServers()
+        #: The processes of isolated plugins; None without any.
+        self._children: Children | None = None
         self._review = Review(self.plugins, self.clock)
         self._prepared = False
         self._stopped = False
@@ -138,15 +142,19 @@ class Host:
         if self.settings.listen:
             self._servers.serve(self.settings.listen, self.inspection)
         _import_all()
+        own_client = self._own_client or self._sandbox is not None
+        isolated = isolated_of(self.plugins, self.configuration, list(self._given), own_client=own_client)
+        if isolated:
+            self._children = Children(isolated, self.settings, self.configuration)
         self._deadlines.start()
         for runtime in self.plugins:
             runtime.begin(self._manager, self._given.get(runtime.name), self.configuration)
-        wait_while_busy((one.configured, one.thread) for one in self._attempts())
+        wait_while_busy((one.configured, one.processor_seconds) for one in self._attempts())
         for runtime in self.plugins:
             runtime.prepared()
         self._prepared = True
 
-    def _attempts(self) -> list[Attempt]:
+    def _attempts(self) -> list[Attempt | ChildAttempt]:
         return [plugin.attempt for plugin in self.plugins if plugin.attempt is not None]
 
     def start(self) -> None:
@@ -158,22 +166,30 @@ class Host:
         if self._stopped or self.factory is not None:
             raise RuntimeError("a host starts only once, and not after `stop`: create another one")
         self.prepare()
+        self.set_up()
+        self.begin(with_crds=self.settings.install_crds or self.settings.sandbox or self._sandbox is not None)
+
+    def set_up(self) -> None:
+        """Set up the plugins, which do not sync yet; the second part of `start`."""
         overrides = self.configuration.controllers()
         services = self._services(overrides)
         for runtime in self.plugins:
             runtime.set_up(self._services_of(runtime, services), self._servers.open)
-        wait_while_busy((one.set_up, one.thread) for one in self._attempts())
+        wait_while_busy((one.set_up, one.processor_seconds) for one in self._attempts())
         _check_overrides(overrides, self.plugins)
+
+    def begin(self, *, with_crds: bool | Literal["force"]) -> None:
+        """Let the plugins sync and run; the third part of `start`."""
         if self.address is not None:
             log.info("listening on http://%s", self.address)
-        services.events.start()
-        if self.leadership is not None:
-            self.leadership.start(services.factory)
+        if self.events is not None:
+            self.events.start()
+        if self.leadership is not None and self.factory is not None:
+            self.leadership.start(self.factory)
         for runtime in self.plugins:
-            if runtime.context is None:
+            if runtime.attempt is None or not runtime.attempt.set_up.is_set():
                 # Its peers do not wait for the CRDs of a plugin that hangs before it could name them.
                 runtime.crds_tried.set()
-        with_crds = self.settings.install_crds or self.settings.sandbox or self._sandbox is not None
         for runtime in self.plugins:
             runtime.run(with_crds=with_crds, peers=self.plugins)
         self._review.start()
@@ -186,12 +202,11 @@ class Host:
         from ctrlhost.events.recorder import EventRecorder
         from ctrlhost.host.metrics import HostMetrics, PluginCollector
         from ctrlhost.host.queue_metrics import QueueCollector
-        from ctrlhost.informers import InformerFactory
 
         if self.client is None:
             kubeconfig = self._sandbox.kubeconfig if self._sandbox else self.settings.kubeconfig
             self.client = Client.load(kubeconfig, None if self._sandbox else self.settings.context)
-        self.factory = InformerFactory(self.client, resync=self.settings.resync, clock=self.clock)
+        self.factory = self._make_factory(self.client)
         metrics = self.inspection.metrics = HostMetrics()
         reconciles, clients = ReconcileMetrics(), ClientCounts()
         self.events = EventRecorder(self.client, self.clock)
@@ -202,10 +217,13 @@ class Host:
         metrics.register(clients)
         metrics.register(QueueCollector(self._is_ours))
         metrics.register(self.factory.metrics)
+        if self._children is not None:
+            self._children.serve(self.factory, self.client, self._sandbox.kubeconfig if self._sandbox else None)
+            metrics.register(self._children)
         if self.settings.leader_elect:
             from ctrlhost.coordination.leadership import Leadership
 
-            named = [plugin.name for plugin in self.plugins]
+            named = [plugin.name for plugin in self.plugins if not self._elects_itself(plugin)]
             self.leadership = Leadership(self.settings, named, self.client, self.clock, self.events, self._on_election)
             metrics.register(self.leadership.metrics)
         if self.client.metrics is not None:
@@ -226,6 +244,14 @@ class Host:
             client_counts=clients,
         )
 
+    def _make_factory(self, client: Client) -> InformerFactory:
+        from ctrlhost.informers import InformerFactory
+
+        return InformerFactory(client, resync=self.settings.resync, clock=self.clock)
+
+    def _elects_itself(self, plugin: PluginRuntime) -> bool:
+        return self._children is not None and self._children.elects(plugin.name)
+
     def _entries(self, plugin: str) -> Entries:
         """Return the entries of a plugin of this host."""
         return next(one.entries for one in self.plugins if one.name == plugin)
@@ -245,7 +271,7 @@ class Host:
 
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
         """Return the services of one plugin; with leader election, the leader differs by plugin."""
-        if self.leadership is None:
+        if self.leadership is None or self._elects_itself(runtime):
             return services
         return replace(services, candidacy=self.leadership.candidacy(runtime.name))
 
@@ -289,6 +315,8 @@ class Host:
             self.leadership.stop(drained)
         if self.events is not None:
             self.events.stop(_EVENTS_TIMEOUT)
+        if self._children is not None:
+            self._children.stop()
         if self.factory is not None:
             self.factory.stop()
         self._servers.stop()

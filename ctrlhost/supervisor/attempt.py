@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from ctrlhost.controller.context import bound
 from ctrlhost.coordination.writes import refused
 from ctrlhost.supervisor.containment import Ended, Failure, HookCalls, failing, failure_of
-from ctrlhost.supervisor.crds import Installation, check_crds, install_crds
+from ctrlhost.supervisor.crds import Installation, check_crds
+from ctrlhost.supervisor.threads import processor_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ctrlhost.controller.controller import Controller
     from ctrlhost.controller.services import PluginServices
@@ -53,6 +54,8 @@ class Owner(Protocol):
     #: Set when the plugin's CRDs are installed, or cannot be installed for now.
     crds_tried: threading.Event
     services: PluginServices | None
+    #: Installs CRDs as `install_crds`.
+    install: Callable[..., bool]
 
     def load(self) -> Plugin:
         """Return the plugin, imported by the first attempt that can."""
@@ -69,10 +72,10 @@ class Owner(Protocol):
     def left_behind(self, task: str) -> bool:
         """Return whether a task of this name still runs for an earlier attempt."""
 
-    def report(self, attempt: Attempt, state: Progress, reason: str) -> None:
+    def report(self, attempt: object, state: Progress, reason: str) -> None:
         """Note the progress of an attempt."""
 
-    def attempt_failed(self, attempt: Attempt, failure: Failure) -> None:
+    def attempt_failed(self, attempt: object, failure: Failure) -> None:
         """Note that an attempt has failed, and end it."""
 
 
@@ -112,6 +115,10 @@ class Attempt:
     def controllers(self) -> list[Controller]:
         """The plugin's controllers; none before its set-up."""
         return list(self.context.controllers) if self.context else []
+
+    def processor_seconds(self) -> float | None:
+        """Return the processor time of the attempt's own thread; None where it cannot be read."""
+        return processor_seconds(self.thread)
 
     def running_tasks(self) -> list[Task]:
         """Return the plugin's tasks that run."""
@@ -230,7 +237,7 @@ class Attempt:
         installation = Installation(plugin.version, force=wanted == "force")
         client = context.services.client
         with failing("ctrlhost_crds"):
-            installed = install_crds(client, self._crds, self.ending, self._wait_for_crds, installation)
+            installed = self.owner.install(client, self._crds, self.ending, self._wait_for_crds, installation)
             # Another plugin may have started informers of these kinds before the server knew the kinds.
             for group in {crd["spec"]["group"] for crd in self._crds}:
                 context.services.factory.wake(group)
