@@ -57,19 +57,16 @@ class InformerFactory:
         options: ReflectorOptions | None = None,
         on_error: Callable[[str, Exception], None] | None = None,
         entries: Entries | None = None,
-        on_new: Callable[[Scope], None] = lambda _scope: None,
     ) -> None:
         """Start empty; `resync` in seconds, None for never. Each failed list or watch calls `on_error(key, error)`.
 
         Functions that are added without the caller of a plugin run on threads of the factory; `entries` watch them.
-        `on_new` is called with the scope of each informer with a watch of its own, before the informer is made.
         """
         self._client = client
         self._clock = clock or SystemClock()
         self._options = options or ReflectorOptions()
         self._resync = resync
         self._on_error = on_error
-        self._on_new = on_new
         self._lock = threading.Lock()
         self._progress = threading.Condition()
         self._informers: dict[Scope, Informer] = {}
@@ -186,7 +183,6 @@ class InformerFactory:
         return None
 
     def _make(self, scope: Scope, *, optional: bool) -> Informer:
-        self._on_new(scope)
         key, chosen, on_error = self._key(scope), scope.namespaces, self._on_error
 
         def make_part(parts: NamespaceInformers, namespace: str) -> NamespaceInformer:

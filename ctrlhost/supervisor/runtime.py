@@ -17,6 +17,7 @@ from ctrlhost.supervisor.attempt import Attempt
 from ctrlhost.supervisor.child import ChildAttempt
 from ctrlhost.supervisor.containment import Failure
 from ctrlhost.supervisor.crds import install_crds
+from ctrlhost.supervisor.left_tasks import LeftTasks
 from ctrlhost.supervisor.loader import installed_plugins
 from ctrlhost.supervisor.restart import Restarts
 
@@ -29,10 +30,9 @@ if TYPE_CHECKING:
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.coordination.term import Candidacy
     from ctrlhost.plugin.context import PluginContext
-    from ctrlhost.plugin.task import Task
-    from ctrlhost.supervisor.attempt import Progress
-    from ctrlhost.supervisor.child import Isolation
+    from ctrlhost.supervisor.isolation import Isolation
     from ctrlhost.supervisor.loader import Plugin, PluginManager
+    from ctrlhost.supervisor.owner import Progress
 
 log = logging.getLogger("ctrlhost.host")
 
@@ -98,8 +98,7 @@ class PluginRuntime:
         self._restarts_at = 0.0
         self._running_since: float | None = None
         self._entries: list[Entries] = []
-        #: Tasks of earlier attempts that still run, and whether this was logged.
-        self._left: dict[Task, bool] = {}
+        self._left = LeftTasks()
         #: Guards the state and the attempt.
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -233,11 +232,11 @@ class PluginRuntime:
         self.may_run.set()
         self.wake()
 
-    def opened(self, attempt: Attempt, context: PluginContext) -> None:
-        """Open the plugin's listeners until the attempt ends; ConfigError for an address that cannot be bound."""
+    def opened(self, context: PluginContext, ending: threading.Event) -> None:
+        """Open the plugin's listeners until `ending`; ConfigError for an address that cannot be bound."""
         close = self._listen(context)
         with self._lock:
-            if not attempt.ending.is_set():
+            if not ending.is_set():
                 self._close_listeners = close
                 return
         close()
@@ -250,13 +249,7 @@ class PluginRuntime:
 
     def left_behind(self, task: str) -> bool:
         """Return whether a task of this name still runs for an earlier attempt; logged once."""
-        with self._lock:
-            self._left = {one: told for one, told in self._left.items() if one.running}
-            found = next((one for one in self._left if one.name == task), None)
-            if found is not None and not self._left[found]:
-                self._left[found] = True
-                log.warning("task %s does not start again: its call from before the restart still runs", task)
-            return found is not None
+        return self._left.has(task)
 
     def report(self, attempt: object, state: Progress, reason: str) -> None:
         """Note the progress of an attempt."""
@@ -328,8 +321,7 @@ class PluginRuntime:
         self.closed()
         drained = attempt.drain(time.monotonic() + _FAILED_DRAIN)
         attempt.fence()
-        with self._lock:
-            self._left |= dict.fromkeys(attempt.running_tasks(), False)
+        self._left.add(attempt.running_tasks())
         if candidacy is not None and candidacy.elects:
             if drained:
                 candidacy.release()
@@ -389,17 +381,8 @@ class PluginRuntime:
     def checks(self) -> list[Check]:
         """Return the plugin's line of a health report, followed by one line per controller."""
         lines = [Check(f"plugin/{self.name}", passed=self.state in _WELL, detail=self._detail())]
-        if isinstance(self.attempt, ChildAttempt):
-            return [*lines, *self.attempt.checks]
-        for controller in self.controllers:
-            status = controller.status()
-            text = f"{status.runs} runs, {status.errors} errors, {status.queued} queued"
-            if status.waiting:
-                text = f"waiting: {status.waiting}"
-            elif status.last_error:
-                text += f"; last error: {status.last_error}"
-            lines.append(Check(f"controller/{controller.name}", passed=True, detail=text))
-        return lines
+        attempt = self.attempt
+        return lines if attempt is None or self.state in ("failing", "failed") else [*lines, *attempt.checks()]
 
     def _detail(self) -> str:
         with self._lock:
