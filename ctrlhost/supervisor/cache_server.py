@@ -104,7 +104,8 @@ class CacheServer:
         """
         if len(os.fsencode(path)) > LONGEST_PATH:
             raise ConfigError(
-                f"the path of the socket {path} is longer than {LONGEST_PATH} bytes", hint="use a shorter run directory"
+                f"the path of the socket {path} is longer than {LONGEST_PATH} bytes",
+                hint="set XDG_RUNTIME_DIR to a directory with a shorter path",
             )
         try:
             make_private(path.parent)

@@ -210,6 +210,23 @@ def test_an_unsafe_private_directory_is_refused(runtime: Path, make: Callable[[P
 
 
 @behaviour("supervision/PI13")
+def test_a_socket_with_a_long_path_is_refused(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch, client: Client, feed_of: Feeds
+) -> None:
+    deep = runtime / ("x" * (120 - len(f"{runtime}//ctrlhost/{os.getpid()}/bad/feed.sock")))
+    deep.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
+    run = RunDirectory()
+    path = run.for_plugin("bad") / "feed.sock"
+    assert len(str(path)) == 120
+    with pytest.raises(ConfigError) as caught:
+        feed_of(client).server.open("bad", path)
+    assert caught.value.message == f"the path of the socket {path} is longer than 100 bytes"
+    assert caught.value.hint == "set XDG_RUNTIME_DIR to a directory with a shorter path"
+    run.close()
+
+
+@behaviour("supervision/PI13")
 def test_each_directory_that_cannot_be_made_is_named(
     monkeypatch: pytest.MonkeyPatch, system_directory: Path, tmp_path: Path
 ) -> None:
