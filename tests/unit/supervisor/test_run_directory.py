@@ -34,6 +34,16 @@ sys.stdin.read()
 directory.close()
 """
 
+COME_AND_GO = """
+import os
+from ctrlhost.supervisor.run_directory import RunDirectory
+for _ in range(500):
+    directory = RunDirectory()
+    assert str(directory.path) == f"{os.environ['XDG_RUNTIME_DIR']}/ctrlhost/{os.getpid()}", directory.path
+    (directory.for_plugin("bad") / "pages.sock").touch(exist_ok=False)
+    directory.close()
+"""
+
 CONNECT = """
 found = socket.socket(socket.AF_UNIX)
 found.settimeout(30)
@@ -278,3 +288,11 @@ def test_a_user_who_can_write_nowhere_is_told_all_places(runtime: Path) -> None:
     said = run_as_nobody(code, imports=imports, TMPDIR=str(runtime))
     assert said.startswith(f"no private directory can be made: {runtime}/ctrlhost: Permission denied; {system}")
     assert said.endswith(f"; {runtime}/ctrlhost-{NOBODY}: Permission denied")
+
+
+def test_hosts_that_start_and_end_at_once_do_not_disturb_each_other(runtime: Path) -> None:
+    command = [sys.executable, "-c", COME_AND_GO]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    assert [process.communicate(timeout=60)[1] for process in processes] == [""] * 4
+    RunDirectory().close()
+    assert list(runtime.iterdir()) == []
