@@ -285,6 +285,12 @@ class Reader:
             kept = self._server._use(scope, feed_kind)  # noqa: SLF001 - one unit
             self._served.append(_Served(feed_kind, kept, kept.informer.follow_parts(_adder(feed_kind))))
 
+    def settled(self) -> bool:
+        """Return whether each declared kind can be listed, or waits for its CRD or a permission."""
+        with self._lock:
+            informers = [each.kept.informer for each in self._served]
+        return all(one.has_synced or one.state == "waiting" for one in informers)
+
     def close(self) -> None:
         """End the connections and remove the socket: the process has ended. May be repeated."""
         with self._lock:
