@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import json
-import signal
 import threading
 
 import pytest
@@ -200,15 +199,7 @@ def test_a_removal_with_wait_returns_when_the_running_callback_has(rig, frames):
     assert ended == ["a"]
 
 
-@pytest.fixture
-def interruptible():
-    """Let SIGINT raise KeyboardInterrupt: a process that a script starts with `&` ignores the signal."""
-    former = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, former)
-
-
-def test_a_removal_that_was_interrupted_can_be_tried_again(rig, frames, interruptible):
+def test_a_removal_that_was_interrupted_can_be_tried_again(rig, frames):
     queue, handle, proceed = running_map(rig, frames)
 
     def interrupt():
