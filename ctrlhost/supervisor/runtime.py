@@ -300,7 +300,7 @@ class PluginRuntime:
                 else:
                     name = f"{self.name}/release"
                     threading.Thread(target=self._release, args=(attempt, candidacy), name=name, daemon=True).start()
-            if pause is None or self._clock.wait(self._ended, max(0.0, self._restarts_at - self._clock.now())):
+            if pause is None or self._clock.wait_until(self._ended, self._restarts_at):
                 return
             with self._lock:
                 if self.state != "failing":
