@@ -102,11 +102,11 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 SESSION_TIMEOUT := 1080
 
 # Without bitcoind its tests are skipped with a message; in CI a missing bitcoind is a failure.
-test-python: venv $(CONTROLPLANE) $(CLIENTS) $(HELM) $(if $(and $(shell command -v mvn),$(shell command -v javac)),$(JAVA_CLIENTS))
+test-python: venv $(CONTROLPLANE) $(CLIENTS) $(HELM) $(RUST_CLIENTS) $(if $(and $(shell command -v mvn),$(shell command -v javac)),$(JAVA_CLIENTS))
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet -m "not slow" $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --session-timeout $(SESSION_TIMEOUT))
 
-slow: venv $(CONTROLPLANE) $(RUST_CLIENTS) ## The slow tests: storms of faults, an outage, an installation, kube-rs
+slow: venv $(CONTROLPLANE) ## The slow tests: storms of faults, an outage, an installation with pip
 	$(PYTEST) --quiet -m slow $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
 
 .PHONY: conformance

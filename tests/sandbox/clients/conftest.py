@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,7 @@ from tests.support.workload_clusters import cluster
 
 _serial = itertools.count(1)
 
-#: The deselected tests of the run, and the failed tests of this directory.
-DESELECTED = pytest.StashKey[list[pytest.Item]]()
+#: The failed tests of this directory.
 FAILED = pytest.StashKey[list[str]]()
 
 
@@ -82,12 +81,6 @@ def run(compare: Comparison, tmp_path: Path) -> Run:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the check of used differences last."""
     items.sort(key=lambda item: item.name == "test_every_listed_difference_occurs")
-
-
-def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Note the deselected tests."""
-    for item in items:
-        item.config.stash.setdefault(DESELECTED, []).append(item)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.sandbox.clients.comparison import Comparison, Difference, Server
-from tests.sandbox.clients.conftest import DESELECTED, FAILED
+from tests.sandbox.clients.conftest import FAILED
 
 
 def test_every_difference_has_its_reason(differences: list[Difference]) -> None:
@@ -51,17 +51,9 @@ def test_a_step_on_only_one_server_fails_the_comparison(sandbox_server: Server, 
 def test_every_listed_difference_occurs(
     request: pytest.FixtureRequest, differences: list[Difference], used_differences: set[Difference]
 ) -> None:
-    stash = request.config.stash
-    if failed := stash.get(FAILED, []):
-        pytest.skip(f"a test beside this one failed, after which not every difference is used: {', '.join(failed)}")
-    here = request.path.parent
-    deselected = [item for item in stash.get(DESELECTED, []) if item.path.parent == here]
-    collected = {item.path for item in [*request.session.items, *deselected]}
-    if not set(here.glob("test_*.py")) <= collected or not all(map(is_slow, deselected)):
+    chosen = {item.path for item in request.session.items}
+    if not set(request.path.parent.glob("test_*.py")) <= chosen or request.config.getoption("-k"):
         pytest.skip("only a run of the whole directory uses every difference")
+    if failed := request.config.stash.get(FAILED, []):
+        pytest.skip(f"a test beside this one failed, after which not every difference is used: {', '.join(failed)}")
     assert [row for row in differences if row not in used_differences] == []
-
-
-def is_slow(item: pytest.Item) -> bool:
-    """Return whether only `make slow` runs the test; such a test needs no row of its own."""
-    return item.get_closest_marker("slow") is not None

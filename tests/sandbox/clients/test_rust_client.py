@@ -21,7 +21,6 @@ def built() -> None:
         pytest.skip("the Rust client is not built; `make rust-clients` builds it, with cargo")
 
 
-@pytest.mark.slow
 @pytest.mark.behaviour("findings/FS5")
 @pytest.mark.behaviour("sandbox/EE-09")
 def test_a_kube_rs_controller(compare: Comparison) -> None:
