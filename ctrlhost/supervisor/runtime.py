@@ -303,7 +303,7 @@ class PluginRuntime:
             except Exception:
                 # The plugin restarts in any case.
                 log.exception("plugin %s: the clean-up failed", self.name)
-            if pause is None or self._clock.wait(self._ended, max(0.0, self._restarts_at - self._clock.now())):
+            if pause is None or self._clock.wait_until(self._ended, self._restarts_at):
                 return
             with self._lock:
                 if self.state != "failing":
