@@ -1,46 +1,89 @@
-"""How long probes take beside a plugin that misbehaves."""
+"""What plugins that misbehave do to another plugin, to probes and to the end of the host.
+
+A host reads 100 events a second; `good` reconciles nothing, and `benches.bad_plugin` misbehaves beside it. Absolute
+times hold on two quiet cores.
+"""
 
 from __future__ import annotations
 
-import http.client
-import subprocess
-import sys
-import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from benches.bad_plugin import COMPUTES, HANGS
+from benches.supervised import DRAIN, GOOD, Measured, bad, beside, host
 
 if TYPE_CHECKING:
     from benches.ratios import Ratios
 
-PROBES = ("/livez", "/readyz", "/healthz", "/metrics")
-REQUESTS = 200
+PODS, PACE = 200, 100
+#: What a hanging entry may add to the latency of others: a tenth, and so many seconds.
+MORE, ADDED = 1.1, 0.0005
+#: All kinds of hanging entries in one host, a plugin each.
+ALL = ",".join(HANGS)
+OTHERS = ("threads-compute", "keys-fail", "many-series")
+
+Measure = Callable[[str], Measured]
 
 
-def answered(address: str, path: str) -> float:
-    """Return the seconds that a request on a connection of its own takes."""
-    began = time.perf_counter()
-    connection = http.client.HTTPConnection(address, timeout=60)
-    try:
-        connection.request("GET", path)
-        assert connection.getresponse().read()
-    finally:
-        connection.close()
-    return time.perf_counter() - began
+@pytest.fixture(scope="module")
+def measure(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Measure:
+    """Return a function that measures a kind, or several at once, and does so once; `own/KIND` is isolated."""
+    events, requests = (200, 25) if ratios.short else (2_000, 200)
+    found: dict[str, Measured] = {}
+
+    def measured(named: str) -> Measured:
+        if named not in found:
+            own, _, kinds = named.rpartition("/")
+            # A host waits for hooks before its informers start.
+            settings = ["--set=supervision.deadlines.hook=1s", *([f"--isolate={kinds}"] if own else ())]
+            plugins = GOOD | bad(*kinds.split(","))
+            folder = tmp_path_factory.mktemp("host")
+            with stub_pods(PODS, events, PACE) as url, host(folder, url, plugins, *settings) as process:
+                found[named] = beside(process, events, PACE, requests)
+        return found[named]
+
+    return measured
 
 
-@pytest.mark.parametrize("what", ["none", "computes", "collector-hangs", "page-blocks"])
-def test_probes_beside_a_plugin(ratios: Ratios, what: str) -> None:
-    """Measure the slowest kind of probe: the 99th percentile of 200 requests."""
-    command = [sys.executable, "-m", "benches.misbehaving", what]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as host:
-        assert host.stdout is not None
-        address = host.stdout.readline().strip()
-        worst = 0.0
-        for path in PROBES:
-            seconds = sorted(answered(address, path) for _ in range(REQUESTS))
-            worst = max(worst, seconds[REQUESTS * 99 // 100 - 1])
-        assert host.stdin is not None
-        host.stdin.close()
-        host.wait(60)
-    ratios.add("supervision", f"p99 of a probe, a plugin that misbehaves: {what}", "s", worst)
+def hanging(ratios: Ratios) -> list[str]:
+    """Return the kinds of hanging entries to measure: all at once in the short run, else also each."""
+    return [ALL] if ratios.short else [ALL, *HANGS]
+
+
+def test_others_beside_no_misbehaviour(ratios: Ratios, measure: Measure) -> None:
+    ratios.add("supervision", "100 events/s, event to reconcile, p99, beside: nothing", "s", measure("nothing").p99)
+
+
+def test_others_beside_an_entry_that_hangs(ratios: Ratios, measure: Measure) -> None:
+    allowed = measure("nothing").p99 * MORE + ADDED
+    for kind in hanging(ratios):
+        name = "every kind that hangs" if kind == ALL else kind
+        figure = f"100 events/s, event to reconcile, p99, beside: {name}"
+        ratios.add("supervision", figure, "s", measure(kind).p99, allowed=allowed)
+
+
+@pytest.mark.parametrize("kind", [*COMPUTES, "collector-hangs", "keys-fail", "many-series", "own/threads-compute"])
+def test_others_beside_what_computes(ratios: Ratios, measure: Measure, kind: str) -> None:
+    name = kind.replace("own/threads-compute", "threads-compute in a process of its own")
+    ratios.add("supervision", f"100 events/s, event to reconcile, p99, beside: {name}", "s", measure(kind).p99)
+
+
+@pytest.mark.parametrize("kind", ["collector-hangs", "many-series"])
+def test_metrics_beside_a_collector(ratios: Ratios, measure: Measure, kind: str) -> None:
+    ratios.add("supervision", f"/metrics, p99, beside: {kind}", "s", measure(kind).metrics)
+
+
+def test_the_host_beside_a_process_that_computes(ratios: Ratios, measure: Measure) -> None:
+    busy, idle = measure("own/threads-compute"), measure("own/nothing")
+    name = "processor time of the host in an event, beside a process that computes"
+    ratios.add("supervision", name, "s", busy.cpu, idle_process=idle.cpu)
+
+
+def test_probes_and_the_end_beside_everything(ratios: Ratios, measure: Measure) -> None:
+    kinds = ["nothing", *hanging(ratios), *COMPUTES, *OTHERS, "collector-hangs"]
+    slowest = max(measure(kind).probe for kind in kinds)
+    ratios.add("supervision", "any probe beside any misbehaviour, p99", "s", slowest)
+    longest = max(measure(kind).end for kind in kinds) - DRAIN
+    ratios.add("supervision", "SIGTERM to the end beside any misbehaviour, beyond drain_timeout", "s", max(longest, 0))

@@ -1,0 +1,143 @@
+"""What a restart takes, in the host's process and in one of the plugin's own, and what such a process costs and gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from benches.supervised import GOOD, bad, host, latencies, processor_time, resident
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from benches.ratios import Ratios
+    from tests.support.host_process import HostProcess
+
+    StubPods = Callable[..., Any]
+
+PODS = 10_000
+#: Seconds without a heartbeat until a process is killed; 10 by default.
+HEARTBEAT = 2
+COMPUTING = "from benches.computing_plugin import *\n"
+
+
+def at(line: dict[str, Any]) -> float:
+    """Return the time of a log line, in seconds since the epoch."""
+    return datetime.fromisoformat(line["ts"]).timestamp()
+
+
+def process_of(running: HostProcess, plugin: str) -> int:
+    """Return the id of the plugin's newest process, which its own log lines have."""
+    numbers: list[int] = [line["pid"] for line in running.lines if line.get("plugin") == plugin and "pid" in line]
+    return numbers[-1]
+
+
+def restarted(running: HostProcess, plugin: str, after: int) -> tuple[dict[str, Any], float]:
+    """Wait for a failure and the restart after it; return the line of the failure, and the seconds after the pause."""
+    failed = running.line(f"plugin {plugin} failing", after=after)
+    begun = running.line(f"plugin {plugin} restarts", after=running.lines.index(failed))
+    again = running.line(f"plugin {plugin} running", after=running.lines.index(begun))
+    return failed, at(again) - at(begun)
+
+
+def test_a_restart_in_the_process(ratios: Ratios, stub_pods: StubPods, tmp_path: Path) -> None:
+    plugin = "reconcile-hangs-once"
+    settings = (f"--set=supervision.{plugin}.stuck_limit=1", f'--set=controllers."{plugin}/pods".slow_after=100ms')
+    with stub_pods(PODS, 0) as url, host(tmp_path, url, GOOD | bad(plugin), *settings) as running:
+        _, seconds = restarted(running, plugin, 0)
+        assert running.stop() == 0
+    ratios.add("supervision", "restart in the process with 10,000 objects, after the pause", "s", seconds)
+
+
+@contextmanager
+def isolated(folder: Path, url: str, *settings: str) -> Iterator[tuple[HostProcess, int]]:
+    """Run `good`, and a plugin in a process of its own; both watch the pods."""
+    with host(folder, url, GOOD | bad("nothing"), "--isolate=nothing", *settings) as running:
+        running.line("plugin nothing running")
+        running.line("plugin good running")
+        yield running, process_of(running, "nothing")
+        assert running.stop() == 0
+
+
+def settled(pid: int) -> int:
+    """Return the resident bytes of a process once they no longer change."""
+    before, now = 0, resident(pid)
+    while before != now:
+        time.sleep(0.5)
+        before, now = now, resident(pid)
+    return now
+
+
+def test_memory_of_a_process(ratios: Ratios, stub_pods: StubPods, tmp_path: Path) -> None:
+    found = []
+    for pods in (0, PODS):
+        with stub_pods(pods, 0) as url, isolated(tmp_path / str(pods), url) as (running, child):
+            found.append((settled(child), settled(running.pid)))
+    (child, here), (child_with_cache, here_with_cache) = found
+    ratios.add("isolation", "memory of a process before its cache", "B", child)
+    each, one_here = (child_with_cache - child) / PODS, (here_with_cache - here) / PODS
+    ratios.add("isolation", "memory of a process in each cached pod", "B", each, host=one_here)
+
+
+def test_a_crash_and_a_hang(ratios: Ratios, stub_pods: StubPods, tmp_path: Path) -> None:
+    timeout = f"--set=supervision.nothing.heartbeat_timeout={HEARTBEAT}s"
+    with stub_pods(PODS, 0) as url, isolated(tmp_path, url, timeout) as (running, child):
+        known, began = len(running.lines), time.time()
+        os.kill(child, signal.SIGKILL)
+        failed, seconds = restarted(running, "nothing", known)
+        ratios.add("isolation", "crash to noticed", "s", at(failed) - began)
+        ratios.add("isolation", "running again with 10,000 objects, after the pause", "s", seconds)
+        child, known, began = process_of(running, "nothing"), len(running.lines), time.time()
+        os.kill(child, signal.SIGSTOP)
+        failed, _ = restarted(running, "nothing", known)
+        late = at(failed) - began - HEARTBEAT
+        ratios.add("isolation", "hang to noticed, beyond heartbeat_timeout", "s", late)
+
+
+def test_processor_time_of_the_host(ratios: Ratios, stub_pods: StubPods, tmp_path: Path) -> None:
+    """Measure the host at 1,000 events/s, with and without a process that hears them all."""
+    events, pace = (3_000, 1_000) if ratios.short else (20_000, 1_000)
+    used = []
+    for name, arguments in (("alone", ()), ("beside", ("--isolate=nothing",))):
+        plugins = GOOD | (bad("nothing") if arguments else {})
+        with stub_pods(2_000, events, pace) as url, host(tmp_path / name, url, plugins, *arguments) as running:
+            for plugin in plugins:
+                running.line(f"plugin {plugin} running")
+            began = processor_time(running.pid)
+            latencies(running, events, pace)
+            used.append((processor_time(running.pid) - began) / events)
+            assert running.stop() == 0
+    name = "processor time of the host in an event at 1,000/s, with one process"
+    ratios.add("isolation", name, "s", used[1], without_it=used[0])
+
+
+def reconciles(folder: Path, url: str, seconds: float, *arguments: str) -> float:
+    """Return how many reconciles a second four plugins do that compute."""
+    names = [f"computing-{number}" for number in range(4)]
+    with host(folder, url, dict.fromkeys(names, COMPUTING), *arguments) as running:
+        for name in names:
+            running.line(f"plugin {name} running")
+
+        def done() -> list[tuple[float, int]]:
+            return [json.loads(running.get(f"/{name}/done")[1]) for name in names]
+
+        before = done()
+        time.sleep(seconds)
+        found = sum((late[1] - early[1]) / (late[0] - early[0]) for early, late in zip(before, done(), strict=True))
+        assert running.stop() == 0
+    return found
+
+
+def test_plugins_that_compute_share_the_processors(ratios: Ratios, stub_pods: StubPods, tmp_path: Path) -> None:
+    seconds = 3 if ratios.short else 15
+    with stub_pods(100, 0) as url:
+        shared = reconciles(tmp_path / "shared", url, seconds)
+        own = reconciles(tmp_path / "own", url, seconds, "--isolate=all")
+    name = "a reconcile of four plugins that compute, each in a process of its own"
+    ratios.add("isolation", name, "s", 1 / own, one_process=1 / shared)
