@@ -105,6 +105,13 @@ class Entries:
         if before != why:
             self._changed()
 
+    def follow(self, degraded: Mapping[str, str]) -> None:
+        """Count the plugin as degraded as its own process does, which logs it."""
+        with self._lock:
+            before, self._degraded = self._degraded, dict(degraded)
+        if before != degraded:
+            self._changed()
+
     def recover(self, reason: str) -> None:
         """End what `degrade` began; nothing happens if it did not."""
         with self._lock:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +17,7 @@ from ctrlhost.clock import SystemClock
 from ctrlhost.errors import ConfigError, CtrlhostError
 from ctrlhost.informers.declarations import served_scope
 from ctrlhost.selectors.namespaces import NamespaceSelector
+from ctrlhost.supervisor.run_directory import make_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,10 +104,11 @@ class CacheServer:
         """
         if len(os.fsencode(path)) > LONGEST_PATH:
             raise ConfigError(
-                f"the path of the socket {path} is longer than {LONGEST_PATH} bytes", hint="use a shorter run directory"
+                f"the path of the socket {path} is longer than {LONGEST_PATH} bytes",
+                hint="set XDG_RUNTIME_DIR to a directory with a shorter path",
             )
         try:
-            _make_private(path.parent)
+            make_private(path.parent)
             reader = Reader(self, plugin, self._feed.open(path, os.geteuid()))
         except OSError as error:
             raise ConfigError(f"cannot listen on {path}: {error.strerror or error}") from error
@@ -258,6 +258,12 @@ class Reader:
             kept = self._server._use(scope, feed_kind)  # noqa: SLF001 - one unit
             self._served.append(_Served(feed_kind, kept, kept.informer.follow_parts(_adder(feed_kind))))
 
+    def settled(self) -> bool:
+        """Return whether each declared kind can be listed, or waits for its CRD or a permission."""
+        with self._lock:
+            informers = [each.kept.informer for each in self._served]
+        return all(one.has_synced or one.state == "waiting" for one in informers)
+
     def close(self) -> None:
         """End the connections and remove the socket: the process has ended. May be repeated."""
         with self._lock:
@@ -299,14 +305,3 @@ def _adder(feed_kind: _core.FeedKind) -> Callable[[NamespaceInformer], Callable[
         return lambda _: feed_kind.remove(part.namespace, engine)
 
     return add
-
-
-def _make_private(directory: Path) -> None:
-    """Create a directory for this user only, or make an own one so."""
-    with suppress(FileExistsError):
-        directory.mkdir(mode=0o700)
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise ConfigError(f"{directory} is not a directory of this user")
-    if stat.S_IMODE(found.st_mode) != 0o700:
-        directory.chmod(0o700)

@@ -111,6 +111,7 @@ def ctrlhost_setup(plugin):
 """
 
 
+@pytest.mark.slow
 @behaviour("supervision/PR17")
 def test_a_stopped_process_is_no_overrun(start_host: StartHost, distributions) -> None:
     distributions.add("bad", WAITING)

@@ -306,7 +306,7 @@ def test_impossible_paths_are_errors_of_the_configuration(client: Client, feed_o
     with pytest.raises(ConfigError, match="cannot listen on"):
         feed.server.open("bad", feed.directory / "none" / "deep" / "feed.sock")
     (feed.directory / "file").touch()
-    with pytest.raises(ConfigError, match="not a directory of this user"):
+    with pytest.raises(ConfigError, match="file is not a directory"):
         feed.server.open("bad", feed.directory / "file" / "feed.sock")
 
 
