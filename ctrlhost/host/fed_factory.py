@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.informers import InformerFactory
-from ctrlhost.informers.declarations import served_scope
 from ctrlhost.kubeconfig.connection import from_unix_socket
 from ctrlhost.supervisor.channel import Announce, AwaitLists, Declare
 from ctrlhost.transport.urllib3_transport import Urllib3Transport
@@ -45,7 +44,7 @@ class FedFactory(InformerFactory):
     def declare_scope(self, scope: Scope) -> None:
         """Declare future reads, to the host as well, so that the informers of both keep enough."""
         super().declare_scope(scope)
-        self._send(Announce(served_scope(self._client.resources, scope)))
+        self._send(Announce(scope))
 
     def _make(self, scope: Scope, *, optional: bool) -> Informer:
         # A part of the objects is chosen here.
