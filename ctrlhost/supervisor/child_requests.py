@@ -103,14 +103,7 @@ class ChildRequests:
             raise CtrlhostError("the host has no informers yet")
         if self._reader is None:
             self._reader = feed.open(self._owner.name, self._process.directory / "feed.sock")
-        self._reader.declare(
-            scope.api_version,
-            scope.kind,
-            namespaces=scope.namespaces,
-            label_selector=scope.label_selector,
-            field_selector=scope.field_selector,
-            reads=scope.reads,
-        )
+        self._reader.declare(scope)
 
     def _install(self, crds: list[dict[str, Any]], version: str) -> None:
         """Install the CRDs of the plugin, and wait until its peers have tried to install theirs."""

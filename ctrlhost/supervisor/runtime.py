@@ -270,7 +270,9 @@ class PluginRuntime:
         stuck = sum(entries.stuck() for entries in self.all_entries())
         limit = _ALL_STUCK * self.supervision.stuck_limit
         if stuck >= limit:
-            self.attempt_failed(attempt, Failure(f"{stuck} threads of all its attempts hang", final=True))
+            hint = f'set `process = "own"` in [supervision.{self.name}]: the threads of a process end with it'
+            why = f"{stuck} threads of all its attempts hang (hint: {hint})"
+            self.attempt_failed(attempt, Failure(why, final=True))
         else:
             self.attempt_failed(attempt, Failure(reason))
 
@@ -301,7 +303,7 @@ class PluginRuntime:
             except Exception:
                 # The plugin restarts in any case.
                 log.exception("plugin %s: the clean-up failed", self.name)
-            if pause is None or self._clock.wait(self._ended, max(0.0, self._restarts_at - self._clock.now())):
+            if pause is None or self._clock.wait_until(self._ended, self._restarts_at):
                 return
             with self._lock:
                 if self.state != "failing":
