@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.informers import InformerFactory
-from ctrlhost.informers.declarations import normal_reads, normal_scope
+from ctrlhost.informers.declarations import scope_of
 from ctrlhost.kubeconfig.connection import from_unix_socket
 from ctrlhost.supervisor.channel import Announce, AwaitLists, Declare
 from ctrlhost.transport.urllib3_transport import Urllib3Transport
@@ -45,9 +45,7 @@ class FedFactory(InformerFactory):
     def declare(self, api_version: str, kind: str, **options: Any) -> None:
         """Declare future reads, to the host as well, so that the informers of both keep enough."""
         super().declare(api_version, kind, **options)
-        reads = normal_reads(options.pop("reads", None))
-        scope = normal_scope(self._client.resources, api_version, kind, *_selection(**options))
-        self._send(Announce(replace(scope, reads=reads)))
+        self._send(Announce(scope_of(api_version, kind, **options)))
 
     def _make(self, scope: Scope, *, optional: bool) -> Informer:
         # A part of the objects is chosen here.
@@ -62,7 +60,3 @@ class FedFactory(InformerFactory):
         """Start the informers when the host can answer their lists, or after a while."""
         self._ask(AwaitLists)
         super().start()
-
-
-def _selection(namespaces: Any = None, label_selector: str | None = None, field_selector: str | None = None) -> Any:
-    return namespaces, label_selector, field_selector

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from ctrlhost import Client, ConfigError
+from ctrlhost.informers.namespace_informer import Scope
 from ctrlhost.supervisor import run_directory
 from ctrlhost.supervisor.run_directory import RunDirectory
 from tests.support.feeds import PODS, FeedRig, SocketApi
@@ -111,7 +112,7 @@ def test_only_this_user_reaches_the_sockets(
     path = run.for_plugin("bad") / "feed.sock"
     feed = feed_of(client).server
     reader = feed.open("bad", path)
-    reader.declare("v1", "Pod")
+    reader.declare(Scope("v1", "Pod"))
     assert path.parent.parent == run.path == runtime / "ctrlhost" / str(os.getpid())
     for directory in (path.parent, run.path, run.path.parent):
         assert mode(directory) == 0o700
