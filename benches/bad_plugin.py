@@ -143,7 +143,9 @@ OTHERS: dict[str, Callable[[ctrlhost.PluginContext], None]] = {
     "keys-fail": controller(fail, ctrlhost.Every(3600, requests=keys, at_start=True)),
     "many-series": lambda plugin: plugin.metrics.register(Collector(many_series)),
 }
-KINDS = HANGS | COMPUTES | OTHERS
+#: Plugins that fail again and again, each after its set-up.
+CRASHES = {f"crashes-{number}": controller(nothing) for number in range(19)}
+KINDS = HANGS | COMPUTES | OTHERS | CRASHES
 
 
 @ctrlhost.hookimpl
@@ -155,3 +157,5 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
 def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
     if plugin.name == "hook-hangs":
         hang()
+    if plugin.name in CRASHES:
+        raise RuntimeError("on purpose")

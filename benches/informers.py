@@ -71,11 +71,8 @@ def ctrlhost_informer(url: str, events: int) -> dict[str, float]:
     return report(count, listed, events, followed, grown) | {"peak_to_steady": peak}
 
 
-def reconcile_latency(url: str, events: int, *, beside: str = "") -> dict[str, float]:
-    """Measure the time from sending an event to the start of its reconcile, alone or `beside` what computes.
-
-    That is a `thread`, or the `map` of another plugin for the same kind.
-    """
+def reconcile_latency(url: str, events: int, *, beside: bool) -> dict[str, float]:
+    """Measure the time from sending an event to the start of its reconcile, optionally `beside` a computing thread."""
     import types
 
     import ctrlhost
@@ -95,25 +92,16 @@ def reconcile_latency(url: str, events: int, *, beside: str = "") -> dict[str, f
     def setup(plugin: ctrlhost.PluginContext) -> None:
         plugin.add_controller("pods", reconcile, ctrlhost.For("v1", "Pod"))
 
-    def compute() -> list[ctrlhost.Request]:
+    def compute() -> None:
         number = 0
         while busy:
             number = (number * 31 + 7) % 1_000_003
-        return []
 
-    def bad(plugin: ctrlhost.PluginContext) -> None:
-        watches = ctrlhost.Watches("v1", "Pod", map=lambda pod: compute() if "sent" in pod.annotations else [])
-        plugin.add_controller("pods", lambda ctx, request: None, watches)
-
-    def plugin_of(name: str, setup: Any) -> Any:
-        module: Any = types.ModuleType(name)
-        module.ctrlhost_setup = ctrlhost.hookimpl(setup)
-        return module
-
-    plugins = [plugin_of("latency", setup), *([plugin_of("bad", bad)] if beside == "map" else ())]
+    module: Any = types.ModuleType("latency")
+    module.ctrlhost_setup = ctrlhost.hookimpl(setup)
     client = ctrlhost.Client(url)
-    host = Host(HostSettings(listen=""), plugins, client=client)
-    if beside == "thread":
+    host = Host(HostSettings(listen=""), [module], client=client)
+    if beside:
         threading.Thread(target=compute, daemon=True).start()
     # As `ctrlhost run` does.
     sys.setswitchinterval(host.settings.switch_interval)
@@ -222,9 +210,8 @@ MEASURED: dict[str, Callable[[str, int], dict[str, float]]] = {
     "ctrlhost": ctrlhost_informer,
     "official": official_informer,
     "kopf": kopf_decoding,
-    "latency": reconcile_latency,
-    "latency-beside": lambda url, events: reconcile_latency(url, events, beside="thread"),
-    "latency-map": lambda url, events: reconcile_latency(url, events, beside="map"),
+    "latency": lambda url, events: reconcile_latency(url, events, beside=False),
+    "latency-beside": lambda url, events: reconcile_latency(url, events, beside=True),
     "idle": idle_informers,
 }
 

@@ -55,9 +55,7 @@ def resident(pid: int) -> int:
 
 
 @contextmanager
-def host(
-    folder: Path, url: str, plugins: dict[str, str], *arguments: str
-) -> Iterator[HostProcess]:
+def host(folder: Path, url: str, plugins: dict[str, str], *arguments: str) -> Iterator[HostProcess]:
     """Run a host with plugins, each with its source."""
     site = folder / "site"
     site.mkdir(parents=True)

@@ -99,16 +99,6 @@ def test_an_event_reaches_its_reconcile(
             ratios.add("informer", f"event to the start of its reconcile, {beside}, {part}", "s", found[part])
 
 
-def test_an_event_reaches_its_reconcile_while_the_map_of_another_plugin_computes(
-    benchmark: BenchmarkFixture, ratios: Ratios, stub_pods: Callable[..., Any]
-) -> None:
-    # The row is supervision/IN2.
-    events = 500 if ratios.short else 3_000
-    with stub_pods(200, events, 100) as url:
-        found = benchmark.pedantic(lambda: run("latency-map", url, events), rounds=1)
-    ratios.add("informer", "100 events/s beside a map of another plugin that computes, p99", "s", found["p99"])
-
-
 def test_informers_that_hear_nothing(
     benchmark: BenchmarkFixture, ratios: Ratios, stub_pods: Callable[..., Any]
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benches.bad_plugin import COMPUTES, HANGS
+from benches.bad_plugin import COMPUTES, CRASHES, HANGS
 from benches.supervised import DRAIN, GOOD, Measured, bad, beside, host
 
 if TYPE_CHECKING:
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 PODS, PACE = 200, 100
 #: What a hanging entry may add to the latency of others: a tenth, and so many seconds.
 MORE, ADDED = 1.1, 0.0005
-#: All kinds of hanging entries in one host, a plugin each.
-ALL = ",".join(HANGS)
+#: All kinds of hanging entries in one host, a plugin each; and many plugins that crash.
+ALL, CRASHING = ",".join(HANGS), ",".join(CRASHES)
+NAMES = {ALL: "every kind that hangs", CRASHING: f"{len(CRASHES)} plugins that crash"}
+NAMES["own/threads-compute"] = "threads-compute in a process of its own"
 OTHERS = ("threads-compute", "keys-fail", "many-series")
 
 Measure = Callable[[str], Measured]
@@ -52,22 +54,24 @@ def hanging(ratios: Ratios) -> list[str]:
     return [ALL] if ratios.short else [ALL, *HANGS]
 
 
-def test_others_beside_no_misbehaviour(ratios: Ratios, measure: Measure) -> None:
-    ratios.add("supervision", "100 events/s, event to reconcile, p99, beside: nothing", "s", measure("nothing").p99)
+def latency(kind: str) -> str:
+    """Return the name of the figure for others beside this kind."""
+    return f"100 events/s, event to reconcile, p99, beside: {NAMES.get(kind, kind)}"
 
 
-def test_others_beside_an_entry_that_hangs(ratios: Ratios, measure: Measure) -> None:
+def test_others_beside_nothing(ratios: Ratios, measure: Measure) -> None:
+    ratios.add("supervision", latency("nothing"), "s", measure("nothing").p99)
+
+
+def test_others_beside_entries_that_hang_and_plugins_that_crash(ratios: Ratios, measure: Measure) -> None:
     allowed = measure("nothing").p99 * MORE + ADDED
-    for kind in hanging(ratios):
-        name = "every kind that hangs" if kind == ALL else kind
-        figure = f"100 events/s, event to reconcile, p99, beside: {name}"
-        ratios.add("supervision", figure, "s", measure(kind).p99, allowed=allowed)
+    for kind in (*hanging(ratios), CRASHING):
+        ratios.add("supervision", latency(kind), "s", measure(kind).p99, allowed=allowed)
 
 
-@pytest.mark.parametrize("kind", [*COMPUTES, "collector-hangs", "keys-fail", "many-series", "own/threads-compute"])
+@pytest.mark.parametrize("kind", [*COMPUTES, "keys-fail", "many-series", "own/threads-compute"])
 def test_others_beside_what_computes(ratios: Ratios, measure: Measure, kind: str) -> None:
-    name = kind.replace("own/threads-compute", "threads-compute in a process of its own")
-    ratios.add("supervision", f"100 events/s, event to reconcile, p99, beside: {name}", "s", measure(kind).p99)
+    ratios.add("supervision", latency(kind), "s", measure(kind).p99)
 
 
 @pytest.mark.parametrize("kind", ["collector-hangs", "many-series"])
@@ -82,8 +86,11 @@ def test_the_host_beside_a_process_that_computes(ratios: Ratios, measure: Measur
 
 
 def test_probes_and_the_end_beside_everything(ratios: Ratios, measure: Measure) -> None:
-    kinds = ["nothing", *hanging(ratios), *COMPUTES, *OTHERS, "collector-hangs"]
-    slowest = max(measure(kind).probe for kind in kinds)
-    ratios.add("supervision", "any probe beside any misbehaviour, p99", "s", slowest)
-    longest = max(measure(kind).end for kind in kinds) - DRAIN
-    ratios.add("supervision", "SIGTERM to the end beside any misbehaviour, beyond drain_timeout", "s", max(longest, 0))
+    kinds = ["nothing", *hanging(ratios), CRASHING, *COMPUTES, *OTHERS, "collector-hangs"]
+    slowest = max(kinds, key=lambda kind: measure(kind).probe)
+    ratios.add("supervision", "any probe beside any misbehaviour, p99", "s", measure(slowest).probe)
+    longest = max(kinds, key=lambda kind: measure(kind).end)
+    beyond = max(measure(longest).end - DRAIN, 0)
+    ratios.add("supervision", "SIGTERM to the end beside any misbehaviour, beyond drain_timeout", "s", beyond)
+    named = [NAMES.get(kind, kind) for kind in (slowest, longest)]
+    ratios.note(f"Of all misbehaviours `{named[0]}` had the slowest probe, and `{named[1]}` the longest end.")
