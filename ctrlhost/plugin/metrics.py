@@ -45,6 +45,7 @@ class Family:
         """Hold a metric, which must not change any more."""
         self.metric = metric
         self._series: frozenset[Series] | None = None
+        self._names: frozenset[str] | None = None
         self._texts: dict[str, bytes] = {}
 
     @property
@@ -55,9 +56,11 @@ class Family:
         return self._series
 
     @property
-    def names(self) -> set[str]:
+    def names(self) -> frozenset[str]:
         """The names of the series, and the metric's own."""
-        return {self.metric.name, *(sample.name for sample in self.metric.samples)}
+        if self._names is None:
+            self._names = frozenset((self.metric.name, *(sample.name for sample in self.metric.samples)))
+        return self._names
 
     def without(self, series: frozenset[Series]) -> Family:
         """Return the metric without some of its series."""
@@ -132,7 +135,7 @@ class PluginMetrics:
         with entry:
             families = [Family(metric) for metric in self._limited()]
             for family in families:
-                _ = family.series
+                _ = family.series, family.names
                 for accept in list(self._formats.values()):
                     family.text(accept)
         entry.close()
