@@ -105,20 +105,6 @@ BESIDE = "supervision: 100 events/s, event to reconcile, p99, beside:"
             marks=behaviour("supervision/PR1"),
         ),
         pytest.param(
-            "supervision: /metrics, p99, beside: many-series",
-            "itself",
-            0.1,
-            id="series",
-            marks=behaviour("supervision/PR3"),
-        ),
-        pytest.param(
-            "supervision: any probe beside any misbehaviour, p99",
-            "itself",
-            0.1,
-            id="probes",
-            marks=behaviour("supervision/PR6"),
-        ),
-        pytest.param(
             "supervision: SIGTERM to the end beside any misbehaviour, beyond drain_timeout",
             "itself",
             2,
@@ -147,7 +133,6 @@ BESIDE = "supervision: 100 events/s, event to reconcile, p99, beside:"
             id="hang-of-a-process",
             marks=behaviour("supervision/PI3"),
         ),
-        pytest.param("feed: event to its reader, p99", "itself", 0.002, id="feed", marks=behaviour("supervision/PI23")),
     ],
 )
 def test_a_time_is_within_its_limit(figure: str, peer: str, most: float) -> None:
@@ -170,12 +155,6 @@ def test_a_time_is_within_its_limit(figure: str, peer: str, most: float) -> None
         ),
         pytest.param("isolation: memory of a process before its cache", "itself", 60e6, id="memory"),
         pytest.param("isolation: memory of a process in each cached pod", "host", 1.1, id="memory-of-a-pod"),
-        pytest.param(
-            "isolation: a reconcile of four plugins that compute, each in a process of its own",
-            "one-process",
-            1 / 1.8,
-            id="processors",
-        ),
     ],
 )
 def test_a_figure_of_supervision_is_within_its_limit(figure: str, peer: str, most: float) -> None:
