@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.controller.services import PluginServices
+    from ctrlhost.host.metrics import HostMetrics
     from ctrlhost.informers import InformerFactory
     from ctrlhost.informers.namespace_informer import Scope
+    from ctrlhost.plugin.probe import PluginCheck
     from ctrlhost.supervisor.runtime import PluginRuntime
 
 log = logging.getLogger("ctrlhost.host")
@@ -81,6 +83,9 @@ class ChildHost(Host):
         self._numbers = itertools.count(1)
         self._answers: dict[int, Future[str]] = {}
         self._declared: set[Scope] = set()
+        #: The last request for the health checks, and those that run because of one.
+        self._probe = 0
+        self._awaited: set[Future[None]] = set()
 
     def connect(self, kubeconfig: str | None) -> None:
         """Use the API server of this kubeconfig; None for that of the settings."""
@@ -141,6 +146,15 @@ class ChildHost(Host):
     def _synced(self) -> None:
         self._channel.send(messages.Synced())
 
+    def _make_metrics(self) -> HostMetrics:
+        from ctrlhost.host.metrics import EntryCollector, HostMetrics, LogCollector
+
+        metrics = HostMetrics(child=self.runtime.name)
+        # The other host has its states itself.
+        metrics.register(EntryCollector(self.plugins))
+        metrics.register_own(LogCollector(self.plugins))
+        return metrics
+
     def _notify(self) -> None:
         super()._notify()
         self.changed.set()
@@ -151,19 +165,40 @@ class ChildHost(Host):
 
     def serve(self) -> None:
         """Answer the other host's requests for metrics, queues and pages."""
-        self._servers.serve(f"unix:{self._start.pages}", self.inspection)
+        self._servers.serve_host(self._start.pages, self.inspection)
+
+    def probe(self, number: int) -> None:
+        """Begin to call the plugin's health checks; this number and their ends are in the next beats."""
+        for check in self._health_checks():
+            ends = check.start()
+            # One that hangs is asked for again and again.
+            if ends not in self._awaited:
+                self._awaited.add(ends)
+                ends.add_done_callback(self._probed)
+        self._probe = number
+        self.changed.set()
+
+    def _probed(self, ends: Future[None]) -> None:
+        self._awaited.discard(ends)
+        self.changed.set()
+
+    def _health_checks(self) -> list[PluginCheck]:
+        context = self.runtime.context
+        return list(context.health_checks) if context is not None else []
 
     def beat(self) -> messages.Beat:
         """Return what the other host shows of the plugin."""
         runtime = self.runtime
-        context = runtime.context
-        checks = [check.last() for check in context.health_checks] if context is not None else []
+        # In this order: a check that has ended since is in the next beat.
+        probe = self._probe
         return messages.Beat(
             runtime.state,
             runtime.reason,
             is_final(runtime.error),
             runtime.error is None,
-            (*runtime.checks()[1:], *checks),
+            tuple(runtime.checks()[1:]),
+            tuple(check.state() for check in self._health_checks()),
+            probe,
             dict(runtime.entries.degraded),
         )
 
@@ -232,6 +267,8 @@ class Child:
                 case messages.Run(with_crds):
                     self._with_crds = with_crds
                     self._may_run.set()
+                case messages.Probe(number):
+                    self._host.probe(number)
                 case messages.Done():
                     self._host.answered(message)
                 case messages.Drain():

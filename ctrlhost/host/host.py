@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ctrlhost.entries import Entries
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.host.gil_watch import GilWatch
+    from ctrlhost.host.metrics import HostMetrics
     from ctrlhost.informers import InformerFactory
     from ctrlhost.supervisor.attempt import Attempt
     from ctrlhost.supervisor.child import ChildAttempt
@@ -146,6 +147,7 @@ class Host:
         isolated = isolated_of(self.plugins, self.configuration, list(self._given), own_client=own_client)
         if isolated:
             self._children = Children(isolated, self.settings, self.configuration)
+            self.inspection.children = self._children
         self._deadlines.start()
         for runtime in self.plugins:
             runtime.begin(self._manager, self._given.get(runtime.name), self.configuration)
@@ -200,23 +202,21 @@ class Host:
         from ctrlhost.controller.metrics import ReconcileMetrics
         from ctrlhost.controller.services import PluginServices
         from ctrlhost.events.recorder import EventRecorder
-        from ctrlhost.host.metrics import HostMetrics, PluginCollector
         from ctrlhost.host.queue_metrics import QueueCollector
 
         if self.client is None:
             kubeconfig = self._sandbox.kubeconfig if self._sandbox else self.settings.kubeconfig
             self.client = Client.load(kubeconfig, None if self._sandbox else self.settings.context)
         self.factory = self._make_factory(self.client)
-        metrics = self.inspection.metrics = HostMetrics()
+        metrics = self.inspection.metrics = self._make_metrics()
         reconciles, clients = ReconcileMetrics(), ClientCounts()
         self.events = EventRecorder(self.client, self.clock)
-        metrics.register(PluginCollector(self.plugins))
         if self._gil_watch is not None:
             metrics.register(self._gil_watch)
         metrics.register(reconciles)
         metrics.register(clients)
         metrics.register(QueueCollector(self._is_ours))
-        metrics.register(self.factory.metrics)
+        metrics.register_own(self.factory.metrics)
         if self._children is not None:
             self._children.serve(self.factory, self.client, self._sandbox.kubeconfig if self._sandbox else None)
             metrics.register(self._children)
@@ -227,7 +227,7 @@ class Host:
             self.leadership = Leadership(self.settings, named, self.client, self.clock, self.events, self._on_election)
             metrics.register(self.leadership.metrics)
         if self.client.metrics is not None:
-            metrics.register(self.client.metrics)
+            metrics.register_own(self.client.metrics)
         return PluginServices(
             client=self.client,
             factory=self.factory,
@@ -243,6 +243,14 @@ class Host:
             account=self._account,
             client_counts=clients,
         )
+
+    def _make_metrics(self) -> HostMetrics:
+        from ctrlhost.host.metrics import EntryCollector, HostMetrics, LogCollector, PluginCollector
+
+        metrics = HostMetrics()
+        for collector in (PluginCollector, EntryCollector, LogCollector):
+            metrics.register(collector(self.plugins))
+        return metrics
 
     def _make_factory(self, client: Client) -> InformerFactory:
         from ctrlhost.informers import InformerFactory

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.health import Check
     from ctrlhost.informers.namespace_informer import Scope
+    from ctrlhost.plugin.probe import CheckState
 
 #: Seconds that a message may wait for a process that does not read.
 _SEND_TIMEOUT = 5
@@ -68,6 +69,13 @@ class Drain:
 
     seconds: float
     memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """From the host: call the health checks of the plugin, unless they run. The next Beats say how these end."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +137,10 @@ class Beat:
     #: Whether a failure is one that no restart mends, and whether something hangs.
     final: bool
     hangs: bool
+    #: The lines of the controllers, and the health checks of the plugin as of the Probe with this number.
     checks: tuple[Check, ...]
+    health: tuple[CheckState, ...]
+    probe: int
     degraded: dict[str, str]
 
 

@@ -20,6 +20,7 @@ from ctrlhost.controller.context import bound
 from ctrlhost.errors import ConfigError, CtrlhostError
 from ctrlhost.supervisor import channel as messages
 from ctrlhost.supervisor.attempt import Owner
+from ctrlhost.supervisor.child_health import ChildHealth
 from ctrlhost.supervisor.containment import Failure, failure_of
 from ctrlhost.supervisor.crds import Installation, install_crds
 from ctrlhost.supervisor.process import Process, described
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings, Supervision
     from ctrlhost.entries import Entries
-    from ctrlhost.health import Check
     from ctrlhost.informers.namespace_informer import Scope
     from ctrlhost.supervisor.attempt import Progress
     from ctrlhost.supervisor.cache_server import CacheServer, Reader
@@ -65,6 +65,8 @@ class Isolation:
     feed: CacheServer | None = None
     #: The processes of each plugin so far.
     processes: dict[str, list[Process]] = field(default_factory=dict)
+    #: The paths of the pages of each plugin, as its last process said.
+    pages: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def elects(self, plugin: str) -> bool:
         """Return whether the plugin has a lease of its own, for which its process stands itself."""
@@ -99,12 +101,13 @@ class ChildAttempt:
         self.thread = threading.Thread(target=self._run, name=f"{owner.name}/process", daemon=True)
         #: The process; None before it is started.
         self.process: Process | None = None
-        #: The last lines of its health report, the paths of its pages, and its memory in bytes.
-        self.checks: tuple[Check, ...] = ()
-        self.pages: tuple[str, ...] = ()
+        #: Its memory in bytes.
         self.rss = 0
         self._isolation = isolation
+        #: The messages of the process, and those for it from threads that must not wait.
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        #: What the process says about the plugin's health.
+        self.health = ChildHealth(entries.deadline("health"), lambda number: self._inbox.put(messages.Probe(number)))
         self._lock = threading.Lock()
         self._reader: Reader | None = None
         #: When the process was last heard of, by `time.monotonic`.
@@ -121,9 +124,11 @@ class ChildAttempt:
 
     @property
     def socket(self) -> Path | None:
-        """The socket of the process's own server, while the process runs."""
+        """The socket of the process's own server, while the process runs and has no reason to end."""
         process = self.process
-        return process.directory / "pages.sock" if process is not None and not process.ended else None
+        if process is None or process.ended or self._failure is not None:
+            return None
+        return process.directory / "pages.sock"
 
     def processor_seconds(self) -> float | None:
         """Return the processor time of the process so far."""
@@ -167,6 +172,7 @@ class ChildAttempt:
         if self._reader is not None:
             self._reader.close()
         self.rss = 0
+        self.health.end()
         self._over.set()
 
     def _live(self) -> Failure | None:
@@ -237,8 +243,10 @@ class ChildAttempt:
             case messages.Mistake(text, hint):
                 raise failure_of("loading", ConfigError(text, hint=hint))
             case messages.IsSetUp(pages):
-                self.pages = pages
+                self._isolation.pages[self.owner.name] = pages
                 self.set_up.set()
+            case messages.Probe():
+                process.channel.send(message)
             case messages.Declare(request, scope):
                 self._answer(process, request, self._declare, process, scope)
             case messages.Install(request, crds, version):
@@ -256,7 +264,7 @@ class ChildAttempt:
                 self._complete = complete
 
     def _beat(self, beat: messages.Beat) -> None:
-        self.checks = beat.checks
+        self.health.heard(beat)
         self.entries.follow(beat.degraded)
         if beat.state == "failed":
             label = "deadline" if beat.hangs else "error"

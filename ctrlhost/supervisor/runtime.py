@@ -390,7 +390,7 @@ class PluginRuntime:
         """Return the plugin's line of a health report, followed by one line per controller."""
         lines = [Check(f"plugin/{self.name}", passed=self.state in _WELL, detail=self._detail())]
         if isinstance(self.attempt, ChildAttempt):
-            return [*lines, *self.attempt.checks]
+            return [*lines, *self.attempt.health.lines()]
         for controller in self.controllers:
             status = controller.status()
             text = f"{status.runs} runs, {status.errors} errors, {status.queued} queued"
@@ -401,11 +401,14 @@ class PluginRuntime:
             lines.append(Check(f"controller/{controller.name}", passed=True, detail=text))
         return lines
 
+    def restarts_in(self) -> float | None:
+        """Return the seconds until the restart of a plugin that is failing; None for any other."""
+        return max(0.0, self._restarts_at - self._clock.now()) if self.state == "failing" else None
+
     def _detail(self) -> str:
         with self._lock:
             detail = f"{self.state}: {self.reason}" if self.reason else self.state
-            if self.state == "failing":
-                left = max(0.0, self._restarts_at - self._clock.now())
+            if (left := self.restarts_in()) is not None:
                 return f"{detail}, restart {self._restarts.count} of {self._restarts.limit} in {left:.0f} s"
         degraded = "; ".join(f"{reason}: {why}" for reason, why in sorted(self.entries.degraded.items()))
         return f"{detail}, degraded: {degraded}" if degraded else detail
