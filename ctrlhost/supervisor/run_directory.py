@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import itertools
 import os
@@ -69,9 +70,13 @@ def make_private(directory: Path) -> None:
     OSError if it cannot be made; ConfigError for anything else at this path, such as a symbolic link, a directory of
     another user, or one that others could write to until now.
     """
-    with suppress(FileExistsError):
-        directory.mkdir(mode=0o700)
-    found = directory.lstat()
+    found = None
+    while found is None:
+        with suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
+        # Another host may remove it at this moment, at its end.
+        with suppress(FileNotFoundError):
+            found = directory.lstat()
     if wrong := _unsafe(found):
         raise ConfigError(f"{directory} {wrong}", hint="remove it, so that it can be made with the mode 0700")
     if found.st_mode & _OF_OTHERS:
@@ -155,11 +160,13 @@ def _locked(directory: Path, *, wait: bool) -> Iterator[None]:
 def _lock(directory: Path, *, wait: bool) -> int:
     """Lock a directory, and return the descriptor that holds the lock.
 
-    BlockingIOError if another process has locked it, unless this one is to wait.
+    BlockingIOError if another process has locked it, unless this one is to wait; FileNotFoundError if it was removed.
     """
     lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(lock), directory.lstat()):
+            raise FileNotFoundError(errno.ENOENT, "removed by another host", str(directory))
     except BaseException:
         os.close(lock)
         raise
