@@ -137,13 +137,9 @@ class ChildHost(Host):
         self._channel.send(messages.Synced())
 
     def _make_metrics(self) -> HostMetrics:
-        from ctrlhost.host.metrics import EntryCollector, HostMetrics, LogCollector
+        from ctrlhost.host.metrics import of_child
 
-        metrics = HostMetrics(child=self.runtime.name)
-        # The other host has its states itself.
-        metrics.register(EntryCollector(self.plugins))
-        metrics.register_own(LogCollector(self.plugins))
-        return metrics
+        return of_child(self.runtime)
 
     def wait_for(self, condition: Callable[[], bool], timeout: float) -> None:
         """Wait until a condition holds after a change of the plugin's state or `woken`, or for a while."""

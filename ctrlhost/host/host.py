@@ -143,8 +143,8 @@ class Host:
             self._servers.serve(self.settings.listen, self.inspection)
         _import_all()
         own_client = self._own_client or self._sandbox is not None
-        self._children = children_of(self.plugins, self.settings, self.configuration, self._given, own_client)
-        self.inspection.children = self._children
+        children = children_of(self.plugins, self.settings, self.configuration, self._given, own_client)
+        self._children = self.inspection.children = children
         self._deadlines.start()
         for runtime in self.plugins:
             runtime.begin(self._manager, self._given.get(runtime.name), self.configuration)
@@ -242,12 +242,9 @@ class Host:
         )
 
     def _make_metrics(self) -> HostMetrics:
-        from ctrlhost.host.metrics import EntryCollector, HostMetrics, LogCollector, PluginCollector
+        from ctrlhost.host.metrics import of_host
 
-        metrics = HostMetrics()
-        for collector in (PluginCollector, EntryCollector, LogCollector):
-            metrics.register(collector(self.plugins))
-        return metrics
+        return of_host(self.plugins)
 
     def _make_factory(self, client: Client) -> InformerFactory:
         from ctrlhost.informers import InformerFactory

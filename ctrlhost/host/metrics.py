@@ -250,3 +250,19 @@ class EntryCollector(Collector):
                 overdue.add_metric((plugin.name, entry), overdue_now[entry])
                 overruns.add_metric((plugin.name, entry), count)
         yield from (stuck, overdue, overruns, blocked)
+
+
+def of_host(plugins: Sequence[PluginRuntime]) -> HostMetrics:
+    """Return what the metrics of a host with these plugins begin with."""
+    metrics = HostMetrics()
+    for collector in (PluginCollector, EntryCollector, LogCollector):
+        metrics.register(collector(plugins))
+    return metrics
+
+
+def of_child(plugin: PluginRuntime) -> HostMetrics:
+    """Return what the metrics of the process of an isolated plugin begin with; the host has the plugin's states."""
+    metrics = HostMetrics(child=plugin.name)
+    metrics.register(EntryCollector([plugin]))
+    metrics.register_own(LogCollector([plugin]))
+    return metrics

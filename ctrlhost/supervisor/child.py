@@ -216,8 +216,8 @@ class ChildAttempt:
             case messages.IsSetUp(pages):
                 self._isolation.pages[self.owner.name] = pages
                 self.set_up.set()
-            case messages.Probe():
-                process.channel.send(message)
+            case messages.Probe() if self.process is not None:
+                self.process.channel.send(message)
             case messages.Synced() if self.owner.services is not None:
                 self.owner.services.candidacy.join()
             case messages.Beat():
