@@ -27,6 +27,7 @@ from ctrlhost.coordination.elector import suspend_aware
 from ctrlhost.coordination.term import Candidacy, Tenure, Term
 from ctrlhost.errors import ConfigError, CtrlhostError, PluginNotFound
 from ctrlhost.host.host import Host
+from ctrlhost.host.metrics import of_child
 from ctrlhost.supervisor import channel as messages
 from ctrlhost.supervisor.channel import Channel
 from ctrlhost.supervisor.containment import is_final
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.controller.services import PluginServices
-    from ctrlhost.host.metrics import HostMetrics
     from ctrlhost.informers import InformerFactory
     from ctrlhost.plugin.probe import PluginCheck
     from ctrlhost.supervisor.runtime import PluginRuntime
@@ -72,6 +72,7 @@ class ChildHost(Host):
         self.runtime: PluginRuntime = self.plugins[0]
         self.runtime.install = self._install
         self.runtime.logs_states = False
+        self.inspection.metrics = of_child(self.runtime)
         #: Set when something changed that the other host shows.
         self.changed = threading.Event()
         self._start = start
@@ -135,11 +136,6 @@ class ChildHost(Host):
 
     def _synced(self) -> None:
         self._channel.send(messages.Synced())
-
-    def _make_metrics(self) -> HostMetrics:
-        from ctrlhost.host.metrics import of_child
-
-        return of_child(self.runtime)
 
     def wait_for(self, condition: Callable[[], bool], timeout: float) -> None:
         """Wait until a condition holds after a change of the plugin's state or `woken`, or for a while."""

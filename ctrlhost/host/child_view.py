@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
+    from prometheus_client.core import Metric
+    from prometheus_client.samples import Sample
+
     from ctrlhost.supervisor.child import ChildAttempt
     from ctrlhost.supervisor.child_health import ChildCheck
 
@@ -150,16 +153,38 @@ class ChildMetrics:
         self._skipped[reason] += 1
 
     def _read(self, body: bytes) -> _Scrape:
-        age, errors, families = 0.0, Counter[str](), []
-        for metric in text_string_to_metric_families(body.decode()):
-            if metric.name == "ctrlhost_metrics_age_seconds":
-                age = sum(one.value for one in metric.samples)
-            elif metric.name == "ctrlhost_metrics_collector_errors":
-                errors.update({one.labels["reason"]: int(one.value) for one in metric.samples})
-            else:
-                families.append(Family(metric))
+        metrics = _parsed(body.decode())
+        ages = metrics.pop("ctrlhost_metrics_age_seconds", None)
+        left_out = metrics.pop("ctrlhost_metrics_collector_errors", None)
+        age = sum(one.value for one in ages.samples) if ages is not None else 0.0
+        counts = {one.labels["reason"]: int(one.value) for one in left_out.samples} if left_out is not None else {}
+        families = [Family(metric) for metric in metrics.values()]
         for family in families:
             _ = family.series
             for accept in list(self._formats.values()):
                 family.text(accept)
-        return _Scrape(families, age, errors)
+        return _Scrape(families, age, Counter(counts))
+
+
+def _parsed(text: str) -> dict[str, Metric]:
+    """Return the metrics of an exposition by name; ValueError if it is malformed.
+
+    The text format has the times at which series were created as metrics of their own; OpenMetrics does not allow that.
+    """
+    found: dict[str, Metric] = {}
+    for metric in text_string_to_metric_families(text):
+        whole = found.get(metric.name.removesuffix("_created"))
+        if whole is not None and whole.type in ("counter", "histogram", "summary"):
+            whole.samples = _grouped([*whole.samples, *metric.samples])
+        else:
+            found[metric.name] = metric
+    return found
+
+
+def _grouped(samples: list[Sample]) -> list[Sample]:
+    """Return samples in an order in which those of one series of a metric follow each other."""
+    groups: dict[frozenset[tuple[str, str]], list[Sample]] = {}
+    for one in samples:
+        labels = frozenset(label for label in one.labels.items() if label[0] not in ("le", "quantile"))
+        groups.setdefault(labels, []).append(one)
+    return [one for group in groups.values() for one in group]

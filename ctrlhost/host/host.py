@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from ctrlhost.entries import Entries
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.host.gil_watch import GilWatch
-    from ctrlhost.host.metrics import HostMetrics
     from ctrlhost.informers import InformerFactory
     from ctrlhost.supervisor.attempt import Attempt
     from ctrlhost.supervisor.child import ChildAttempt
@@ -199,13 +198,14 @@ class Host:
         from ctrlhost.controller.metrics import ReconcileMetrics
         from ctrlhost.controller.services import PluginServices
         from ctrlhost.events.recorder import EventRecorder
+        from ctrlhost.host.metrics import of_host
         from ctrlhost.host.queue_metrics import QueueCollector
 
         if self.client is None:
             kubeconfig = self._sandbox.kubeconfig if self._sandbox else self.settings.kubeconfig
             self.client = Client.load(kubeconfig, None if self._sandbox else self.settings.context)
         self.factory = self._make_factory(self.client)
-        metrics = self.inspection.metrics = self._make_metrics()
+        metrics = self.inspection.metrics = self.inspection.metrics or of_host(self.plugins)
         reconciles, clients = ReconcileMetrics(), ClientCounts()
         self.events = EventRecorder(self.client, self.clock)
         if self._gil_watch is not None:
@@ -240,11 +240,6 @@ class Host:
             account=self._account,
             client_counts=clients,
         )
-
-    def _make_metrics(self) -> HostMetrics:
-        from ctrlhost.host.metrics import of_host
-
-        return of_host(self.plugins)
 
     def _make_factory(self, client: Client) -> InformerFactory:
         from ctrlhost.informers import InformerFactory

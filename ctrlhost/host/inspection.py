@@ -72,7 +72,7 @@ class Inspection:
     def __init__(self, host: InspectedHost) -> None:
         """Inspect `host`, which need not be started."""
         self._host = host
-        #: The metrics of the host; None until it starts.
+        #: The metrics of the host; a host that starts without has its own.
         self.metrics: HostMetrics | None = None
         #: The processes of isolated plugins; None without any.
         self.children: Children | None = None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _CLIENT = b"x-ctrlhost-client"
 #: Headers that are about one of the two connections, not about the page.
 _OF_A_CONNECTION = frozenset(
-    {b"connection", b"expect", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer"}
+    {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer"}
     | {b"upgrade", _CLIENT}
 )
 #: Headers of an answer that the server in front sets itself.
@@ -72,7 +72,7 @@ def behind_proxy(app: ASGIApp) -> ASGIApp:
         if scope["type"] == "http":
             said = [value.decode("ascii").split() for name, value in scope["headers"] if name == _CLIENT]
             if said:
-                others = [(name, value) for name, value in scope["headers"] if name != _CLIENT]
+                others = [one for one in scope["headers"] if one[0] not in _OF_A_CONNECTION]
                 scheme, *client = said[0]
                 scope = {**scope, "headers": others, "scheme": scheme}
                 scope["client"] = (client[0], int(client[1])) if client else None
