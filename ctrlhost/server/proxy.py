@@ -117,7 +117,8 @@ class _Exchange:
             # HTTP/1.0.
             headers.append((b"host", b"localhost"))
         client = scope.get("client") or ()
-        headers += [(b"connection", b"close"), (_CLIENT, " ".join(map(str, (scope["scheme"], *client))).encode())]
+        # Not `Connection: close`: a server that closes before it has read all of the request resets the connection.
+        headers.append((_CLIENT, " ".join(map(str, (scope["scheme"], *client))).encode()))
         query = scope["query_string"]
         target = scope["raw_path"] + (b"?" + query if query else b"")
         return h11.Request(method=scope["method"], target=target, headers=headers)
