@@ -188,6 +188,7 @@ class ChildHost(Host):
             is_final(runtime.error),
             runtime.error is None,
             tuple(runtime.checks()[1:]),
+            tuple(self.leadership.checks()) if self.leadership is not None else (),
             tuple(check.state() for check in self._health_checks()),
             probe,
             dict(runtime.entries.degraded),

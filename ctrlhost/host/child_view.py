@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
     from prometheus_client.samples import Sample
 
+    from ctrlhost.health import Check
     from ctrlhost.supervisor.child import ChildAttempt
     from ctrlhost.supervisor.child_health import ChildCheck
 
@@ -46,6 +47,11 @@ class ChildView:
     def health_checks(self) -> list[ChildCheck]:
         """The health checks of the plugin."""
         return self.attempt.health.checks
+
+    @property
+    def leadership(self) -> list[Check]:
+        """The line of the plugin's own lease, if it has one."""
+        return self.attempt.health.leadership()
 
     def begin_queues(self) -> Future[None]:
         """Ask for the queues, unless this is under way; return what ends with the answer."""

@@ -159,6 +159,7 @@ class Inspection:
             look.leadership = list(leadership.checks())
             found = {f"plugin/{name}": leadership.misplaced(name) for name in look.plugins}
             look.misplaced = {name: why for name, why in found.items() if why}
+        look.leadership += [line for view in self._views() for line in view.leadership]
         self._step = "informers"
         factory = self._host.factory
         look.informers = [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]

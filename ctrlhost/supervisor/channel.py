@@ -151,8 +151,9 @@ class Beat:
     #: Whether a failure is one that no restart mends, and whether something hangs.
     final: bool
     hangs: bool
-    #: The lines of the controllers, and the health checks of the plugin as of the Probe with this number.
+    #: The lines of the controllers and of the plugin's own lease, and its health checks as of the Probe `probe`.
     checks: tuple[Check, ...]
+    leadership: tuple[Check, ...]
     health: tuple[CheckState, ...]
     probe: int
     degraded: dict[str, str]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ctrlhost.plugin.probe import CheckState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ctrlhost.health import Check
     from ctrlhost.supervisor.channel import Beat
@@ -51,9 +51,16 @@ class ChildHealth:
 
     def lines(self) -> list[Check]:
         """Return the lines of the controllers, with their age if the process does not answer."""
+        return self._with_age(lambda beat: beat.checks)
+
+    def leadership(self) -> list[Check]:
+        """Return the line of the plugin's own lease, if it has one, with its age if the process does not answer."""
+        return self._with_age(lambda beat: beat.leadership)
+
+    def _with_age(self, part: Callable[[Beat], Iterable[Check]]) -> list[Check]:
         with self._lock:
             beat, age = self._beat, time.monotonic() - self._heard
-        lines = list(beat.checks) if beat is not None else []
+        lines = list(part(beat)) if beat is not None else []
         if age > _OLD:
             lines = [replace(line, detail=f"{line.detail}, {age:.0f} s old") for line in lines]
         return lines

@@ -354,6 +354,28 @@ def test_health_is_that_of_the_plugin(hosts: Hosts) -> None:
 
 
 @behaviour("supervision/PI14")
+def test_the_lease_of_the_plugin_is_shown(hosts: Hosts) -> None:
+    named, masters = {}, {}
+    for isolated in (False, True):
+        host = hosts(
+            "--leader-elect", "--set=host.leader_elect_plugins=bad", isolated=isolated, heartbeat_timeout="300s"
+        )
+        line = "[+]leaderElection/ctrlhost-bad ok: leading"
+        host.eventually(
+            lambda host=host, line=line: line in lines(host, "/healthz").values(), "a line about the plugin's lease"
+        )
+        named[isolated] = [set(lines(host, path)) for path in ("/healthz", "/readyz", "/healthz/bad")]
+        host.wait_for_metric(1, "leader_election_master_status", name="ctrlhost-bad")
+        held = series(host.get("/metrics")[1]).items()
+        masters[isolated] = {one: value for one, value in held if one[0] == "leader_election_master_status"}
+        if not isolated:
+            host.stop()
+    assert named[True] == named[False]
+    assert masters[True] == masters[False]
+    assert len(masters[True]) == 2
+
+
+@behaviour("supervision/PI14")
 def test_queues_are_shown(hosts: Hosts) -> None:
     host = hosts()
     client = ctrlhost.Client.load(host.kubeconfig)

@@ -11,10 +11,21 @@ from ctrlhost.supervisor.channel import Beat
 from ctrlhost.supervisor.child_health import ChildHealth
 
 LINE = Check("controller/bad/c", passed=True, detail="1 runs")
+LEASE = Check("leaderElection/ctrlhost-bad", passed=True, detail="leading")
 
 
 def beat(probe: int, *health: CheckState) -> Beat:
-    return Beat("running", "", final=False, hangs=False, checks=(LINE,), health=health, probe=probe, degraded={})
+    return Beat(
+        "running",
+        "",
+        final=False,
+        hangs=False,
+        checks=(LINE,),
+        leadership=(LEASE,),
+        health=health,
+        probe=probe,
+        degraded={},
+    )
 
 
 def state(name: str = "bad/a", value: str | None = "", ago: float = 0.0, since: float | None = None) -> CheckState:
@@ -69,6 +80,7 @@ def test_a_process_that_does_not_begin_has_not_answered(monkeypatch: Any) -> Non
     monkeypatch.setattr(time, "monotonic", lambda: now + 5)
     assert check.last() == Check("bad/a", passed=False, detail="no answer for 5 s")
     assert [one.detail for one in health.lines()] == ["1 runs, 5 s old"]
+    assert [one.detail for one in health.leadership()] == ["leading, 5 s old"]
 
 
 def test_nothing_is_shown_of_a_process_that_has_ended() -> None:
