@@ -51,6 +51,10 @@ class PluginLoop:
         turns = self._turns
         return turns.blocked if turns is not None else 0.0
 
+    def start(self) -> None:
+        """Start the thread unless it runs; OSError without free file descriptors."""
+        self._started()
+
     def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
         """Run a coroutine on the loop; callable from any thread."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._started())
@@ -77,7 +81,8 @@ class PluginLoop:
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop, self._ending = asyncio.new_event_loop(), threading.Event()
+                # Not the loop of the event loop policy, which any plugin may set for the whole process.
+                self._loop, self._ending = asyncio.SelectorEventLoop(), threading.Event()
                 name, arguments = f"{self._plugin}/loop", (self._plugin, self._loop, self._ending)
                 self._thread = threading.Thread(target=_run, args=arguments, name=name, daemon=True)
                 self._thread.start()
