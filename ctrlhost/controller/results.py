@@ -6,6 +6,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.controller.error_text import line_of
 from ctrlhost.controller.places import place_of
 from ctrlhost.coordination.writes import causes, refused
 from ctrlhost.errors import ApiError, Conflict, CtrlhostError, RetryAfter, Stale, TerminalError
@@ -141,7 +142,9 @@ class Results:
         return {"error": kind, "place": place}
 
     def _run_after(self, key: Request, seconds: float, priority: int, counts: WorkerCounts) -> None:
-        """Queue the key after a delay that its reconciler asked for, and reset its back-off."""
+        """Queue the key after a delay that its reconciler asked for, and reset its back-off; ValueError for NaN."""
+        if math.isnan(seconds):
+            raise ValueError("the reconciler asked for a delay that is not a number")
         self._queue.add_after(key, max(seconds, _MIN_DELAY), priority=priority)
         self.succeeded(key)
         counts.requeue_after += 1
@@ -155,17 +158,9 @@ def _wanted_delay(error: BaseException) -> float | None:
 
 def _described(error: BaseException) -> str:
     """Return an error and its direct cause as one line, even if a `__str__` raises."""
-    described = _alone(error)
+    described = line_of(error)
     cause = error.__cause__
-    return described if cause is None else f"{described}, caused by {_alone(cause)}"
-
-
-def _alone(error: BaseException) -> str:
-    try:
-        message = str(error)
-    except Exception:  # noqa: BLE001 - __str__ raised
-        message = ""
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return described if cause is None else f"{described}, caused by {line_of(cause)}"
 
 
 def _is_terminal(error: BaseException) -> bool:

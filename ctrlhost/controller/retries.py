@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import TYPE_CHECKING, Any, cast
 
@@ -54,8 +55,10 @@ class RetryLimiter:
             self._bucket = WithMaxWaitRateLimiter(bucket, max_delay)
 
     def when(self, key: Any) -> float:
-        """Return the seconds until the next run of a key that failed."""
+        """Return the seconds until the next run of a key that failed; ValueError if the own limiter returns NaN."""
         delay: float = self._own.when(key) if self._entry is None else self._reported(self._entry(), key)
+        if math.isnan(delay):
+            raise ValueError("the rate limiter returned a delay that is not a number")
         if self._bucket is not None:
             delay = max(delay, self._bucket.when(key))
         return delay * (1 + _JITTER * self._jitter())

@@ -187,3 +187,22 @@ def test_settings_of_an_unknown_plugin_or_of_an_unknown_name_are_refused(tmp_pat
     configuration = Configuration.gather(None, environ)
     assert configuration.supervision("demo") == Supervision(retry_qps=3)
     assert configuration.supervision("other") == Supervision(retry_qps=4)
+
+
+def test_a_limiter_that_returns_no_number_delays_by_a_second(bench: Bench, manual_clock: ManualClock) -> None:
+    class NoNumber:
+        def when(self, _key: object) -> float:
+            return float("nan")
+
+        def forget(self, _key: object) -> None:
+            """Forget nothing."""
+
+        def num_requeues(self, _key: object) -> int:
+            return 0
+
+    controller = bench.controller(Script(RuntimeError("on purpose"), None), rate_limiter=NoNumber())
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
+    assert len(controller.queue.snapshot().delayed) == 1
+    manual_clock.advance(1)
+    eventually(lambda: bench.results() == {"error": 1, "success": 1})
