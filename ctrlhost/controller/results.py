@@ -142,9 +142,7 @@ class Results:
         return {"error": kind, "place": place}
 
     def _run_after(self, key: Request, seconds: float, priority: int, counts: WorkerCounts) -> None:
-        """Queue the key after a delay that its reconciler asked for, and reset its back-off; ValueError for NaN."""
-        if math.isnan(seconds):
-            raise ValueError("the reconciler asked for a delay that is not a number")
+        """Queue the key after a delay that its reconciler asked for, and reset its back-off."""
         self._queue.add_after(key, max(seconds, _MIN_DELAY), priority=priority)
         self.succeeded(key)
         counts.requeue_after += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,7 +27,7 @@ class RetryLimiter:
 
     Beyond `qps` retries a second and a burst of five times that, retries are delayed further, by at most `max_delay`
     seconds; 0 is no bound. Up to a fifth is added to each delay, so that keys that failed together are not retried
-    together. `num_requeues` is the own limiter's. May be called from any thread.
+    together. `num_requeues` does not change. May be called from any thread.
     """
 
     def __init__(
@@ -48,6 +47,8 @@ class RetryLimiter:
         WorkQueue(rate_limiter=own, clock=cast("Any", clock))
         self._own = own
         self._entry = entry
+        #: The failures of each key with a plugin's limiter, whose code a thread of the host must not call.
+        self._failures: dict[Any, int] = {}
         self._jitter = jitter or (random.random if isinstance(clock, SystemClock) else float)
         self._bucket: Any = None
         if qps:
@@ -55,15 +56,14 @@ class RetryLimiter:
             self._bucket = WithMaxWaitRateLimiter(bucket, max_delay)
 
     def when(self, key: Any) -> float:
-        """Return the seconds until the next run of a key that failed; ValueError if the own limiter returns NaN."""
+        """Return the seconds until the next run of a key that failed."""
         delay: float = self._own.when(key) if self._entry is None else self._reported(self._entry(), key)
-        if math.isnan(delay):
-            raise ValueError("the rate limiter returned a delay that is not a number")
         if self._bucket is not None:
             delay = max(delay, self._bucket.when(key))
         return delay * (1 + _JITTER * self._jitter())
 
     def _reported(self, entry: Entry, key: Any) -> float:
+        self._failures[key] = self._failures.get(key, 0) + 1
         entry.begin(key)
         try:
             delay: float = self._own.when(key)
@@ -74,9 +74,12 @@ class RetryLimiter:
 
     def forget(self, key: Any) -> None:
         """Forget the failures of a key."""
+        self._failures.pop(key, None)
         self._own.forget(key)
 
     def num_requeues(self, key: Any) -> int:
         """Return the failures of a key since it was forgotten."""
+        if self._entry is not None:
+            return self._failures.get(key, 0)
         found: int = self._own.num_requeues(key)
         return found

@@ -36,12 +36,3 @@ def test_many_keys_are_enqueued_through_the_handle_at_once(bench: Bench) -> None
     controller.attach()
     controller.start_workers()
     eventually(lambda: runs == [WEB, DB])
-
-
-def test_a_delay_that_is_no_number_is_an_error(bench: Bench, manual_clock: ManualClock) -> None:
-    controller = bench.controller(Script(RetryAfter(float("nan")), None))
-    controller.queue.add(WEB)
-    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
-    assert controller.status().last_error == "ValueError: the reconciler asked for a delay that is not a number"
-    manual_clock.advance(1)
-    eventually(lambda: bench.results() == {"error": 1, "success": 1})
