@@ -79,6 +79,7 @@ def test_a_leader_that_shuts_down_hands_over_at_once(replicas):
     replicas.check(LONG)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("silent", [False, True], ids=["refused", "silent"])
 def test_a_disconnected_leader_stops_before_another_starts(replicas, control_plane, silent):
     with FaultProxy(control_plane) as network:
