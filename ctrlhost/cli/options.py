@@ -26,6 +26,13 @@ NAMESPACE = click.option(
     multiple=True,
     help="Limit controllers to these namespaces, followed as they change: names, globs (`team-*`), `label:SELECTOR`.",
 )
+ISOLATE = click.option(
+    "--isolate",
+    "isolated",
+    metavar="NAME,NAME…|all",
+    multiple=True,
+    help="Run each of these plugins in a process of its own.",
+)
 CONFIG = click.option(
     "--config", type=click.Path(path_type=Path), metavar="FILE", envvar="CTRLHOST_CONFIG", help="Settings file (TOML)."
 )
@@ -75,6 +82,18 @@ def gather(config: Path | None, assignments: tuple[str, ...], **flags: Any) -> C
     from ctrlhost.config.load import Configuration
 
     return Configuration.gather(config, os.environ, assignments, flags)
+
+
+def isolate(configuration: Configuration, chosen: tuple[str, ...]) -> None:
+    """Apply `--isolate`; ConfigError for a plugin that is not selected."""
+    from ctrlhost.config.types import suggest
+    from ctrlhost.errors import ConfigError
+
+    selected = configuration.host().plugins
+    for name in names(chosen):
+        if name != "all" and name not in selected:
+            raise ConfigError(f"--isolate: the host runs no plugin `{name}`", hint=suggest(name, selected))
+        configuration.isolate(selected if name == "all" else [name])
 
 
 def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:

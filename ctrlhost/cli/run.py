@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import click
 from click.core import ParameterSource
 
-from ctrlhost.cli.options import CONFIG, NAMESPACE, PLUGINS, SET, gather, make_sandbox, names, sandbox_options
+from ctrlhost.cli.options import (
+    CONFIG,
+    ISOLATE,
+    NAMESPACE,
+    PLUGINS,
+    SET,
+    gather,
+    isolate,
+    make_sandbox,
+    names,
+    sandbox_options,
+)
 from ctrlhost.cli.progress import CurrentStderr, ListBars, can_draw
 from ctrlhost.config.settings import DEFAULT_LOG_LINES
 from ctrlhost.errors import ConfigError
@@ -23,6 +34,7 @@ if TYPE_CHECKING:
 
 @click.command("run")
 @PLUGINS
+@ISOLATE
 @click.option(
     "--kubeconfig", metavar="FILE", help="Kubeconfig (default: $KUBECONFIG, the pod's service account, ~/.kube/config)."
 )
@@ -43,6 +55,7 @@ if TYPE_CHECKING:
 @sandbox_options
 def command(
     plugins: tuple[str, ...],
+    isolated: tuple[str, ...],
     namespaces: tuple[str, ...],
     config: Path | None,
     assignments: tuple[str, ...],
@@ -69,6 +82,7 @@ def command(
     if not settings.plugins:
         known = ", ".join(installed_plugins()) or "none"
         raise click.UsageError(f"no plugins selected; select some with `--plugins NAME,NAME` (installed: {known})")
+    isolate(configuration, isolated)
     for name in settings.plugins:
         check_installed(name)
 

@@ -92,6 +92,19 @@ class Configuration:
         own = self._section("supervision", plugin) if _existing(table, plugin) in table else {}
         return fit(_over(common, own), Supervision, f"supervision.{plugin}", self.source)
 
+    def isolate(self, plugins: Iterable[str]) -> None:
+        """Apply the flag `--isolate`: these plugins get a process of their own, whatever the other sources say."""
+        for plugin in plugins:
+            self._put(("supervision", plugin, "process"), RawValue("own", "--isolate"))
+
+    def supervised(self, plugin: str, **settings: str | int) -> Configuration:
+        """Return a configuration that supervises a plugin with these settings, whatever the sources say."""
+        changed = Configuration({section: dict(table) for section, table in self.tree.items()}, self.source)
+        changed.tree.setdefault("supervision", {})
+        for name, value in settings.items():
+            changed._put(("supervision", plugin, name), value)
+        return changed
+
     def check_names(self, plugins: Iterable[str]) -> None:
         """Reject settings for plugins that do not exist; `plugins` are those installed or loaded."""
         known = {canonical(name): name for name in plugins}
@@ -120,7 +133,7 @@ class Configuration:
         origin = raw.origin if raw else self.source
         return f" (in {origin})" if origin else ""
 
-    def _put(self, path: tuple[str, ...], raw: RawValue) -> None:
+    def _put(self, path: tuple[str, ...], raw: Any) -> None:
         table: dict[str, Any] = self.tree[path[0]]
         for step in path[1:-1]:
             key = _existing(table, step)

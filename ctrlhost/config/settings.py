@@ -8,10 +8,13 @@ from typing import Literal
 
 import msgspec
 
+from ctrlhost.config.size import Size
 from ctrlhost.duration import Duration
 
 DEFAULT_LISTEN = "127.0.0.1:8484"
 DEFAULT_LOG_LINES = 200.0
+SMALLEST_MEMORY_LIMIT = Size("16Mi")
+"""A Python process takes more before it runs any plugin, so a smaller limit is a missing unit."""
 JITTER_FACTOR = 1.2
 
 
@@ -210,6 +213,16 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     hot_loop: bool = True
     """Slow down the reconciles of an object that only the host's own writes cause again and again."""
 
+    process: Literal["shared", "own"] = "shared"
+    """Whether the plugin runs in the host's process, or in one of its own, as with the flag `--isolate`."""
+
+    heartbeat_timeout: Duration = Duration("10s")
+    """How long the plugin's own process may run no Python code before it is killed and started again."""
+
+    memory_limit: Size | None = None
+    """Memory of the plugin's own process; beyond it the process is drained and started again, and killed beyond 1.25
+    times as much (default: none)."""
+
     kubeconfig: str | None = None
     """Path of a kubeconfig for the plugin's clients, whose context says the rest; informers that plugins share, and the
     host's own requests, use the host's (default: the host's)."""
@@ -221,8 +234,11 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 raise ValueError(f"`{name}` must be a number of at least 0, got {getattr(self, name)}")
         if self.stuck_limit < 1:
             raise ValueError(f"`stuck_limit` must be at least 1, got {self.stuck_limit}")
-        if not self.restart_delay:
-            raise ValueError("`restart_delay` must be positive")
+        for name in ("restart_delay", "heartbeat_timeout"):
+            if not getattr(self, name):
+                raise ValueError(f"`{name}` must be positive")
+        if self.memory_limit is not None and self.memory_limit < SMALLEST_MEMORY_LIMIT:
+            raise ValueError(f"`memory_limit` must be at least {SMALLEST_MEMORY_LIMIT}, got {self.memory_limit}")
 
 
 def check_namespaces(entries: tuple[str, ...], *, names: bool = False) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, Union
 
 import msgspec
 
+from ctrlhost.config.size import Size
 from ctrlhost.duration import Duration
 from ctrlhost.errors import ConfigError
 
@@ -114,7 +115,7 @@ def _alternatives(kind: Any) -> tuple[Any, ...]:
 
 
 def _decode(kind: type, value: Any) -> Any:
-    if isinstance(kind, type) and issubclass(kind, Duration):
+    if isinstance(kind, type) and issubclass(kind, (Duration, Size)):
         return kind(value)
     # msgspec expects this of a hook for unsupported types.
     raise NotImplementedError(f"settings cannot be of the type {kind!r}")

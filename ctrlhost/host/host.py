@@ -7,12 +7,13 @@ import threading
 import time
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError, PluginError
+from ctrlhost.host.children import Children, children_of
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
@@ -21,6 +22,7 @@ from ctrlhost.supervisor.deadlines import Deadlines
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
 from ctrlhost.supervisor.review import Review
 from ctrlhost.supervisor.runtime import PluginRuntime
+from ctrlhost.supervisor.stop import stop_all
 from ctrlhost.supervisor.threads import wait_while_busy
 
 if TYPE_CHECKING:
@@ -37,11 +39,10 @@ if TYPE_CHECKING:
     from ctrlhost.host.gil_watch import GilWatch
     from ctrlhost.informers import InformerFactory
     from ctrlhost.supervisor.attempt import Attempt
+    from ctrlhost.supervisor.child import ChildAttempt
 
 log = logging.getLogger("ctrlhost.host")
 
-#: Seconds beyond the deadline until a plugin that does not stop is left behind.
-_STOP_GRACE = 0.5
 #: Seconds for writing the remaining events after a drain that used all of its time.
 _EVENTS_TIMEOUT = 1.0
 
@@ -90,6 +91,8 @@ class Host:
         for plugin in plugins or self.settings.plugins:
             self._add(plugin)
         self._servers = HostServers()
+        #: The processes of isolated plugins; None without any.
+        self._children: Children | None = None
         self._review = Review(self.plugins, self.clock)
         self._prepared = False
         self._stopped = False
@@ -138,15 +141,17 @@ class Host:
         if self.settings.listen:
             self._servers.serve(self.settings.listen, self.inspection)
         _import_all()
+        own_client = self._own_client or self._sandbox is not None
+        self._children = children_of(self.plugins, self.settings, self.configuration, self._given, own_client)
         self._deadlines.start()
         for runtime in self.plugins:
             runtime.begin(self._manager, self._given.get(runtime.name), self.configuration)
-        wait_while_busy((one.configured, one.thread) for one in self._attempts())
+        wait_while_busy((one.configured, one.processor_seconds) for one in self._attempts())
         for runtime in self.plugins:
             runtime.prepared()
         self._prepared = True
 
-    def _attempts(self) -> list[Attempt]:
+    def _attempts(self) -> list[Attempt | ChildAttempt]:
         return [plugin.attempt for plugin in self.plugins if plugin.attempt is not None]
 
     def start(self) -> None:
@@ -158,22 +163,30 @@ class Host:
         if self._stopped or self.factory is not None:
             raise RuntimeError("a host starts only once, and not after `stop`: create another one")
         self.prepare()
+        self.set_up()
+        if self.address is not None:
+            log.info("listening on http://%s", self.address)
+        self.begin(with_crds=self.settings.install_crds or self.settings.sandbox or self._sandbox is not None)
+
+    def set_up(self) -> None:
+        """Set up the plugins, which do not sync yet; the second part of `start`."""
         overrides = self.configuration.controllers()
         services = self._services(overrides)
         for runtime in self.plugins:
             runtime.set_up(self._services_of(runtime, services), self._servers.open)
-        wait_while_busy((one.set_up, one.thread) for one in self._attempts())
+        wait_while_busy((one.set_up, one.processor_seconds) for one in self._attempts())
         _check_overrides(overrides, self.plugins)
-        if self.address is not None:
-            log.info("listening on http://%s", self.address)
-        services.events.start()
-        if self.leadership is not None:
-            self.leadership.start(services.factory)
+
+    def begin(self, *, with_crds: bool | Literal["force"]) -> None:
+        """Let the plugins sync and run; the third part of `start`."""
+        if self.events is not None:
+            self.events.start()
+        if self.leadership is not None and self.factory is not None:
+            self.leadership.start(self.factory)
         for runtime in self.plugins:
-            if runtime.context is None:
+            if runtime.attempt is None or not runtime.attempt.set_up.is_set():
                 # Its peers do not wait for the CRDs of a plugin that hangs before it could name them.
                 runtime.crds_tried.set()
-        with_crds = self.settings.install_crds or self.settings.sandbox or self._sandbox is not None
         for runtime in self.plugins:
             runtime.run(with_crds=with_crds, peers=self.plugins)
         self._review.start()
@@ -186,12 +199,11 @@ class Host:
         from ctrlhost.events.recorder import EventRecorder
         from ctrlhost.host.metrics import HostMetrics, PluginCollector
         from ctrlhost.host.queue_metrics import QueueCollector
-        from ctrlhost.informers import InformerFactory
 
         if self.client is None:
             kubeconfig = self._sandbox.kubeconfig if self._sandbox else self.settings.kubeconfig
             self.client = Client.load(kubeconfig, None if self._sandbox else self.settings.context)
-        self.factory = InformerFactory(self.client, resync=self.settings.resync, clock=self.clock)
+        self.factory = self._make_factory(self.client)
         metrics = self.inspection.metrics = HostMetrics()
         reconciles, clients = ReconcileMetrics(), ClientCounts()
         self.events = EventRecorder(self.client, self.clock)
@@ -202,10 +214,13 @@ class Host:
         metrics.register(clients)
         metrics.register(QueueCollector(self._is_ours))
         metrics.register(self.factory.metrics)
+        if self._children is not None:
+            self._children.serve(self.factory, self.client, self._sandbox.kubeconfig if self._sandbox else None)
+            metrics.register(self._children)
         if self.settings.leader_elect:
             from ctrlhost.coordination.leadership import Leadership
 
-            named = [plugin.name for plugin in self.plugins]
+            named = [plugin.name for plugin in self.plugins if not self._elects_itself(plugin)]
             self.leadership = Leadership(self.settings, named, self.client, self.clock, self.events, self._on_election)
             metrics.register(self.leadership.metrics)
         if self.client.metrics is not None:
@@ -226,6 +241,14 @@ class Host:
             client_counts=clients,
         )
 
+    def _make_factory(self, client: Client) -> InformerFactory:
+        from ctrlhost.informers import InformerFactory
+
+        return InformerFactory(client, resync=self.settings.resync, clock=self.clock)
+
+    def _elects_itself(self, plugin: PluginRuntime) -> bool:
+        return self._children is not None and self._children.elects(plugin.name)
+
     def _entries(self, plugin: str) -> Entries:
         """Return the entries of a plugin of this host."""
         return next(one.entries for one in self.plugins if one.name == plugin)
@@ -245,7 +268,7 @@ class Host:
 
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
         """Return the services of one plugin; with leader election, the leader differs by plugin."""
-        if self.leadership is None:
+        if self.leadership is None or self._elects_itself(runtime):
             return services
         return replace(services, candidacy=self.leadership.candidacy(runtime.name))
 
@@ -277,8 +300,7 @@ class Host:
         deadline = time.monotonic() + (self.settings.drain_timeout if timeout is None else timeout)
         self.stopping.set()
         self._review.stop()
-        stops = [_Stop(plugin, deadline) for plugin in self.plugins]
-        drained = [one.plugin.name for one in stops if one.wait()]
+        drained = stop_all(self.plugins, deadline)
         if self.events is not None:
             # Those of plugins are sent only while this replica leads.
             self.events.flush(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
@@ -289,6 +311,8 @@ class Host:
             self.leadership.stop(drained)
         if self.events is not None:
             self.events.stop(_EVENTS_TIMEOUT)
+        if self._children is not None:
+            self._children.stop()
         if self.factory is not None:
             self.factory.stop()
         self._servers.stop()
@@ -348,26 +372,6 @@ class Host:
     def address(self) -> str | None:
         """The address of the host's server; None without one."""
         return self._servers.address
-
-
-class _Stop:
-    """Stops one plugin on a thread of its own, so that one that hangs does not delay the others."""
-
-    def __init__(self, plugin: PluginRuntime, deadline: float) -> None:
-        """Begin; `deadline` in seconds of `time.monotonic`."""
-        self.plugin = plugin
-        self._deadline = deadline
-        self._drained = False
-        self._thread = threading.Thread(target=self._run, name=f"{plugin.name}/stop", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        self._drained = self.plugin.stop(self._deadline)
-
-    def wait(self) -> bool:
-        """Return whether all work of the plugin ended in time."""
-        self._thread.join(max(0.0, self._deadline - time.monotonic()) + _STOP_GRACE)
-        return self._drained
 
 
 def _import_all() -> None:

@@ -52,12 +52,14 @@ def configure(
     *,
     plugins: Sequence[str] = (),
     log_lines: Callable[[str], float] = lambda _plugin: DEFAULT_LOG_LINES,
+    process_of: str = "",
 ) -> LogWriter:
     """Send the log lines of the whole process to `stream`, by default stderr; a later call replaces an earlier one.
 
     A thread writes them; the returned writer can wait for it. `plugins` are the names of the plugins that run, and
     `log_lines` returns how many lines a second each may write on average; 0 is any number. Lines of the host do not
-    reach handlers of the root logger.
+    reach handlers of the root logger. In the process of an isolated plugin, each line names `process_of` as the plugin,
+    and the number of the process.
     """
     global _sampler, _writer
     structlog = _structlog()
@@ -68,6 +70,7 @@ def configure(
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
         _add_bound,
+        *([_adder(plugin=process_of, pid=os.getpid())] if process_of else []),
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
     ]
     render = _rendering(structlog, console=form == "console" or (form == "auto" and on_terminal), colors=on_terminal)
@@ -188,6 +191,17 @@ def _add_bound(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> M
     for key, value in (*log_fields().items(), *bound_values().items()):
         event.setdefault(key, value)
     return event
+
+
+def _adder(**fields: Any) -> Callable[[Any, str, MutableMapping[str, Any]], MutableMapping[str, Any]]:
+    """Return a processor that adds fields which a line lacks."""
+
+    def add(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        for name, value in fields.items():
+            event.setdefault(name, value)
+        return event
+
+    return add
 
 
 def _escape_control(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.caller import Caller
-from ctrlhost.informers.declarations import Declarations, normal_reads, normal_scope, union
+from ctrlhost.informers.declarations import Declarations, scope_of, served_scope, union
 from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.kind_watch import API_VERSION, KIND, KindWatch, is_custom
 from ctrlhost.informers.metrics import InformerMetrics
@@ -93,10 +93,17 @@ class InformerFactory:
         reads: Reads | Sequence[str] = None,
     ) -> None:
         """Declare future reads of a kind, so that one shared informer keeps enough for all of its users."""
-        scope = normal_scope(self._client.resources, api_version, kind, namespaces, label_selector, field_selector)
-        wanted = normal_reads(reads)
+        scope = scope_of(
+            api_version,
+            kind,
+            namespaces=namespaces,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            reads=reads,
+        )
+        base = self._base(scope)
         with self._lock:
-            self._declared.add(scope, wanted)
+            self._declared.add(base, scope.reads)
 
     def informer(
         self,
@@ -121,15 +128,29 @@ class InformerFactory:
 
         CtrlhostError once the factory has stopped; TypeError or ValueError for invalid arguments.
         """
-        base = normal_scope(self._client.resources, api_version, kind, namespaces, label_selector, field_selector)
-        wanted = normal_reads(reads)
+        scope = scope_of(
+            api_version,
+            kind,
+            namespaces=namespaces,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            reads=reads,
+        )
+        return self.informer_of(replace(scope, transform=transform, owner=None if transform is None else caller))
+
+    def informer_of(self, scope: Scope) -> Informer:
+        """Return the shared informer of a scope; see `informer`."""
+        base, wanted = self._base(scope), scope.reads
         with self._lock:
             if self._stopped:
-                raise CtrlhostError(f"cannot create an informer of {kind}: the factory was stopped")
-            if base in self._declared and transform is None:
+                raise CtrlhostError(f"cannot create an informer of {scope.kind}: the factory was stopped")
+            if base in self._declared and scope.transform is None:
                 wanted = union(self._declared.reads(base), wanted)
-            owner = None if transform is None else caller
-            return self._get(replace(base, reads=wanted, transform=transform, owner=owner))
+            return self._get(replace(base, reads=wanted, transform=scope.transform, owner=scope.owner))
+
+    def _base(self, scope: Scope) -> Scope:
+        """Return the objects of a scope, whatever is kept of each."""
+        return replace(served_scope(self._client.resources, scope), reads=None, transform=None, owner=None)
 
     def _missing(self, scope: Scope) -> None:
         """Watch CRDs, since the server does not serve a custom kind; called by the kind's reflector."""

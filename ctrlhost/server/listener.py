@@ -6,6 +6,7 @@ import errno
 import logging
 import socket
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import ConfigError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ctrlhost.server")
 
 _BACKLOG = 128
+_UNIX = "unix:"
 _START_TIMEOUT = 10.0
 
 
@@ -32,17 +34,21 @@ class HttpServer:
 
     def __init__(self, address: str, app: ASGIApp, name: str = "http", setting: str = "host.listen") -> None:
         """Bind at once, so that a port in use is an early ConfigError, before anything else starts."""
-        host, port = parse_address(address, setting)
         self.name = name
         self._app = app
-        self._socket = _listen(host, port, setting)
+        if address.startswith(_UNIX):
+            self._socket = _listen_at(address.removeprefix(_UNIX))
+        else:
+            self._socket = _listen(*parse_address(address, setting), setting)
         self._server: Any = None
         self._thread: threading.Thread | None = None
         self._started = threading.Event()
 
     @property
     def address(self) -> str:
-        """The address as `HOST:PORT`, with the actual port."""
+        """The address as `HOST:PORT`, with the actual port, or `unix:PATH`."""
+        if self._socket.family == socket.AF_UNIX:
+            return f"{_UNIX}{self._socket.getsockname()}"
         host, port, *_ = self._socket.getsockname()
         return _shown(host, port)
 
@@ -95,6 +101,21 @@ class HttpServer:
 
 def _shown(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _listen_at(path: str) -> socket.socket:
+    """Listen on a Unix socket that only this user can use."""
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        listening.bind(path)
+        # Nobody connects before `listen`.
+        Path(path).chmod(0o600)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise ConfigError(f"cannot listen on {path}: {error.strerror or error}") from None
+    listening.setblocking(False)
+    return listening
 
 
 def _listen(host: str, port: int, setting: str) -> socket.socket:

@@ -40,12 +40,23 @@ class Ended(BaseException):
 class Failure(Exception):
     """An attempt to run a plugin failed; `final` if a restart cannot help."""
 
-    def __init__(self, reason: str, error: BaseException | None = None, *, final: bool = False) -> None:
-        """Fail for `reason`, one line, because of `error`; None for something that hangs."""
+    def __init__(
+        self, reason: str, error: BaseException | None = None, *, final: bool = False, label: str = ""
+    ) -> None:
+        """Fail for `reason`, one line, because of `error`; None for something that hangs.
+
+        `label` is the reason in metrics: by default `error`, or `deadline` for something that hangs.
+        """
         super().__init__(reason)
         self.reason = reason
         self.error = error
         self.final = final
+        self.label = label or ("deadline" if error is None else "error")
+
+
+def is_final(error: BaseException | None) -> bool:
+    """Return whether an error is a mistake that a restart cannot mend."""
+    return isinstance(error, _FINAL) and not isinstance(error, PluginImportError)
 
 
 def failure_of(stage: str, error: BaseException) -> Failure:
@@ -54,7 +65,7 @@ def failure_of(stage: str, error: BaseException) -> Failure:
         return error
     if isinstance(error, (PluginError, ConfigError)):
         reason = f"{error.message} (hint: {error.hint})" if error.hint else error.message
-        return Failure(reason, error, final=isinstance(error, _FINAL) and not isinstance(error, PluginImportError))
+        return Failure(reason, error, final=is_final(error))
     return Failure(f"{stage}: {with_place(error)}", error)
 
 

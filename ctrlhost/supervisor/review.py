@@ -50,7 +50,8 @@ class Review:
     def check(self) -> None:
         """Review each plugin now."""
         oldest = {row["id"]: row["oldest"] for row in _core.queue_metrics()}
-        for plugin in tuple(self._plugins):
+        # A plugin in a process of its own is reviewed there.
+        for plugin in (one for one in self._plugins if one.isolation is None):
             controllers = plugin.controllers if plugin.state in ("running", "waiting", "syncing") else []
             whys = {
                 "waiting": self._waiting(plugin),

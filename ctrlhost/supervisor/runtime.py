@@ -14,7 +14,11 @@ from ctrlhost.entries import Entries
 from ctrlhost.errors import ConfigError, PluginNotFound
 from ctrlhost.health import Check
 from ctrlhost.supervisor.attempt import Attempt
+from ctrlhost.supervisor.child import ChildAttempt
 from ctrlhost.supervisor.containment import Failure
+from ctrlhost.supervisor.crds import install_crds
+from ctrlhost.supervisor.left_tasks import LeftTasks
+from ctrlhost.supervisor.loader import installed_plugins
 from ctrlhost.supervisor.restart import Restarts
 
 if TYPE_CHECKING:
@@ -26,9 +30,9 @@ if TYPE_CHECKING:
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.coordination.term import Candidacy
     from ctrlhost.plugin.context import PluginContext
-    from ctrlhost.plugin.task import Task
-    from ctrlhost.supervisor.attempt import Progress
+    from ctrlhost.supervisor.isolation import Isolation
     from ctrlhost.supervisor.loader import Plugin, PluginManager
+    from ctrlhost.supervisor.owner import Progress
 
 log = logging.getLogger("ctrlhost.host")
 
@@ -61,16 +65,24 @@ class PluginRuntime:
         #: Whether the plugin has ever run, waited or failed.
         self.started = False
         self.error: BaseException | None = None
+        self._label = ""
         #: An invalid setting, or a plugin that is not installed: the host does not start.
         self.mistake: ConfigError | PluginNotFound | None = None
         self.plugin: Plugin | None = None
-        self.attempt: Attempt | None = None
+        self.attempt: Attempt | ChildAttempt | None = None
         self.may_set_up, self.may_run, self.crds_tried = threading.Event(), threading.Event(), threading.Event()
         self.with_crds: bool | Literal["force"] = False
         #: The `crds_tried` of the plugin's peers.
         self.waits_for: Sequence[threading.Event] = ()
         self.services: PluginServices | None = None
-        self.settings = Supervision()
+        #: What the host allows the plugin.
+        self.supervision = Supervision()
+        #: Installs CRDs; the host does it for a plugin in a process of its own.
+        self.install: Callable[..., bool] = install_crds
+        #: Whether each new state is logged.
+        self.logs_states = True
+        #: Set for a plugin that runs in a process of its own.
+        self.isolation: Isolation | None = None
         #: The number of restarts by reason; only grows.
         self.restarted: Counter[str] = Counter()
         #: The number of overruns by entry; only grows.
@@ -82,12 +94,11 @@ class PluginRuntime:
         self._configuration: Configuration | None = None
         self._listen: Callable[[PluginContext], Callable[[], None]] = lambda _context: lambda: None
         self._close_listeners: Callable[[], None] = lambda: None
-        self._restarts = Restarts(self.settings.restart_limit, self.settings.restart_delay)
+        self._restarts = Restarts(self.supervision.restart_limit, self.supervision.restart_delay)
         self._restarts_at = 0.0
         self._running_since: float | None = None
         self._entries: list[Entries] = []
-        #: Tasks of earlier attempts that still run, and whether this was logged.
-        self._left: dict[Task, bool] = {}
+        self._left = LeftTasks()
         #: Guards the state and the attempt.
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -110,6 +121,8 @@ class PluginRuntime:
     @property
     def installed(self) -> str:
         """The distribution and version of the plugin; empty for one that was passed as an object."""
+        if self.isolation is not None:
+            return ", ".join(map(str, installed_plugins().get(self.name, ())))
         return self.plugin.installed if self.plugin else ""
 
     @property
@@ -146,9 +159,9 @@ class PluginRuntime:
         if self.failed:
             return
         self._configuration = configuration
-        self.settings = configuration.supervision(self.name)
-        self._restarts = Restarts(self.settings.restart_limit, self.settings.restart_delay)
-        if not self.settings.enabled:
+        self.supervision = configuration.supervision(self.name)
+        self._restarts = Restarts(self.supervision.restart_limit, self.supervision.restart_delay)
+        if not self.supervision.enabled:
             self._set_state("disabled", "")
             self.crds_tried.set()
             return
@@ -159,17 +172,18 @@ class PluginRuntime:
 
     def _try(self) -> None:
         """Begin an attempt."""
-        deadlines = self.settings.deadlines
+        deadlines = self.supervision.deadlines
         entries = Entries(
             self.name,
             {name: float(getattr(deadlines, name)) for name in deadlines.__struct_fields__},
             self.overruns,
-            stuck_limit=self.settings.stuck_limit,
+            stuck_limit=self.supervision.stuck_limit,
             began=self._notify,
             fail=lambda reason: self.failed_now(attempt, reason),
             changed=self._changed,
         )
-        attempt = Attempt(self, entries)
+        isolated = self.isolation
+        attempt = Attempt(self, entries) if isolated is None else ChildAttempt(self, entries, isolated)
         with self._lock:
             if self._ended.is_set():
                 return
@@ -206,6 +220,7 @@ class PluginRuntime:
             services.candidacy.leave(failed=True)
             services.candidacy.release()
         self.may_set_up.set()
+        self.wake()
 
     def run(self, *, with_crds: bool | Literal["force"], peers: Sequence[PluginRuntime] = ()) -> None:
         """Allow the plugin to sync and run, after installing its CRDs if `with_crds`.
@@ -215,12 +230,13 @@ class PluginRuntime:
         self.with_crds = with_crds
         self.waits_for = tuple(peer.crds_tried for peer in peers if peer is not self)
         self.may_run.set()
+        self.wake()
 
-    def opened(self, attempt: Attempt, context: PluginContext) -> None:
-        """Open the plugin's listeners until the attempt ends; ConfigError for an address that cannot be bound."""
+    def opened(self, context: PluginContext, ending: threading.Event) -> None:
+        """Open the plugin's listeners until `ending`; ConfigError for an address that cannot be bound."""
         close = self._listen(context)
         with self._lock:
-            if not attempt.ending.is_set():
+            if not ending.is_set():
                 self._close_listeners = close
                 return
         close()
@@ -233,15 +249,9 @@ class PluginRuntime:
 
     def left_behind(self, task: str) -> bool:
         """Return whether a task of this name still runs for an earlier attempt; logged once."""
-        with self._lock:
-            self._left = {one: told for one, told in self._left.items() if one.running}
-            found = next((one for one in self._left if one.name == task), None)
-            if found is not None and not self._left[found]:
-                self._left[found] = True
-                log.warning("task %s does not start again: its call from before the restart still runs", task)
-            return found is not None
+        return self._left.has(task)
 
-    def report(self, attempt: Attempt, state: Progress, reason: str) -> None:
+    def report(self, attempt: object, state: Progress, reason: str) -> None:
         """Note the progress of an attempt."""
         with self._lock:
             if attempt is not self.attempt or self.state in _OVER or self.state == "failing":
@@ -255,21 +265,24 @@ class PluginRuntime:
         self._set_state("failed", reason)
         self.crds_tried.set()
 
-    def failed_now(self, attempt: Attempt, reason: str) -> None:
+    def failed_now(self, attempt: object, reason: str) -> None:
         """End an attempt for `reason`; for good if too many threads of all attempts hang."""
         stuck = sum(entries.stuck() for entries in self.all_entries())
-        limit = _ALL_STUCK * self.settings.stuck_limit
+        limit = _ALL_STUCK * self.supervision.stuck_limit
         if stuck >= limit:
-            self.attempt_failed(attempt, Failure(f"{stuck} threads of all its attempts hang", final=True))
+            hint = f'set `process = "own"` in [supervision.{self.name}]: the threads of a process end with it'
+            why = f"{stuck} threads of all its attempts hang (hint: {hint})"
+            self.attempt_failed(attempt, Failure(why, final=True))
         else:
             self.attempt_failed(attempt, Failure(reason))
 
-    def attempt_failed(self, attempt: Attempt, failure: Failure) -> None:
+    def attempt_failed(self, attempt: object, failure: Failure) -> None:
         """End an attempt, and restart the plugin after a pause unless that cannot help; called once per attempt."""
         with self._lock:
-            if attempt is not self.attempt or self.state in _OVER or self.state == "failing":
+            current = self.attempt
+            if current is None or attempt is not current or self.state in _OVER or self.state == "failing":
                 return
-            self.error = failure.error
+            self.error, self._label = failure.error, failure.label
             if isinstance(failure.error, (ConfigError, PluginNotFound)) and not self._prepared:
                 # Raised to the caller of the host, who shows it.
                 self.mistake, self.state = failure.error, "failed"
@@ -280,38 +293,45 @@ class PluginRuntime:
             self._restarts_at = now + (pause or 0.0)
             self._set_state("failing" if pause is not None else "failed", failure.reason)
         threading.Thread(
-            target=self._end_and_restart, args=(attempt, pause), name=f"{self.name}/restart", daemon=True
+            target=self._end_and_restart, args=(current, pause), name=f"{self.name}/restart", daemon=True
         ).start()
 
-    def _end_and_restart(self, attempt: Attempt, pause: float | None) -> None:
+    def _end_and_restart(self, attempt: Attempt | ChildAttempt, pause: float | None) -> None:
         with bound(plugin=self.name):
-            candidacy = self.services.candidacy if self.services is not None else None
-            if candidacy is not None:
-                candidacy.leave(failed=pause is None)
-            attempt.stop_intake()
-            self.closed()
-            drained = attempt.drain(time.monotonic() + _FAILED_DRAIN)
-            attempt.fence()
-            with self._lock:
-                self._left |= dict.fromkeys(attempt.running_tasks(), False)
-            if candidacy is not None and candidacy.elects:
-                if drained:
-                    candidacy.release()
-                else:
-                    name = f"{self.name}/release"
-                    threading.Thread(target=self._release, args=(attempt, candidacy), name=name, daemon=True).start()
+            try:
+                self._clean_up(attempt, failed=pause is None)
+            except Exception:
+                # The plugin restarts in any case.
+                log.exception("plugin %s: the clean-up failed", self.name)
             if pause is None or self._clock.wait_until(self._ended, self._restarts_at):
                 return
             with self._lock:
                 if self.state != "failing":
                     return
-                self.restarted["deadline" if self.error is None else "error"] += 1
+                self.restarted[self._label] += 1
                 # Its traceback refers to the context of the attempt.
                 self.error = None
                 log.info("plugin %s restarts: %d of %d", self.name, self._restarts.count, self._restarts.limit)
                 self._try()
 
-    def _release(self, attempt: Attempt, candidacy: Candidacy) -> None:
+    def _clean_up(self, attempt: Attempt | ChildAttempt, *, failed: bool) -> None:
+        """End what an attempt has left; `failed` if there is no other."""
+        candidacy = self.services.candidacy if self.services is not None else None
+        if candidacy is not None:
+            candidacy.leave(failed=failed)
+        attempt.stop_intake()
+        self.closed()
+        drained = attempt.drain(time.monotonic() + _FAILED_DRAIN)
+        attempt.fence()
+        self._left.add(attempt.running_tasks())
+        if candidacy is not None and candidacy.elects:
+            if drained:
+                candidacy.release()
+            else:
+                name = f"{self.name}/release"
+                threading.Thread(target=self._release, args=(attempt, candidacy), name=name, daemon=True).start()
+
+    def _release(self, attempt: Attempt | ChildAttempt, candidacy: Candidacy) -> None:
         """Release the lease when nothing of an attempt runs any more; until then it may expire."""
         while attempt.runs():
             if self._ended.wait(_RELEASE_POLL):
@@ -327,7 +347,7 @@ class PluginRuntime:
             quiet = state == "starting" or (state in ("stopping", "stopped") and not self._may_log_end)
             self.state, self.reason = state, reason
             self.started = self.started or state not in ("starting", "syncing")
-            if not quiet and (moved or state != "syncing"):
+            if self.logs_states and not quiet and (moved or state != "syncing"):
                 line = f"{state}: {reason}" if reason else state
                 log.log(_LEVEL.get(state, logging.INFO), "plugin %s %s", self.name, line, extra={"plugin": self.name})
         self._changed()
@@ -363,15 +383,8 @@ class PluginRuntime:
     def checks(self) -> list[Check]:
         """Return the plugin's line of a health report, followed by one line per controller."""
         lines = [Check(f"plugin/{self.name}", passed=self.state in _WELL, detail=self._detail())]
-        for controller in self.controllers:
-            status = controller.status()
-            text = f"{status.runs} runs, {status.errors} errors, {status.queued} queued"
-            if status.waiting:
-                text = f"waiting: {status.waiting}"
-            elif status.last_error:
-                text += f"; last error: {status.last_error}"
-            lines.append(Check(f"controller/{controller.name}", passed=True, detail=text))
-        return lines
+        attempt = self.attempt
+        return lines if attempt is None or self.state in ("failing", "failed") else [*lines, *attempt.checks()]
 
     def _detail(self) -> str:
         with self._lock:

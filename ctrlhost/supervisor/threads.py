@@ -1,4 +1,4 @@
-"""Waiting for the threads of several plugins at once."""
+"""Waiting for several plugins at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 #: Seconds between two looks at the threads.
 _PERIOD = 0.01
@@ -18,38 +18,40 @@ _PATIENCE = 10
 _THREAD_CLOCK = 4 | 2
 
 
-def wait_while_busy(waits: Iterable[tuple[threading.Event, threading.Thread]]) -> None:
-    """Wait until each event is set, or its thread has used no processor for a while.
+def wait_while_busy(waits: Iterable[tuple[threading.Event, Callable[[], float | None]]]) -> None:
+    """Wait until each event is set, or its function has returned the same processor time for a while.
 
     Plugins that are set up together share informers, so it is worth waiting for one that computes. One that hangs must
-    not delay the others. Where a thread's processor time cannot be read, this waits for the event.
+    not delay the others. Where the function returns None, this waits for the event.
     """
-    pending = {event: _Progress(thread) for event, thread in waits}
+    pending = {event: _Progress(used) for event, used in waits}
     while pending := {event: seen for event, seen in pending.items() if not event.is_set() and seen.patient()}:
         next(iter(pending)).wait(_PERIOD)
 
 
-class _Progress:
-    """The processor time of a thread."""
+def processor_seconds(thread: threading.Thread) -> float | None:
+    """Return the processor time of a thread; None where it cannot be read, or after the end of the thread."""
+    if thread.native_id is None or sys.platform != "linux":
+        return None
+    try:
+        # The kernel's name of the clock: `pthread_getcpuclockid` reads freed memory if the thread has ended.
+        return time.clock_gettime(~thread.native_id << 3 | _THREAD_CLOCK)
+    except OSError:
+        # Its event is about to be seen.
+        return None
 
-    def __init__(self, thread: threading.Thread) -> None:
-        self._thread = thread
+
+class _Progress:
+    """The processor time of one plugin."""
+
+    def __init__(self, used: Callable[[], float | None]) -> None:
+        self._used = used
         self._seconds = -1.0
         self._idle = 0
 
     def patient(self) -> bool:
-        """Return whether the thread has used the processor in one of the last looks."""
+        """Return whether the plugin has used the processor in one of the last looks."""
         seconds = self._used()
         self._idle = 0 if seconds is None or seconds > self._seconds else self._idle + 1
         self._seconds = self._seconds if seconds is None else seconds
         return self._idle < _PATIENCE
-
-    def _used(self) -> float | None:
-        if self._thread.native_id is None or sys.platform != "linux":
-            return None
-        try:
-            # The kernel's name of the clock: `pthread_getcpuclockid` reads freed memory if the thread has ended.
-            return time.clock_gettime(~self._thread.native_id << 3 | _THREAD_CLOCK)
-        except OSError:
-            # The thread has ended; its event is about to be seen.
-            return None

@@ -86,6 +86,7 @@ def type_name(kind: object) -> str:
         "int": "number",
         "float": "number",
         "Duration": "duration",
+        "Size": "size",
     }
     if choices := re.search(r"Literal\[(.*?)\]", text):
         named = " ".join(f"`{choice.strip(chr(39))}`" for choice in choices[1].split(", "))

@@ -59,6 +59,8 @@ def ctrlhost_settings():
         ),
         (["--sandbox", "--set=supervision.greeter.stuck_limit=0"], "`stuck_limit` must be at least 1"),
         (["--sandbox", "--set=supervision.greeter.restart_delay=0"], "`restart_delay` must be positive"),
+        (["--sandbox", "--set=supervision.greeter.heartbeat_timeout=0"], "`heartbeat_timeout` must be positive"),
+        (["--sandbox", "--set=supervision.memory_limit=100"], "supervision: `memory_limit` must be at least 16Mi"),
         pytest.param(
             ["--sandbox", "--set=supervision.enabled=false"],
             "every plugin is disabled",
@@ -90,3 +92,30 @@ def test_a_lease_of_a_misspelt_plugin_is_refused_with_a_hint(ctrlhost, distribut
         "",
         "hint: did you mean `greeter`?",
     ]
+
+
+@pytest.mark.behaviour("supervision/PI13")
+@pytest.mark.parametrize("command", ["run", "manifests"])
+@pytest.mark.parametrize(
+    ("argument", "message", "hint"),
+    [
+        ("--isolate=none-such", "--isolate: the host runs no plugin `none-such`", "known: greeter"),
+        ("--isolate=greeter,greter", "--isolate: the host runs no plugin `greter`", "did you mean `greeter`?"),
+        (
+            "--set=supervision.greeter.process=thread",
+            "supervision.greeter.process: invalid enum value 'thread' (in --set supervision.greeter.process)",
+            "one of: shared, own",
+        ),
+        (
+            "--set=supervision.process=thread",
+            "supervision.process: invalid enum value 'thread' (in --set supervision.process)",
+            "one of: shared, own",
+        ),
+    ],
+)
+def test_an_invalid_isolation_is_refused_with_a_hint(ctrlhost, distributions, command, argument, message, hint):
+    distributions.add("greeter", SETTINGS)
+    result = ctrlhost(command, "--plugins=greeter", argument)
+    assert result.returncode == 2, result.stderr
+    assert result.stderr.splitlines() == [f"error: {message}", "", f"hint: {hint}"]
+    assert result.stdout == ""

@@ -152,7 +152,8 @@ impl FeedKind {
 
     fn add(&self, py: Python<'_>, namespace: String, engine: &SharedInformer) -> PyResult<()> {
         let kind = self.kind.get()?;
-        let engine_kind = engine.engine()?.config();
+        let engine = &engine.engine;
+        let engine_kind = engine.get()?.config();
         let whole = kind.declared().form == Form::Whole;
         if engine_kind.transform.is_some() || (whole && engine_kind.projection.is_some()) {
             return Err(PyValueError::new_err(format!(
@@ -167,7 +168,7 @@ impl FeedKind {
     }
 
     fn remove(&self, namespace: &str, engine: &SharedInformer) -> PyResult<()> {
-        if let Some(log) = engine.engine()?.kept_event_log() {
+        if let Some(log) = engine.engine.get()?.kept_event_log() {
             self.kind.get()?.remove_log(namespace, &log);
         }
         Ok(())

@@ -30,6 +30,8 @@ mod informer;
 
 #[cfg(unix)]
 mod feed;
+#[cfg(unix)]
+mod lifeline;
 
 mod key;
 mod ratelimit;
@@ -90,6 +92,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add_class::<feed::Feed>()?;
         module.add_class::<feed::FeedReader>()?;
         module.add_class::<feed::FeedKind>()?;
+        module.add_function(wrap_pyfunction!(lifeline::end_with, module)?)?;
     }
     module.add_class::<handlers::listener::Listener>()?;
     module.add_class::<handlers::listener::Signal>()?;

@@ -46,6 +46,7 @@ def read_all(file: Path | None, environment: dict[str, str], assignments: tuple[
     configuration.controllers()
     for plugin in ("ingress-status", "naming"):
         configuration.plugin(plugin, Settings)
+        configuration.supervision(plugin)
 
 
 @pytest.fixture
@@ -124,6 +125,17 @@ def test_dashes_and_underscores_are_equal_in_setting_names(toml):
             None,
         ),
         ("controllers.naming/names.max_delay=0s", "controllers.naming/names: `max_delay` must be positive", None),
+        (
+            "supervision.naming.process=thread",
+            "supervision.naming.process: invalid enum value 'thread' (in --set supervision.naming.process)",
+            "one of: shared, own",
+        ),
+        ("supervision.process=thread", "supervision.process: invalid enum value 'thread'", "one of: shared, own"),
+        ("supervision.naming.heartbeat_timeout=0s", "supervision.naming: `heartbeat_timeout` must be positive", None),
+        ("supervision.naming.memory_limit=100m", "supervision.naming.memory_limit: invalid size `100m`", None),
+        ("supervision.naming.memory_limit=1.5", "supervision.naming.memory_limit: a size must be a string", None),
+        ("supervision.naming.memory_limit=-1", "supervision.naming.memory_limit: a size must not be negative", None),
+        ("supervision.naming.memory_limit=100", "supervision.naming: `memory_limit` must be at least 16Mi", None),
         ("controllers.naming.workers=3", "controllers.naming: write the controller as `PLUGIN/NAME`", None),
         ("naming", "--set naming: expected NAME.key=value", None),
         ("naming=3", "--set naming=3: expected NAME.key=value", None),
@@ -190,3 +202,29 @@ def test_flags_override_all_other_sources(toml):
     flags = {"listen": "127.0.0.1:4", "plugins": (), "context": None}
     host = Configuration.gather(file, environment, ["host.listen=127.0.0.1:3"], flags).host()
     assert (host.plugins, host.listen, host.kubeconfig) == (("b", "c"), "127.0.0.1:4", "f")
+
+
+def test_the_process_of_a_plugin_is_shared_and_unlimited_by_default():
+    found = Configuration.gather().supervision("naming")
+    assert (found.process, found.heartbeat_timeout, found.memory_limit) == ("shared", 10, None)
+
+
+def test_the_settings_of_a_process_override_the_defaults_for_all_plugins(toml):
+    file = toml(
+        '[supervision]\nprocess = "own"\nheartbeat_timeout = "3s"\nmemory_limit = "1Gi"\n'
+        '[supervision.naming]\nprocess = "shared"\nmemory-limit = 200_000_000'
+    )
+    found = Configuration.gather(file, {"CTRLHOST_SUPERVISION__NAMING__HEARTBEAT_TIMEOUT": "5s"})
+    naming, other = found.supervision("naming"), found.supervision("ingress-status")
+    assert (naming.process, naming.heartbeat_timeout, naming.memory_limit) == ("shared", 5, 200_000_000)
+    assert (other.process, other.heartbeat_timeout, other.memory_limit) == ("own", 3, 1 << 30)
+
+
+def test_the_flag_isolate_overrides_all_other_sources(toml):
+    file = toml('[supervision.ingress-status]\nprocess = "shared"\nrestart_limit = 3')
+    environment = {"CTRLHOST_SUPERVISION__INGRESS_STATUS__PROCESS": "shared"}
+    found = Configuration.gather(file, environment, ["supervision.ingress-status.process=shared"])
+    found.isolate(["ingress-status"])
+    assert found.supervision("ingress-status").process == "own"
+    assert found.supervision("ingress-status").restart_limit == 3
+    assert found.supervision("naming").process == "shared"

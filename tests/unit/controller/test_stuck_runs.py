@@ -132,38 +132,29 @@ def test_a_run_that_is_reported_just_after_its_return_is_not_stuck_for_ever() ->
         bench.close()
 
 
-def test_an_abandoned_worker_begins_no_further_run(slow: Bench, release: threading.Event) -> None:
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["def", "async def"])
+def test_an_abandoned_controller_begins_no_further_run(
+    slow: Bench, release: threading.Event, asynchronous: bool
+) -> None:
     runs: list[Request] = []
 
     def reconcile(_ctx: Any, request: Request) -> None:
         runs.append(request)
         release.wait(30)
 
-    controller = slow.controller(reconcile)
+    async def reconcile_async(ctx: Any, request: Request) -> None:
+        reconcile(ctx, request)
+
+    controller = slow.controller(reconcile_async if asynchronous else reconcile)
     controller.queue.add(WEB)
     eventually(lambda: runs == [WEB])
     controller.queue.add(DB)
     assert not controller.drain(0)
+    if asynchronous:
+        controller._plugin.close(0)
     release.set()
-    eventually(lambda: not threads("demo/pods worker"))
-    assert runs == [WEB]
-
-
-def test_an_abandoned_feeder_begins_no_further_run(slow: Bench, release: threading.Event) -> None:
-    runs: list[Request] = []
-
-    async def reconcile(_ctx: Any, request: Request) -> None:
-        runs.append(request)
-        release.wait(30)
-
-    controller = slow.controller(reconcile)
-    controller.queue.add(WEB)
-    eventually(lambda: runs == [WEB])
-    controller.queue.add(DB)
-    assert not controller.drain(0)
-    controller._plugin.close(0)
-    release.set()
-    eventually(lambda: not threads("demo/pods feeder") and not threads("demo event loop"))
+    names = ("demo/pods worker", "demo/pods feeder", "demo event loop")
+    eventually(lambda: not any(threads(name) for name in names))
     assert runs == [WEB]
 
 

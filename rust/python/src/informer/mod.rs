@@ -1,18 +1,18 @@
-//! The engine of one informer in Python.
+//! One informer in Python: its engine, its indexer, and its handlers.
 
 mod arguments;
+mod engine;
 pub(crate) mod progress;
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use ctrlhost_core::clock::seconds;
-use ctrlhost_core::decode::{DecodeError, MAX_OBJECT_BYTES};
+use ctrlhost_core::decode::MAX_OBJECT_BYTES;
 use ctrlhost_core::handlers::Bounds;
-use ctrlhost_core::informer::{self, Config, FollowError, Handler, Transform};
+use ctrlhost_core::informer::{self, Config, Handler, Transform};
 use parking_lot::Mutex;
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::{PyOSError, PyTimeoutError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3::{PyTraverseError, PyVisit};
@@ -20,14 +20,14 @@ use pyo3::{PyTraverseError, PyVisit};
 use crate::clock::not_negative;
 use crate::errors;
 use crate::handlers::listener::{Listener, bounds};
-use crate::interpreter::{self, Local};
+use crate::interpreter;
 use crate::kept::{Keeps, Kept};
 use crate::object::transform::PyTransform;
 use crate::queue::wait::wait_in_slices;
-use crate::reentrancy::{self, Entered};
 use crate::store::{Indexer, by_namespace};
-use crate::stream::{Body, body_error};
+use crate::stream::Body;
 use arguments::{handler_id, projection, queue_handler, resync_of};
+use engine::Engine;
 use progress::{ListMeta, WatchProgress};
 
 /// The number of notifications for a handler in Python from which those of an object are merged.
@@ -36,7 +36,7 @@ const MERGE_FROM: usize = 1024;
 /// The engine of one informer.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct SharedInformer {
-    pub(crate) engine: Local<Arc<informer::SharedInformer>>,
+    pub(crate) engine: Engine,
     clock: Option<Arc<Kept>>,
     indexer: Arc<Kept>,
     /// The clock, the indexer and the transform.
@@ -46,58 +46,11 @@ pub(crate) struct SharedInformer {
 }
 
 impl SharedInformer {
-    /// Feed or process, detached from the interpreter. A transform that does this with its own engine is refused, since
-    /// it would wait for itself.
-    pub(crate) fn work<R: Send>(
-        &self,
-        py: Python<'_>,
-        what: &str,
-        job: impl FnOnce(&informer::SharedInformer) -> R + Send,
-    ) -> PyResult<R> {
-        let engine = &**self.engine.get()?;
-        if reentrancy::is_inside(engine) {
-            return Err(errors::reentered(what));
-        }
-        Ok(interpreter::detach(py, || {
-            let _entered = Entered::enter(engine);
-            job(engine)
-        }))
-    }
-
-    pub(crate) fn engine(&self) -> PyResult<&informer::SharedInformer> {
-        Ok(self.engine.get()?)
-    }
-
     fn now(&self, py: Python<'_>) -> PyResult<f64> {
         match &self.clock {
             Some(clock) => clock.get(py)?.call_method0("now")?.extract(),
             None => py.import("time")?.call_method0("monotonic")?.extract(),
         }
-    }
-
-    fn malformed(&self, py: Python<'_>, error: &DecodeError) -> PyErr {
-        match self.engine.get() {
-            Ok(engine) => errors::decode_error(py, &engine.config().resource, error),
-            Err(forked) => forked,
-        }
-    }
-
-    /// Convert the error that ended a stream.
-    fn failed(&self, py: Python<'_>, error: &FollowError) -> PyErr {
-        match error {
-            FollowError::Decode(error) => self.malformed(py, error),
-            FollowError::Body(error) => body_error(error),
-            FollowError::Io(error) => PyOSError::new_err(error.to_string()),
-            FollowError::Idle => PyTimeoutError::new_err(error.to_string()),
-        }
-    }
-
-    fn followed(&self, py: Python<'_>, followed: informer::Followed) -> PyResult<WatchProgress> {
-        let failed = followed.error.map(|error| self.failed(py, &error));
-        Ok(WatchProgress {
-            failed: failed.map(|error| Kept::new(error.into_value(py).into_any())),
-            ..WatchProgress::wrap(py, followed.progress)?
-        })
     }
 
     pub(crate) fn add_handler(
@@ -155,7 +108,7 @@ impl SharedInformer {
         let store = by_namespace()?;
         let indexer = Bound::new(py, Indexer::wrap(store.clone(), deferred))?;
         Ok(Self {
-            engine: Local::new(Arc::new(informer::SharedInformer::new(config, store))),
+            engine: Engine::new(config, store),
             clock: clock.map(|clock| keeps.add(clock)),
             indexer: keeps.add(&indexer),
             keeps,
@@ -164,38 +117,44 @@ impl SharedInformer {
     }
 
     fn begin_list(&self, py: Python<'_>) -> PyResult<()> {
-        self.work(py, "begin_list", informer::SharedInformer::begin_list)
+        self.engine
+            .work(py, "begin_list", informer::SharedInformer::begin_list)
     }
 
     fn abort_list(&self, py: Python<'_>) -> PyResult<()> {
-        self.work(py, "abort_list", informer::SharedInformer::abort_list)
+        self.engine
+            .work(py, "abort_list", informer::SharedInformer::abort_list)
     }
 
     fn feed_list(&self, py: Python<'_>, chunk: &[u8]) -> PyResult<()> {
-        self.work(py, "feed_list", |engine| engine.feed_list(chunk))?
-            .map_err(|error| self.malformed(py, &error))
+        self.engine
+            .work(py, "feed_list", |engine| engine.feed_list(chunk))?
+            .map_err(|error| self.engine.malformed(py, &error))
     }
 
     fn list_piece(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<()> {
-        self.work(py, "list_piece", |engine| {
-            body.framed(|body| engine.list(body, piece))
-        })??
-        .map_err(|error| self.failed(py, &error))
+        self.engine
+            .work(py, "list_piece", |engine| {
+                body.framed(|body| engine.list(body, piece))
+            })??
+            .map_err(|error| self.engine.failed(py, &error))
     }
 
     #[cfg(unix)]
     fn list_socket(&self, py: Python<'_>, body: &Body, idle: f64, linger: f64) -> PyResult<()> {
         let (idle, linger) = (seconds(idle), seconds(linger));
-        self.work(py, "list_socket", |engine| {
-            body.with_socket(|body, socket| engine.list_socket(body, socket, idle, linger))
-        })??
-        .map_err(|error| self.failed(py, &error))
+        self.engine
+            .work(py, "list_socket", |engine| {
+                body.with_socket(|body, socket| engine.list_socket(body, socket, idle, linger))
+            })??
+            .map_err(|error| self.engine.failed(py, &error))
     }
 
     fn end_page(&self, py: Python<'_>) -> PyResult<ListMeta> {
         let meta = self
+            .engine
             .work(py, "end_page", informer::SharedInformer::end_page)?
-            .map_err(|error| self.malformed(py, &error))?;
+            .map_err(|error| self.engine.malformed(py, &error))?;
         Ok(ListMeta {
             resource_version: meta.resource_version,
             continue_: meta.continue_token,
@@ -205,21 +164,23 @@ impl SharedInformer {
     }
 
     fn replace(&self, py: Python<'_>, resource_version: &str) -> PyResult<()> {
-        self.work(py, "replace", |engine| engine.replace(resource_version))
+        self.engine
+            .work(py, "replace", |engine| engine.replace(resource_version))
     }
 
     fn feed_watch(&self, py: Python<'_>, chunk: &[u8]) -> PyResult<WatchProgress> {
         let progress = self
+            .engine
             .work(py, "feed_watch", |engine| engine.feed_watch(chunk))?
-            .map_err(|error| self.malformed(py, &error))?;
+            .map_err(|error| self.engine.malformed(py, &error))?;
         WatchProgress::wrap(py, progress)
     }
 
     fn follow(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<WatchProgress> {
-        let followed = self.work(py, "follow", |engine| {
+        let followed = self.engine.work(py, "follow", |engine| {
             body.framed(|body| engine.follow(body, piece))
         })??;
-        self.followed(py, followed)
+        self.engine.followed(py, followed)
     }
 
     #[cfg(unix)]
@@ -231,21 +192,23 @@ impl SharedInformer {
         linger: f64,
     ) -> PyResult<WatchProgress> {
         let (idle, linger) = (seconds(idle), seconds(linger));
-        let followed = self.work(py, "follow_socket", |engine| {
+        let followed = self.engine.work(py, "follow_socket", |engine| {
             body.with_socket(|body, socket| engine.follow_socket(body, socket, idle, linger))
         })??;
-        self.followed(py, followed)
+        self.engine.followed(py, followed)
     }
 
     fn end_watch(&self, py: Python<'_>) -> PyResult<WatchProgress> {
         let progress = self
+            .engine
             .work(py, "end_watch", informer::SharedInformer::end_watch)?
-            .map_err(|error| self.malformed(py, &error))?;
+            .map_err(|error| self.engine.malformed(py, &error))?;
         WatchProgress::wrap(py, progress)
     }
 
     fn process(&self, py: Python<'_>) -> PyResult<usize> {
-        self.work(py, "process", informer::SharedInformer::process)
+        self.engine
+            .work(py, "process", informer::SharedInformer::process)
     }
 
     #[pyo3(signature = (queue, mapping=None, *, predicates=None, priority=None, low_priority=Some(-100),

@@ -1,0 +1,293 @@
+"""The process of an isolated plugin, `python -m ctrlhost.host.child FD`, which a host starts.
+
+It is a host with one plugin: its informers read the feed of the other host, whose leadership it follows, and which
+installs its CRDs. Exit codes: 0 after an orderly end, 1 when the plugin has failed, 2 for a mistake in the settings, 3
+when the control socket was closed, 4 for the memory limit.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import itertools
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec.structs import replace as with_settings
+
+from ctrlhost import _core
+from ctrlhost.clock import SystemClock
+from ctrlhost.coordination.elector import suspend_aware
+from ctrlhost.coordination.term import Candidacy, Tenure, Term
+from ctrlhost.errors import ConfigError, CtrlhostError, PluginNotFound
+from ctrlhost.host.host import Host
+from ctrlhost.supervisor import channel as messages
+from ctrlhost.supervisor.channel import Channel
+from ctrlhost.supervisor.containment import is_final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from ctrlhost.client import Client
+    from ctrlhost.controller.services import PluginServices
+    from ctrlhost.informers import InformerFactory
+    from ctrlhost.supervisor.runtime import PluginRuntime
+
+log = logging.getLogger("ctrlhost.host")
+
+_STOPPED, _FAILED, _MISTAKE, _ABANDONED, _MEMORY = range(5)
+#: Seconds between two heartbeats.
+_HEARTBEAT = 1.0
+#: Seconds for the end of what a failed plugin has left.
+_FAILED_DRAIN = 1.0
+#: Seconds between two looks at what nobody reports: at the end of the set-up often.
+_PERIOD, _SET_UP = 0.5, 0.01
+
+
+class ChildHost(Host):
+    """The host of one plugin in a process of its own."""
+
+    def __init__(self, start: messages.Start, channel: Channel) -> None:
+        """Prepare to run the plugin as `start` says."""
+        own = start.elects_itself
+        settings = with_settings(
+            start.settings,
+            plugins=(start.plugin,),
+            listen="",
+            sandbox=False,
+            leader_elect=own,
+            leader_elect_plugins=(start.plugin,) if own else (),
+        )
+        # The host that started this process restarts the plugin, in another one.
+        configuration = start.configuration.supervised(start.plugin, process="shared", restart_limit=0)
+        super().__init__(settings, [start.plugin], configuration=configuration)
+        self.runtime: PluginRuntime = self.plugins[0]
+        self.runtime.install = self._install
+        self.runtime.logs_states = False
+        #: Set when something changed that the other host shows.
+        self.changed = threading.Event()
+        self._start = start
+        self._channel = channel
+        self._tenure = Tenure(suspend_aware(SystemClock()))
+        self._leader = ""
+        self._elects = False
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, Future[str]] = {}
+
+    def connect(self, kubeconfig: str | None) -> None:
+        """Use the API server of this kubeconfig; None for that of the settings."""
+        if kubeconfig is not None:
+            self.settings = with_settings(self.settings, kubeconfig=kubeconfig, context=None)
+
+    def lead(self, message: messages.Lead) -> None:
+        """Follow the leadership of the other host."""
+        before = self._tenure.current
+        self._leader, self._elects = message.leader, message.elects
+        self._tenure.current = Term(message.number, message.until)
+        if (before.number, before.until) != (message.number, message.until):
+            self.runtime.wake()
+
+    def answered(self, message: messages.Done) -> None:
+        """Pass on the answer to a request."""
+        self._answers.pop(message.request).set_result(message.problem)
+
+    def _ask(self, request: Callable[[int], object]) -> None:
+        """Send a request, and wait until it is done; CtrlhostError with the reason if it cannot be."""
+        number = next(self._numbers)
+        answer = self._answers[number] = Future()
+        self._channel.send(request(number))
+        if problem := answer.result():
+            raise CtrlhostError(problem)
+
+    def _install(self, _client: Client, crds: list[dict[str, Any]], stop: threading.Event, *_: Any) -> bool:
+        plugin = self.runtime.plugin
+        version = plugin.version if plugin is not None else ""
+        self._ask(lambda number: messages.Install(number, crds, version))
+        return not stop.is_set()
+
+    def _make_factory(self, client: Client) -> InformerFactory:
+        from ctrlhost.host.fed_factory import FedFactory
+
+        resync, send = self.settings.resync, self._channel.send
+        return FedFactory(client, self._start.feed, resync=resync, clock=self.clock, send=send, ask=self._ask)
+
+    def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
+        if self.leadership is not None:
+            return super()._services_of(runtime, services)
+        candidacy = Candidacy(
+            self._tenure,
+            elects=self._elects,
+            leader=lambda: self._leader,
+            join=self._synced,
+        )
+        return replace(services, candidacy=candidacy)
+
+    def _synced(self) -> None:
+        self._channel.send(messages.Synced())
+
+    def wait_for(self, condition: Callable[[], bool], timeout: float) -> None:
+        """Wait until a condition holds after a change of the plugin's state or `woken`, or for a while."""
+        with self._changes:
+            self._changes.wait_for(condition, timeout)
+
+    def woken(self) -> None:
+        """End waits whose conditions hold now."""
+        super()._notify()
+
+    def _notify(self) -> None:
+        super()._notify()
+        self.changed.set()
+
+    def _on_election(self, plugins: Collection[str]) -> None:
+        super()._on_election(plugins)
+        self.changed.set()
+
+    def serve(self) -> None:
+        """Answer the other host's requests for metrics, queues and pages."""
+        self._servers.serve(f"unix:{self._start.pages}", self.inspection)
+
+    def beat(self) -> messages.Beat:
+        """Return what the other host shows of the plugin."""
+        runtime = self.runtime
+        context = runtime.context
+        checks = [check.last() for check in context.health_checks] if context is not None else []
+        return messages.Beat(
+            runtime.state,
+            runtime.reason,
+            is_final(runtime.error),
+            runtime.error is None,
+            (*runtime.checks()[1:], *checks),
+            dict(runtime.entries.degraded),
+        )
+
+
+class Child:
+    """Runs a ChildHost as the other host says. `run` belongs to the main thread."""
+
+    def __init__(self, start: messages.Start, channel: Channel) -> None:
+        """Prepare."""
+        self._channel = channel
+        self._host = ChildHost(start, channel)
+        self._may_set_up, self._may_run = threading.Event(), threading.Event()
+        self._with_crds: bool | Literal["force"] = False
+        self._drain: messages.Drain | None = None
+        for name, body in (("control", self._receive), ("heartbeat", self._beat)):
+            threading.Thread(target=body, name=name, daemon=True).start()
+
+    def run(self) -> int:
+        """Run the plugin until the other host drains it, or it has failed; return the exit code."""
+        host = self._host
+        try:
+            self._live()
+        except _Over:
+            pass
+        except (ConfigError, PluginNotFound) as error:
+            self._channel.send(messages.Mistake(error.message, error.hint))
+            host.stop(0)
+            return _MISTAKE
+        drain = self._drain
+        complete = host.stop(drain.seconds if drain is not None else _FAILED_DRAIN)
+        self._channel.send(messages.Drained(complete))
+        if drain is None:
+            return _FAILED
+        return _MEMORY if drain.memory else _STOPPED
+
+    def _live(self) -> None:
+        host, runtime = self._host, self._host.runtime
+        host.prepare()
+        self._channel.send(messages.Configured())
+        self._wait(self._may_set_up)
+        host.set_up()
+        if runtime.attempt is not None:
+            self._wait(runtime.attempt.set_up, _SET_UP)
+        host.serve()
+        self._channel.send(messages.IsSetUp(tuple(runtime.context.pages) if runtime.context is not None else ()))
+        self._wait(self._may_run)
+        host.begin(with_crds=self._with_crds)
+        self._wait(threading.Event())
+
+    def _wait(self, event: threading.Event, period: float = _PERIOD) -> None:
+        """Wait for an event; _Over if the plugin has failed or is to stop first.
+
+        Messages and changes of the plugin's state end the wait at once, other events after a `period`.
+        """
+
+        def over() -> bool:
+            return self._drain is not None or self._host.runtime.failed
+
+        while not event.is_set() and not over():
+            self._host.wait_for(lambda: event.is_set() or over(), period)
+        if over():
+            raise _Over
+
+    def _receive(self) -> None:
+        while (message := self._channel.receive()) is not None:
+            match message:
+                case messages.Lead():
+                    self._host.lead(message)
+                case messages.SetUp(kubeconfig):
+                    self._host.connect(kubeconfig)
+                    self._may_set_up.set()
+                case messages.Run(with_crds):
+                    self._with_crds = with_crds
+                    self._may_run.set()
+                case messages.Done():
+                    self._host.answered(message)
+                case messages.Drain():
+                    self._drain = message
+            self._host.woken()
+        # Nothing more may be sent: another host may run the plugin by now.
+        os._exit(_ABANDONED)
+
+    def _beat(self) -> None:
+        while True:
+            self._host.changed.wait(_HEARTBEAT)
+            self._host.changed.clear()
+            self._channel.send(self._host.beat())
+
+
+class _Over(Exception):
+    """The plugin has failed, or is to stop."""
+
+
+def main() -> int:
+    """Run the plugin that the other end of the control socket names; return the exit code."""
+    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+    _core.end_with(channel.fileno())
+    # The other host decides; these reach all processes of a terminal, or of a service.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    start = channel.receive()
+    if not isinstance(start, messages.Start):
+        return _ABANDONED
+    sys.path[:] = start.path
+
+    from ctrlhost.host import logs
+
+    settings = start.settings
+    supervision = start.configuration.supervision(start.plugin)
+    logs.configure(
+        settings.log_level,
+        settings.log_format,
+        plugins=[start.plugin],
+        log_lines=lambda _plugin: supervision.log_lines,
+        process_of=start.plugin,
+    )
+    try:
+        return Child(start, channel).run()
+    finally:
+        logs.end()
+
+
+if __name__ == "__main__":
+    from ctrlhost.host.gil_watch import leave
+
+    leave(main())

@@ -1,0 +1,105 @@
+"""The processes of the isolated plugins of one host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from ctrlhost.errors import ConfigError
+from ctrlhost.supervisor.child import ChildAttempt
+from ctrlhost.supervisor.isolation import Isolation
+from ctrlhost.supervisor.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from pathlib import Path
+
+    from prometheus_client.core import Metric
+
+    from ctrlhost.client import Client
+    from ctrlhost.config.load import Configuration
+    from ctrlhost.config.settings import HostSettings
+    from ctrlhost.informers import InformerFactory
+    from ctrlhost.supervisor.runtime import PluginRuntime
+
+
+class Children(Collector):
+    """What a host has for its isolated plugins: their directories and the feed. Callable from any thread."""
+
+    def __init__(
+        self,
+        plugins: Sequence[PluginRuntime],
+        settings: HostSettings,
+        configuration: Configuration,
+    ) -> None:
+        """Have these plugins run in processes of their own; ConfigError if there is no directory for their sockets."""
+        self._plugins = plugins
+        self._directory = RunDirectory()
+        self._isolation = Isolation(settings, configuration, self._directory.for_plugin)
+        for plugin in plugins:
+            plugin.isolation = self._isolation
+
+    def elects(self, plugin: str) -> bool:
+        """Return whether the process of an isolated plugin stands for the plugin's own lease."""
+        return self._isolation.elects(plugin) and any(one.name == plugin for one in self._plugins)
+
+    def serve(self, factory: InformerFactory, client: Client, sandbox: Path | None) -> None:
+        """Serve the host's informers to the processes, which use the kubeconfig of the sandbox, if there is one."""
+        from ctrlhost.supervisor.cache_server import CacheServer
+
+        self._isolation.kubeconfig = str(sandbox) if sandbox is not None else None
+
+        self._isolation.feed = CacheServer(factory, client.resources)
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the metrics of the processes."""
+        rss = GaugeMetricFamily(
+            "ctrlhost_child_rss_bytes", "Resident memory of the process of an isolated plugin", labels=("plugin",)
+        )
+        cpu = CounterMetricFamily(
+            "ctrlhost_plugin_cpu_seconds", "Processor time of the processes of an isolated plugin", labels=("plugin",)
+        )
+        for plugin in self._plugins:
+            attempt = plugin.attempt
+            rss.add_metric((plugin.name,), attempt.rss if isinstance(attempt, ChildAttempt) else 0)
+            cpu.add_metric((plugin.name,), self._isolation.cpu_seconds(plugin.name))
+        yield from (rss, cpu)
+        if self._isolation.feed is not None:
+            yield from self._isolation.feed.collect()
+
+    def stop(self) -> None:
+        """End the feed, and remove the directory. May be repeated."""
+        if self._isolation.feed is not None:
+            self._isolation.feed.stop()
+        self._directory.close()
+
+
+def children_of(
+    plugins: Sequence[PluginRuntime],
+    settings: HostSettings,
+    configuration: Configuration,
+    given: Collection[str],
+    own_client: bool,
+) -> Children | None:
+    """Return what a host has for its plugins with processes of their own; None if there are none.
+
+    `given` are the names of plugins that were passed as objects; `own_client` is whether the host has made its client.
+    ConfigError for a plugin that cannot have a process.
+    """
+    found = [one for one in plugins if configuration.supervision(one.name).process == "own"]
+    for one in found:
+        where = f"supervision.{one.name}.process"
+        if one.name in given:
+            raise ConfigError(
+                f"{where}: the plugin was passed to the host as an object, so another process cannot load it",
+                hint="install it with an entry point, and pass its name",
+            )
+        if not own_client:
+            raise ConfigError(
+                f"{where}: the client was passed to the host as an object, so another process cannot have it",
+                hint="pass the setting `kubeconfig` instead",
+            )
+    isolated = [one for one in found if configuration.supervision(one.name).enabled]
+    return Children(isolated, settings, configuration) if isolated else None

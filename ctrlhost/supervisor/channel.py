@@ -1,0 +1,190 @@
+"""The control socket between a host and the process of an isolated plugin, and the messages on it."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from ctrlhost.config.load import Configuration
+    from ctrlhost.config.settings import HostSettings
+    from ctrlhost.health import Check
+    from ctrlhost.informers.namespace_informer import Scope
+
+#: Seconds that a message may wait for a process that does not read.
+_SEND_TIMEOUT = 5
+
+
+@dataclass(frozen=True)
+class Start:
+    """From the host, first: what to run."""
+
+    plugin: str
+    settings: HostSettings
+    configuration: Configuration
+    #: The sockets of the feed and of the process's own server.
+    feed: str
+    pages: str
+    #: Whether the plugin has a lease of its own, for which the process stands itself.
+    elects_itself: bool
+    #: The `sys.path` of the host.
+    path: tuple[str, ...] = field(default_factory=lambda: tuple(sys.path))
+
+
+@dataclass(frozen=True, slots=True)
+class SetUp:
+    """From the host: set the plugin up."""
+
+    #: The kubeconfig that the host uses, if it is not that of the settings.
+    kubeconfig: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """From the host: sync and run, after the host has installed the CRDs if `with_crds`."""
+
+    with_crds: bool | Literal["force"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """From the host: its current term, which the process shares, the leading replica, and whether these may change."""
+
+    number: int
+    until: float
+    leader: str
+    elects: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """From the host: stop within so many seconds, because of the memory limit or since the host stops."""
+
+    seconds: float
+    memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """From the host: what the process asked for is done, or why it is not."""
+
+    request: int
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """From the process: the plugin is imported, and its settings are valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """From the process: a mistake of the operator, as the arguments of its ConfigError."""
+
+    message: str
+    hint: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IsSetUp:
+    """From the process: the plugin is set up, and has these pages."""
+
+    pages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """From the process: it is about to read these objects from the feed. The host answers with Done."""
+
+    request: int
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """From the process: it will read these objects."""
+
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitLists:
+    """From the process: it is about to list what it has declared. The host answers with Done when it can be listed."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class Install:
+    """From the process: the CRDs of the plugin, of a distribution of this version. The host answers with Done."""
+
+    request: int
+    crds: list[dict[str, Any]]
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """From the process: the plugin has synced, and would lead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """From the process: its state, each second and after each change."""
+
+    state: str
+    reason: str
+    #: Whether a failure is one that no restart mends, and whether something hangs.
+    final: bool
+    hangs: bool
+    checks: tuple[Check, ...]
+    degraded: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """From the process, last: whether all of its work has ended."""
+
+    complete: bool
+
+
+class Channel:
+    """One end of the control socket. One thread receives; any thread may send."""
+
+    def __init__(self, end: socket.socket) -> None:
+        """Take over an end of a socket pair."""
+        # Linux's `struct timeval`. A process that was stopped must not hold up the host.
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", _SEND_TIMEOUT, 0))
+        self._connection = Connection(end.detach())
+        self._sending = threading.Lock()
+
+    def send(self, message: object) -> bool:
+        """Send a message; False if the other end is gone, or does not read."""
+        with self._sending:
+            try:
+                self._connection.send(message)
+            except OSError:
+                return False
+            return True
+
+    def receive(self) -> Any:
+        """Wait for the next message; None when the other end is gone."""
+        try:
+            return self._connection.recv()
+        except (EOFError, OSError):
+            return None
+
+    def fileno(self) -> int:
+        """Return the file descriptor."""
+        return self._connection.fileno()
+
+    def close(self) -> None:
+        """Close this end. May be repeated."""
+        with suppress(OSError):
+            self._connection.close()

@@ -1,0 +1,327 @@
+"""One attempt to run a plugin in a process of its own: the counterpart of `Attempt` for an isolated plugin.
+
+The process is `ctrlhost.host.child`. It runs the plugin as a host would, but reads the host's caches through the feed,
+follows the host's leadership, and has the host install its CRDs. It does not restart the plugin: when that has failed,
+the process ends, and the host begins another attempt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from ctrlhost.controller.context import bound
+from ctrlhost.errors import ConfigError
+from ctrlhost.supervisor import channel as messages
+from ctrlhost.supervisor.child_requests import ChildRequests
+from ctrlhost.supervisor.containment import Failure, failure_of
+from ctrlhost.supervisor.process import Process, described
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ctrlhost.entries import Entries
+    from ctrlhost.health import Check
+    from ctrlhost.supervisor.isolation import Isolation
+    from ctrlhost.supervisor.owner import Owner, Progress
+
+log = logging.getLogger("ctrlhost.host")
+
+#: Seconds between two looks at the process: its memory, its heartbeat, the host's term.
+_PERIOD = 0.25
+#: Seconds for a process that hangs to write its stacks, and for one whose plugin has failed to end.
+_LAST_WORDS, _FAILED_END = 1.0, 3.0
+#: Seconds that a process may run without its control socket, and until its last messages are read after its end.
+_SILENT_END, _LAST_MESSAGES = 1.0, 0.05
+#: The multiple of its memory limit at which a process is killed, and the seconds for its drain at the limit itself.
+_FAR_OVER, _MEMORY_DRAIN = 1.25, 10.0
+#: The seconds of a drain, at most a quarter of it, in which the process ends after its plugin.
+_END = 1.0
+_MIB = 1 << 20
+
+
+class ChildAttempt:
+    """One attempt. `start` starts it; `stop_intake` and `drain` end it. Callable from any thread."""
+
+    #: These are in the other process.
+    context = None
+    controllers: Sequence[Any] = ()
+
+    def __init__(self, owner: Owner, entries: Entries, isolation: Isolation) -> None:
+        """Prepare; this starts nothing."""
+        self.owner = owner
+        self.entries = entries
+        #: Set when the plugin's settings are read, and when it is set up; or when the attempt is over.
+        self.configured, self.set_up = threading.Event(), threading.Event()
+        #: Whether the attempt has failed or was asked to end.
+        self.ending = threading.Event()
+        self.thread = threading.Thread(target=self._run, name=f"{owner.name}/process", daemon=True)
+        #: The process; None before it is started.
+        self.process: Process | None = None
+        #: The last lines of its health report, the paths of its pages, and its memory in bytes.
+        self._checks: tuple[Check, ...] = ()
+        self.pages: tuple[str, ...] = ()
+        self.rss = 0
+        self._isolation = isolation
+        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._requests: ChildRequests | None = None
+        #: When the process was last heard of, by `time.monotonic`.
+        self._heard = 0.0
+        #: What the process was told: to set up, to run, and the last term.
+        self._may_set_up = self._may_run = False
+        self._told: messages.Lead | None = None
+        #: Why the process is about to end, and when it is killed.
+        self._failure: Failure | None = None
+        self._kill_at: float | None = None
+        #: Whether all work had ended before the process; and set when the attempt is over.
+        self._complete = False
+        self._over = threading.Event()
+
+    @property
+    def socket(self) -> Path | None:
+        """The socket of the process's own server, while the process runs."""
+        process = self.process
+        return process.directory / "pages.sock" if process is not None and not process.ended else None
+
+    def processor_seconds(self) -> float | None:
+        """Return the processor time of the process so far."""
+        return self.process.cpu_seconds() if self.process is not None else 0.0
+
+    def checks(self) -> Sequence[Check]:
+        """Return the lines of a health report after the plugin's own, as the process sent them last."""
+        return self._checks
+
+    def running_tasks(self) -> list[Any]:
+        """Return no task: nothing of a plugin outlives its process."""
+        return []
+
+    def start(self) -> None:
+        """Start the thread."""
+        self.thread.start()
+
+    def wake(self) -> None:
+        """Check at once what the plugin may do now, and whether the host leads."""
+        self._inbox.put(None)
+
+    def _run(self) -> None:
+        failure: Failure | None = None
+        try:
+            with bound(plugin=self.owner.name):
+                failure = self._live()
+        except BaseException as error:
+            log.debug("plugin %s failed", self.owner.name, exc_info=error)
+            failure = failure_of("starting its process", error)
+        self._clean_up()
+        if failure is not None and not self.ending.is_set():
+            self.owner.attempt_failed(self, failure)
+        self.configured.set()
+        self.set_up.set()
+        self.owner.crds_tried.set()
+
+    def _clean_up(self) -> None:
+        process = self.process
+        if process is not None:
+            process.kill()
+            process.wait()
+            process.channel.close()
+            with contextlib.suppress(OSError):
+                (process.directory / "pages.sock").unlink(missing_ok=True)
+        if self._requests is not None:
+            self._requests.close()
+        self.rss = 0
+        self._over.set()
+
+    def _live(self) -> Failure | None:
+        """Start the process, and follow it until it ends; return why it did."""
+        directory = self._isolation.directory(self.owner.name)
+        with self._lock:
+            if self.ending.is_set():
+                return None
+            process = self.process = Process(directory)
+        self._requests = ChildRequests(
+            self.owner, process, self._isolation, self.ending, lambda why: self.owner.report(self, "waiting", why)
+        )
+        self._isolation.processes.setdefault(self.owner.name, []).append(process)
+        self._heard = time.monotonic()
+        reading = threading.Thread(
+            target=self._receive, args=(process,), name=f"{self.owner.name}/messages", daemon=True
+        )
+        reading.start()
+        threading.Thread(
+            target=self._await_end, args=(process, reading), name=f"{self.owner.name}/end", daemon=True
+        ).start()
+        process.channel.send(self._begin(directory))
+        looked = self._heard
+        while not isinstance(message := self._next(), _Ended):
+            if message is not None:
+                self._take(message)
+            now = time.monotonic()
+            if now - looked > 2 * _PERIOD:
+                # The host itself was stopped, or very busy; what the process sent meanwhile is about to come.
+                self._heard = now
+            looked = now
+            self._allow(process)
+            self._watch(process, now)
+        return self._end_of(process)
+
+    def _next(self) -> Any:
+        try:
+            return self._inbox.get(timeout=_PERIOD)
+        except queue.Empty:
+            return None
+
+    def _begin(self, directory: Path) -> messages.Start:
+        one = self._isolation
+        return messages.Start(
+            self.owner.name,
+            one.settings,
+            one.configuration,
+            str(directory / "feed.sock"),
+            str(directory / "pages.sock"),
+            elects_itself=one.elects(self.owner.name),
+        )
+
+    def _receive(self, process: Process) -> None:
+        while (message := process.channel.receive()) is not None:
+            self._heard = time.monotonic()
+            self._inbox.put(message)
+        if not process.wait(_SILENT_END):
+            log.error("plugin %s: its process %d closed its control socket; killed", self.owner.name, process.pid)
+            process.kill()
+
+    def _await_end(self, process: Process, reading: threading.Thread) -> None:
+        process.wait()
+        # A process that it has started may hold the socket.
+        reading.join(_LAST_MESSAGES)
+        self._inbox.put(_Ended())
+
+    def _take(self, message: Any) -> None:
+        match message:
+            case messages.Configured():
+                self.configured.set()
+            case messages.Mistake(text, hint):
+                raise failure_of("loading", ConfigError(text, hint=hint))
+            case messages.IsSetUp(pages):
+                self.pages = pages
+                self.set_up.set()
+            case messages.Synced() if self.owner.services is not None:
+                self.owner.services.candidacy.join()
+            case messages.Beat():
+                self._beat(message)
+            case messages.Drained(complete):
+                self._complete = complete
+            case _ if self._requests is not None:
+                self._requests.take(message)
+
+    def _beat(self, beat: messages.Beat) -> None:
+        self._checks = beat.checks
+        self.entries.follow(beat.degraded)
+        if beat.state == "failed":
+            label = "deadline" if beat.hangs else "error"
+            failure = Failure(beat.reason, final=beat.final, label=label)
+            self._fail(failure, time.monotonic() + _FAILED_END)
+        elif beat.state in ("starting", "syncing", "waiting", "running"):
+            self.owner.report(self, cast("Progress", beat.state), beat.reason)
+
+    def _fail(self, failure: Failure, kill_at: float) -> None:
+        """Note why the process is about to end; only the first reason counts."""
+        if self._failure is None and not self.ending.is_set():
+            self._failure, self._kill_at = failure, kill_at
+
+    def _allow(self, process: Process) -> None:
+        """Tell the process what it may do now."""
+        owner = self.owner
+        if owner.services is None:
+            return
+        candidacy = owner.services.candidacy
+        lead = messages.Lead(*candidacy.tenure.current, candidacy.leader(), elects=candidacy.elects)
+        if lead != self._told and process.channel.send(lead):
+            self._told = lead
+        if not self._may_set_up and self.configured.is_set() and owner.may_set_up.is_set():
+            self._may_set_up = process.channel.send(messages.SetUp(self._isolation.kubeconfig))
+        if not self._may_run and self.set_up.is_set() and owner.may_run.is_set():
+            if not owner.with_crds:
+                owner.crds_tried.set()
+            self._may_run = process.channel.send(messages.Run(owner.with_crds))
+
+    def _watch(self, process: Process, now: float) -> None:
+        """End a process that hangs, has too much memory, or does not end."""
+        supervision = self.owner.supervision
+        limit, silence = supervision.memory_limit, now - self._heard
+        self.rss = process.rss() or self.rss
+        if limit is not None and self.rss > limit:
+            reason = f"it has {self.rss // _MIB} MiB, and its limit is {limit // _MIB} MiB"
+            far, first = self.rss > _FAR_OVER * limit, self._failure is None
+            self._fail(Failure(reason, label="memory"), now if far else now + _MEMORY_DRAIN)
+            if far:
+                process.kill()
+            elif first and not self.ending.is_set():
+                log.warning("plugin %s: %s: it drains and restarts", self.owner.name, reason)
+                self._drain_by(process, now + _MEMORY_DRAIN, memory=True)
+        elif silence >= float(supervision.heartbeat_timeout) and self._failure is None:
+            self._fail(Failure(f"no heartbeat for {silence:.0f} s", label="heartbeat"), now + _LAST_WORDS)
+            process.signal(signal.SIGUSR1)
+        if self._kill_at is not None and now >= self._kill_at:
+            process.kill()
+
+    @staticmethod
+    def _drain_by(process: Process, deadline: float, *, memory: bool = False) -> None:
+        left = max(0.0, deadline - time.monotonic())
+        process.channel.send(messages.Drain(left - min(_END, left / 4), memory=memory))
+
+    def _end_of(self, process: Process) -> Failure:
+        """Return the failure of a process that has ended."""
+        seen = self._failure
+        if seen is not None and seen.label not in ("heartbeat", "memory"):
+            return seen
+        label = seen.label if seen is not None else "signal" if process.code < 0 else "exit"
+        up, memory = time.monotonic() - process.began, f"{self.rss // _MIB} MiB"
+        line = f"its process {process.pid} ended after {up:.1f} s with {memory}: {described(process.code)}"
+        return Failure(f"{line}: {seen.reason}" if seen is not None else line, label=label)
+
+    def stop_intake(self, deadline: float | None = None) -> None:
+        """Ask the process to stop in order until `deadline` (time.monotonic), or end it."""
+        with self._lock:
+            self.ending.set()
+            process = self.process
+        self.configured.set()
+        self.set_up.set()
+        self.owner.crds_tried.set()
+        if process is None:
+            return
+        if deadline is None:
+            process.kill()
+        else:
+            self._drain_by(process, deadline)
+
+    def drain(self, deadline: float) -> bool:
+        """Wait until `deadline` (time.monotonic) for the end of the process; True if all of its work had finished."""
+        process = self.process
+        if process is None:
+            return True
+        if not self._over.wait(max(0.0, deadline - time.monotonic())):
+            log.error("plugin %s: its process %d did not stop in time; killed", self.owner.name, process.pid)
+            process.kill()
+            self._over.wait()
+            return False
+        return self._complete
+
+    def fence(self) -> None:
+        """End the process: nothing of it runs on."""
+        if self.process is not None:
+            self.process.kill()
+
+    def runs(self) -> bool:
+        """Return whether the process runs."""
+        return self.process is not None and not self._over.is_set()
+
+
+class _Ended:
+    """The end of the process, after its last message."""

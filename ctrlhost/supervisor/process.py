@@ -1,0 +1,117 @@
+"""The operating system's process of an isolated plugin: start, end, memory and processor time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from ctrlhost.supervisor.channel import Channel
+
+#: The module that the process runs.
+_PROGRAM = "ctrlhost.host.child"
+#: Linux's flag of the clock of a process: CPUCLOCK_SCHED.
+_PROCESS_CLOCK = 2
+
+
+class Process:
+    """A new interpreter, spawned and not forked, in a process group of its own. Callable from any thread."""
+
+    def __init__(self, directory: Path) -> None:
+        """Start it; OSError if that is not possible. It runs in the present folder, with the same output."""
+        ours, theirs = socket.socketpair()
+        self.began = time.monotonic()
+        try:
+            with theirs:
+                # Not a shell, and no argument from outside.
+                self._popen = subprocess.Popen(  # noqa: S603
+                    [sys.executable, "-m", _PROGRAM, str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    process_group=0,
+                    env=_environment(),
+                )
+        except BaseException:
+            ours.close()
+            raise
+        self.directory = directory
+        self.channel = Channel(ours)
+        self._cpu_seconds = 0.0
+        self._gone = threading.Event()
+        self._waiter = threading.Thread(target=self._wait, name=f"process {self.pid}", daemon=True)
+        self._waiter.start()
+
+    def _wait(self) -> None:
+        self._popen.wait()
+        # What it has started, and left behind in its group.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._gone.set()
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._popen.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self._gone.is_set()
+
+    @property
+    def code(self) -> int:
+        """Its exit code, or the negative number of a signal, once it has ended."""
+        return self._popen.returncode
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for its end; False at the timeout."""
+        return self._gone.wait(timeout)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to it, unless it has ended."""
+        self._popen.send_signal(number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        if not self.ended:
+            self.signal(signal.SIGKILL)
+
+    def rss(self) -> int:
+        """Return its resident memory in bytes; 0 if it has ended, and where there is no `/proc`."""
+        try:
+            pages = int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1])
+        except (OSError, IndexError):
+            return 0
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def cpu_seconds(self) -> float:
+        """Return its processor time, in the end as it was read last; 0 where it cannot be read."""
+        if sys.platform == "linux" and not self.ended:
+            with contextlib.suppress(OSError):
+                self._cpu_seconds = time.clock_gettime(~self.pid << 3 | _PROCESS_CLOCK)
+        return self._cpu_seconds
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of the process, which finds `ctrlhost` where this one did."""
+    import ctrlhost
+
+    above = str(Path(ctrlhost.__file__).resolve().parent.parent)
+    known = os.environ.get("PYTHONPATH", "")
+    return {**os.environ, "PYTHONPATH": f"{above}{os.pathsep}{known}" if known else above}
+
+
+def described(code: int) -> str:
+    """Return an exit code in words: `exit code 3`, or `SIGSEGV`."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"

@@ -1,0 +1,177 @@
+"""The private directory of a host, which has the sockets of its isolated plugins."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import itertools
+import os
+import re
+import shutil
+import stat
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ctrlhost.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SYSTEM_DIRECTORY = Path("/run/ctrlhost")
+
+_OF_A_PROCESS = re.compile(r"\d+(-\d+)?")
+_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+class RunDirectory:
+    """A directory `PID` of this process in the private directory of the user, until `close`.
+
+    The private directory is `$XDG_RUNTIME_DIR/ctrlhost`, else `/run/ctrlhost`, else `ctrlhost-UID` in the folder for
+    temporary files: the first that can be made. All methods may be called from any thread.
+
+    A lock on `PID` shows other hosts that the process lives, also one in another PID namespace that shares the
+    private directory; there, and for a second host in this process, the name is `PID-1` and so on.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        """Make the directory, and remove those of dead processes.
+
+        ConfigError if there is no private directory that can be made, or it is one that others could write to.
+        """
+        self.path, lock = _first_usable(os.environ if environ is None else environ)
+        self._lock: int | None = lock
+
+    def for_plugin(self, name: str) -> Path:
+        """Return the plugin's directory in this one, which is made if needed. ConfigError if it cannot be made."""
+        directory = self.path / quote(name, safe="")
+        try:
+            make_private(directory)
+        except OSError as error:
+            raise ConfigError(f"cannot make the private directory {directory}: {_reason(error)}") from error
+        return directory
+
+    def close(self) -> None:
+        """Remove the directory with all that is in it, and the private directory if it is empty. May be repeated."""
+        lock, self._lock = self._lock, None
+        if lock is None:
+            return
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(lock)
+        with suppress(OSError), _locked(self.path.parent, wait=False):
+            self.path.parent.rmdir()
+
+
+def make_private(directory: Path) -> None:
+    """Make a directory that only this user can access, or close an own one to others.
+
+    OSError if it cannot be made; ConfigError for anything else at this path, such as a symbolic link, a directory of
+    another user, or one that others could write to until now.
+    """
+    found = None
+    while found is None:
+        with suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
+        # Another host may remove it at this moment, at its end.
+        with suppress(FileNotFoundError):
+            found = directory.lstat()
+    if wrong := _unsafe(found):
+        raise ConfigError(f"{directory} {wrong}", hint="remove it, so that it can be made with the mode 0700")
+    if found.st_mode & _OF_OTHERS:
+        directory.chmod(0o700)
+
+
+def _unsafe(found: os.stat_result) -> str | None:
+    """Return why something is no place for sockets."""
+    if stat.S_ISLNK(found.st_mode):
+        return "is a symbolic link"
+    if not stat.S_ISDIR(found.st_mode):
+        return "is not a directory"
+    if found.st_uid != os.geteuid():
+        return f"belongs to the user {found.st_uid}, not to {os.geteuid()}"
+    if found.st_mode & _WRITABLE_BY_OTHERS:
+        return f"is writable by other users: its mode is {stat.S_IMODE(found.st_mode):04o}"
+    return None
+
+
+def _first_usable(environ: Mapping[str, str]) -> tuple[Path, int]:
+    """Make the directory of this process in the first private one that can be made; return it with its lock."""
+    failures = []
+    runtime = Path(environ.get("XDG_RUNTIME_DIR", ""))
+    # The last resort of tempfile.gettempdir, the current directory, is no place for sockets.
+    temporary = Path(environ.get("TMPDIR") or "/tmp").absolute()  # noqa: S108 - make_private checks it
+    candidates = [SYSTEM_DIRECTORY, temporary / f"ctrlhost-{os.geteuid()}"]
+    # The XDG Base Directory Specification says to ignore a relative path.
+    if runtime.is_absolute():
+        candidates.insert(0, runtime / "ctrlhost")
+    else:
+        failures.append("$XDG_RUNTIME_DIR is no absolute path" if runtime.parts else "$XDG_RUNTIME_DIR is not set")
+    for private in candidates:
+        try:
+            return _make_own(private)
+        except OSError as error:
+            failures.append(f"{private}: {_reason(error)}")
+        except ConfigError as error:
+            # Only root can make that one, so a host of another user may use it.
+            if private != SYSTEM_DIRECTORY:
+                raise
+            failures.append(error.message)
+    raise ConfigError(
+        f"no private directory can be made: {'; '.join(failures)}",
+        hint="set XDG_RUNTIME_DIR to a directory that this user can write to, in a pod to the path of an emptyDir",
+    )
+
+
+def _make_own(private: Path) -> tuple[Path, int]:
+    while True:
+        make_private(private)
+        # Another host may remove it at this moment, at its end.
+        with suppress(FileNotFoundError), _locked(private, wait=True):
+            _remove_stale(private)
+            directory = next(one for one in _names(private) if not os.path.lexists(one))
+            directory.mkdir(mode=0o700)
+            return directory, _lock(directory, wait=False)
+
+
+def _names(private: Path) -> Iterator[Path]:
+    yield private / str(os.getpid())
+    yield from (private / f"{os.getpid()}-{count}" for count in itertools.count(1))
+
+
+def _remove_stale(private: Path) -> None:
+    """Remove the directories of dead processes, which nobody locks."""
+    for directory in private.iterdir():
+        if _OF_A_PROCESS.fullmatch(directory.name):
+            with suppress(OSError), _locked(directory, wait=False):
+                shutil.rmtree(directory)
+
+
+@contextmanager
+def _locked(directory: Path, *, wait: bool) -> Iterator[None]:
+    lock = _lock(directory, wait=wait)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _lock(directory: Path, *, wait: bool) -> int:
+    """Lock a directory, and return the descriptor that holds the lock.
+
+    BlockingIOError if another process has locked it, unless this one is to wait; FileNotFoundError if it was removed.
+    """
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(lock), directory.lstat()):
+            raise FileNotFoundError(errno.ENOENT, "removed by another host", str(directory))
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

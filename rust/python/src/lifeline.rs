@@ -1,0 +1,44 @@
+//! Ends this process when the one that started it is gone, also while a thread holds the interpreter.
+
+use std::io::Error;
+use std::os::fd::BorrowedFd;
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Signal, getpid, kill_process};
+
+/// For Python, which ends the process itself if it can.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Kills this process half a second after the other end of a socket has closed.
+///
+/// `socket` is a file descriptor that stays open. `OSError` if no thread can be started.
+#[pyfunction]
+pub(crate) fn end_with(socket: i32) -> PyResult<()> {
+    thread::Builder::new()
+        .name("lifeline".to_owned())
+        .spawn(move || {
+            wait_for_end(socket);
+            thread::sleep(PATIENCE);
+            // Nothing is left to do if the kernel refuses.
+            let _ = kill_process(getpid(), Signal::KILL);
+        })
+        .map_err(Error::into)
+        .map(drop)
+}
+
+fn wait_for_end(socket: i32) {
+    // SAFETY: the caller keeps the descriptor open until the process ends.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+    loop {
+        // Without events to wait for, `poll` reports only the end of the connection.
+        let mut watched = [PollFd::new(&socket, PollFlags::empty())];
+        match poll(&mut watched, None) {
+            Ok(0) | Err(Errno::INTR | Errno::AGAIN) => {}
+            Ok(_) | Err(_) => return,
+        }
+    }
+}
