@@ -50,6 +50,7 @@ def test_a_standby_takes_over_from_a_killed_leader(replicas):
     replicas.check(SHORT)
 
 
+@pytest.mark.slow
 def test_a_paused_leader_detects_that_it_is_deposed_and_starts_no_write(replicas):
     first, second = leader_and_standby(replicas, SHORT)
     logged = len(first.lines)
