@@ -17,7 +17,7 @@ from ctrlhost.clock import SystemClock
 from ctrlhost.errors import ConfigError, CtrlhostError
 from ctrlhost.informers.declarations import served_scope
 from ctrlhost.selectors.namespaces import NamespaceSelector
-from ctrlhost.supervisor.run_directory import make_private
+from ctrlhost.supervisor.run_directory import check_path, make_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from ctrlhost.informers.namespace_informer import NamespaceInformer, Scope
 
 log = logging.getLogger(__name__)
-
-LONGEST_PATH = 100
-"""Bytes; the kernel allows a few more for the address of a socket."""
 
 _DISCOVERY = 0.1
 """Seconds between two looks for the plural of a kind that was not discovered yet."""
@@ -102,11 +99,7 @@ class CacheServer:
 
         ConfigError if the path is too long or the socket cannot be made there.
         """
-        if len(os.fsencode(path)) > LONGEST_PATH:
-            raise ConfigError(
-                f"the path of the socket {path} is longer than {LONGEST_PATH} bytes",
-                hint="set XDG_RUNTIME_DIR to a directory with a shorter path",
-            )
+        check_path(path)
         try:
             make_private(path.parent)
             reader = Reader(self, plugin, self._feed.open(path, os.geteuid()))

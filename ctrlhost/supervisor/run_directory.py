@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SYSTEM_DIRECTORY = Path("/run/ctrlhost")
+LONGEST_PATH = 100
+"""Bytes; the kernel allows a few more for the address of a socket."""
+
+_LONGEST_NAME = "pages.sock"
 
 _OF_A_PROCESS = re.compile(r"\d+(-\d+)?")
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -45,8 +49,12 @@ class RunDirectory:
         self._lock: int | None = lock
 
     def for_plugin(self, name: str) -> Path:
-        """Return the plugin's directory in this one, which is made if needed. ConfigError if it cannot be made."""
+        """Return the plugin's directory in this one, which is made if needed.
+
+        ConfigError if it cannot be made, or its path is too long for sockets.
+        """
         directory = self.path / quote(name, safe="")
+        check_path(directory / _LONGEST_NAME)
         try:
             make_private(directory)
         except OSError as error:
@@ -62,6 +70,15 @@ class RunDirectory:
         os.close(lock)
         with suppress(OSError), _locked(self.path.parent, wait=False):
             self.path.parent.rmdir()
+
+
+def check_path(path: Path) -> None:
+    """Raise ConfigError for a path that is too long for a socket."""
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise ConfigError(
+            f"the path of the socket {path} is longer than {LONGEST_PATH} bytes",
+            hint="set XDG_RUNTIME_DIR to a directory with a shorter path",
+        )
 
 
 def make_private(directory: Path) -> None:

@@ -22,7 +22,8 @@ from ctrlhost import Client, ConfigError, CtrlhostError
 from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.informers.declarations import scope_of
 from ctrlhost.sandbox import Sandbox
-from ctrlhost.supervisor.cache_server import LONGEST_PATH, FeedLimits
+from ctrlhost.supervisor.cache_server import FeedLimits
+from ctrlhost.supervisor.run_directory import LONGEST_PATH
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import WorkQueue
 from tests.support.feeds import CONFIGS, PODS, FeedRig, SocketApi, StuckWatcher, short

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -221,19 +222,24 @@ def test_an_unsafe_private_directory_is_refused(runtime: Path, make: Callable[[P
 
 
 @behaviour("supervision/PI13")
-def test_a_socket_with_a_long_path_is_refused(
-    runtime: Path, monkeypatch: pytest.MonkeyPatch, client: Client, feed_of: Feeds
+@pytest.mark.parametrize(("length", "refused"), [(100, False), (101, True), (120, True)])
+def test_a_path_that_is_too_long_for_a_socket_is_refused(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch, length: int, refused: bool
 ) -> None:
-    deep = runtime / ("x" * (120 - len(f"{runtime}//ctrlhost/{os.getpid()}/bad/feed.sock")))
+    deep = runtime / ("x" * (length - len(f"{runtime}//ctrlhost/{os.getpid()}/bad/pages.sock")))
     deep.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
     run = RunDirectory()
-    path = run.for_plugin("bad") / "feed.sock"
-    assert len(str(path)) == 120
-    with pytest.raises(ConfigError) as caught:
-        feed_of(client).server.open("bad", path)
-    assert caught.value.message == f"the path of the socket {path} is longer than 100 bytes"
-    assert caught.value.hint == "set XDG_RUNTIME_DIR to a directory with a shorter path"
+    path = run.path / "bad" / "pages.sock"
+    assert len(str(path)) == length
+    if refused:
+        with pytest.raises(ConfigError) as caught:
+            run.for_plugin("bad")
+        assert caught.value.message == f"the path of the socket {path} is longer than 100 bytes"
+        assert caught.value.hint == "set XDG_RUNTIME_DIR to a directory with a shorter path"
+    else:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(run.for_plugin("bad") / "pages.sock"))
     run.close()
 
 
