@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -108,7 +109,11 @@ class AsyncWorkers:
                 self._slots.release()
                 continue
             run = self._free.popleft()
-            run.outcome = self._loop.submit(self._run_key(run, key, priority, term))
+            try:
+                run.outcome = self._loop.submit(self._run_key(run, key, priority, term))
+            except RuntimeError:
+                # The plugin has ended.
+                return
         while not self._abandoned and wait(self._outcomes(), _PERIOD).not_done:
             pass
 
@@ -169,13 +174,15 @@ class AsyncWorkers:
         """Cancel a run that exceeded its timeout; called on the watchdog's thread."""
         if isinstance(run, AsyncRun) and (task := run.task) is not None and not self._abandoned:
             run.overran = True
-            self._loop.call(task.cancel)
+            with suppress(RuntimeError):
+                self._loop.call(task.cancel)
 
     def _replace(self, run: Watched) -> None:
         """Open another slot for this one, whose run is stuck; called on a thread of the host."""
         if isinstance(run, AsyncRun) and not self._abandoned:
             # The loop's thread knows whether the run has ended. While that thread is blocked, a slot would not help.
-            self._loop.call(self._replace_here, run, run.context.number)
+            with suppress(RuntimeError):
+                self._loop.call(self._replace_here, run, run.context.number)
 
     def _replace_here(self, run: AsyncRun, number: int) -> None:
         if run.retired or run.context.number != number or run.context.started is None:

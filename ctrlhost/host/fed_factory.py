@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.informers import InformerFactory
-from ctrlhost.informers.declarations import scope_of
 from ctrlhost.kubeconfig.connection import from_unix_socket
 from ctrlhost.supervisor.channel import Announce, AwaitLists, Declare
 from ctrlhost.transport.urllib3_transport import Urllib3Transport
@@ -42,10 +41,10 @@ class FedFactory(InformerFactory):
         self._ask = ask
         self._fed: set[Scope] = set()
 
-    def declare(self, api_version: str, kind: str, **options: Any) -> None:
+    def declare_scope(self, scope: Scope) -> None:
         """Declare future reads, to the host as well, so that the informers of both keep enough."""
-        super().declare(api_version, kind, **options)
-        self._send(Announce(scope_of(api_version, kind, **options)))
+        super().declare_scope(scope)
+        self._send(Announce(scope))
 
     def _make(self, scope: Scope, *, optional: bool) -> Informer:
         # A part of the objects is chosen here.

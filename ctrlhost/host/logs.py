@@ -116,6 +116,18 @@ def dropped() -> Mapping[tuple[str, str], int]:
     return {} if _sampler is None else _sampler.dropped
 
 
+def _forked() -> None:
+    """Continue to log in a forked child."""
+    if _sampler is not None and _writer is not None:
+        _sampler.forked()
+        _writer.forked()
+
+
+# Not on Windows, which cannot fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
 class _Reports:
     """The lines about lines that were not logged."""
 

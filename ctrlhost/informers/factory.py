@@ -101,6 +101,10 @@ class InformerFactory:
             field_selector=field_selector,
             reads=reads,
         )
+        self.declare_scope(scope)
+
+    def declare_scope(self, scope: Scope) -> None:
+        """Declare future reads of a scope; see `declare`."""
         base = self._base(scope)
         with self._lock:
             self._declared.add(base, scope.reads)

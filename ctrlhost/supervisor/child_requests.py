@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import bound
@@ -81,14 +82,8 @@ class ChildRequests:
 
     def _announce(self, scope: Scope) -> None:
         if self._owner.services is not None:
-            self._owner.services.factory.declare(
-                scope.api_version,
-                scope.kind,
-                namespaces=scope.namespaces,
-                label_selector=scope.label_selector,
-                field_selector=scope.field_selector,
-                reads="metadata" if scope.reads == "metadata" else None,
-            )
+            reads = "metadata" if scope.reads == "metadata" else None
+            self._owner.services.factory.declare_scope(replace(scope, reads=reads))
 
     def _await_lists(self) -> None:
         """Wait until what the process has declared can be listed, or for a while."""

@@ -132,6 +132,34 @@ def test_a_run_that_is_reported_just_after_its_return_is_not_stuck_for_ever() ->
         bench.close()
 
 
+def test_a_controller_that_got_no_replacement_continues_and_drains(
+    slow: Bench, manual_clock: ManualClock, release: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    runs: list[Request] = []
+
+    def reconcile(_ctx: Any, request: Request) -> None:
+        runs.append(request)
+        release.wait(30)
+
+    controller = slow.controller(reconcile)
+    controller.queue.add(WEB)
+    eventually(lambda: runs == [WEB])
+    manual_clock.advance(2)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            check(controller)
+    release.set()
+    # Its only worker continues.
+    controller.queue.add(DB)
+    eventually(lambda: runs == [WEB, DB])
+    assert controller.drain(10)
+    assert slow.sample("reconcile_timeouts_total") == 1
+
+
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["def", "async def"])
 def test_an_abandoned_controller_begins_no_further_run(
     slow: Bench, release: threading.Event, asynchronous: bool
