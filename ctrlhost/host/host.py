@@ -381,6 +381,7 @@ def _import_all() -> None:
     import ctrlhost.controller.services
     import ctrlhost.coordination.leadership
     import ctrlhost.host.metrics
+    import ctrlhost.host.pages
     import ctrlhost.host.queue_metrics
     import ctrlhost.informers
     import ctrlhost.plugin.context  # noqa: F401
