@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from ctrlhost.errors import ConfigError
-from ctrlhost.supervisor.child import ChildAttempt, Isolation
+from ctrlhost.supervisor.child import PAGES, ChildAttempt, Isolation
 from ctrlhost.supervisor.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -34,8 +34,16 @@ class Children(Collector):
         configuration: Configuration,
     ) -> None:
         """Have these plugins run in processes of their own; ConfigError if there is no directory for their sockets."""
+        from ctrlhost.supervisor.cache_server import check_length
+
         self._plugins = plugins
         self._directory = RunDirectory()
+        try:
+            for plugin in plugins:
+                check_length(self._directory.for_plugin(plugin.name) / PAGES)
+        except ConfigError:
+            self._directory.close()
+            raise
         self._isolation = Isolation(settings, configuration, self._directory.for_plugin)
         for plugin in plugins:
             plugin.isolation = self._isolation

@@ -103,10 +103,7 @@ class CacheServer:
 
         ConfigError if the path is too long or the socket cannot be made there.
         """
-        if len(os.fsencode(path)) > LONGEST_PATH:
-            raise ConfigError(
-                f"the path of the socket {path} is longer than {LONGEST_PATH} bytes", hint="use a shorter run directory"
-            )
+        check_length(path)
         try:
             _make_private(path.parent)
             reader = Reader(self, plugin, self._feed.open(path, os.geteuid()))
@@ -315,6 +312,15 @@ class _Kept:
         self.readers = 0
         #: When to give the informer back; None while there are readers.
         self.release_at: float | None = None
+
+
+def check_length(path: Path) -> None:
+    """Raise ConfigError for a socket whose path is too long."""
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise ConfigError(
+            f"the path of the socket {path} is longer than {LONGEST_PATH} bytes",
+            hint="set XDG_RUNTIME_DIR to a directory with a shorter path",
+        )
 
 
 def _adder(feed_kind: _core.FeedKind) -> Callable[[NamespaceInformer], Callable[[bool], None]]:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.host")
 
+#: The sockets of a process in its directory.
+FEED, PAGES = "feed.sock", "pages.sock"
 #: Seconds between two looks at the process: its memory, its heartbeat, the host's term.
 _PERIOD = 0.25
 #: Seconds for a process that hangs to write its stacks, and for one whose plugin has failed to end.
@@ -102,6 +104,8 @@ class ChildAttempt:
         #: The last lines of its health report, the paths of its pages, and its memory in bytes.
         self.checks: tuple[Check, ...] = ()
         self.pages: tuple[str, ...] = ()
+        #: The names of its controllers, once the plugin is set up.
+        self.controller_names: tuple[str, ...] | None = None
         self.rss = 0
         self._isolation = isolation
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -123,7 +127,7 @@ class ChildAttempt:
     def socket(self) -> Path | None:
         """The socket of the process's own server, while the process runs."""
         process = self.process
-        return process.directory / "pages.sock" if process is not None and not process.ended else None
+        return process.directory / PAGES if process is not None and not process.ended else None
 
     def processor_seconds(self) -> float | None:
         """Return the processor time of the process so far."""
@@ -163,7 +167,7 @@ class ChildAttempt:
             process.wait()
             process.channel.close()
             with contextlib.suppress(OSError):
-                (process.directory / "pages.sock").unlink(missing_ok=True)
+                (process.directory / PAGES).unlink(missing_ok=True)
         if self._reader is not None:
             self._reader.close()
         self.rss = 0
@@ -176,6 +180,8 @@ class ChildAttempt:
             if self.ending.is_set():
                 return None
             process = self.process = Process(directory)
+            # Before the end of the attempt can ask for a drain.
+            process.channel.send(self._begin(directory))
         self._isolation.processes.setdefault(self.owner.name, []).append(process)
         self._heard = time.monotonic()
         reading = threading.Thread(
@@ -185,7 +191,6 @@ class ChildAttempt:
         threading.Thread(
             target=self._await_end, args=(process, reading), name=f"{self.owner.name}/end", daemon=True
         ).start()
-        process.channel.send(self._begin(directory))
         looked = self._heard
         while not isinstance(message := self._next(), _Ended):
             if message is not None:
@@ -211,8 +216,8 @@ class ChildAttempt:
             self.owner.name,
             one.settings,
             one.configuration,
-            str(directory / "feed.sock"),
-            str(directory / "pages.sock"),
+            str(directory / FEED),
+            str(directory / PAGES),
             elects_itself=one.elects(self.owner.name),
         )
 
@@ -236,15 +241,15 @@ class ChildAttempt:
                 self.configured.set()
             case messages.Mistake(text, hint):
                 raise failure_of("loading", ConfigError(text, hint=hint))
-            case messages.IsSetUp(pages):
-                self.pages = pages
+            case messages.IsSetUp(pages, controllers):
+                self.pages, self.controller_names = pages, controllers
                 self.set_up.set()
             case messages.Declare(request, scope):
                 self._answer(process, request, self._declare, process, scope)
             case messages.Install(request, crds, version):
                 threading.Thread(
                     target=self._answer,
-                    args=(process, request, self._install, crds, version),
+                    args=(process, request, self._install, process, request, crds, version),
                     name=f"{self.owner.name}/crds",
                     daemon=True,
                 ).start()
@@ -285,7 +290,7 @@ class ChildAttempt:
         if feed is None:
             raise CtrlhostError("the host has no informers yet")
         if self._reader is None:
-            self._reader = feed.open(self.owner.name, process.directory / "feed.sock")
+            self._reader = feed.open(self.owner.name, process.directory / FEED)
         self._reader.declare(
             scope.api_version,
             scope.kind,
@@ -295,7 +300,7 @@ class ChildAttempt:
             reads=scope.reads,
         )
 
-    def _install(self, crds: list[dict[str, Any]], version: str) -> None:
+    def _install(self, process: Process, request: int, crds: list[dict[str, Any]], version: str) -> None:
         """Install the CRDs of the plugin, and wait until its peers have tried to install theirs."""
         owner = self.owner
         services = owner.services
@@ -304,7 +309,7 @@ class ChildAttempt:
 
         def waiting(why: str) -> None:
             owner.crds_tried.set()
-            owner.report(self, "waiting", f"installing CRDs: {why}")
+            process.channel.send(messages.Waits(request, why))
 
         installation = Installation(version, force=owner.with_crds == "force")
         if not install_crds(services.client, crds, self.ending, waiting, installation):
@@ -325,6 +330,8 @@ class ChildAttempt:
         lead = messages.Lead(*candidacy.tenure.current, candidacy.leader(), elects=candidacy.elects)
         if lead != self._told and process.channel.send(lead):
             self._told = lead
+        if self.ending.is_set():
+            return
         if not self._may_set_up and self.configured.is_set() and owner.may_set_up.is_set():
             self._may_set_up = process.channel.send(messages.SetUp(self._isolation.kubeconfig))
         if not self._may_run and self.set_up.is_set() and owner.may_run.is_set():
@@ -377,10 +384,12 @@ class ChildAttempt:
         self.owner.crds_tried.set()
         if process is None:
             return
-        if deadline is None:
-            process.kill()
-        else:
+        if deadline is not None and self._may_set_up:
             self._drain_by(process, deadline)
+        else:
+            # Nothing of a plugin that is not set up has to be finished.
+            self._complete = not self._may_set_up
+            process.kill()
 
     def drain(self, deadline: float) -> bool:
         """Wait until `deadline` (time.monotonic) for the end of the process; True if all of its work had finished."""

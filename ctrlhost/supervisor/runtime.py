@@ -140,6 +140,13 @@ class PluginRuntime:
         return list(self.context.controllers) if self.context else []
 
     @property
+    def controller_names(self) -> Sequence[str] | None:
+        """The names of the plugin's controllers; None before its set-up and after a failure."""
+        if isinstance(self.attempt, ChildAttempt):
+            return None if self.state in ("failing", "failed") else self.attempt.controller_names
+        return [controller.name for controller in self.controllers] if self.context is not None else None
+
+    @property
     def entries(self) -> Entries:
         """The entries of the current attempt."""
         return self._entries[-1] if self._entries else Entries(self.name)
