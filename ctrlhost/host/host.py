@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
+from ctrlhost.controller.context import bound
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError, PluginError
 from ctrlhost.host.children import Children, isolated_of
@@ -389,7 +390,8 @@ class _Stop:
         self._thread.start()
 
     def _run(self) -> None:
-        self._drained = self.plugin.stop(self._deadline)
+        with bound(plugin=self.plugin.name):
+            self._drained = self.plugin.stop(self._deadline)
 
     def wait(self) -> bool:
         """Return whether all work of the plugin ended in time."""

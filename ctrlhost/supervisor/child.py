@@ -121,6 +121,8 @@ class ChildAttempt:
         self._kill_at: float | None = None
         #: Whether all work had ended before the process; and set when the attempt is over.
         self._complete = False
+        #: Whether the end of the attempt does not wait for a drain.
+        self._killed = False
         self._over = threading.Event()
 
     @property
@@ -384,11 +386,11 @@ class ChildAttempt:
         self.owner.crds_tried.set()
         if process is None:
             return
-        if deadline is not None and self._may_set_up:
+        if deadline is not None and self._may_set_up and deadline > time.monotonic():
             self._drain_by(process, deadline)
         else:
             # Nothing of a plugin that is not set up has to be finished.
-            self._complete = not self._may_set_up
+            self._complete, self._killed = not self._may_set_up, True
             process.kill()
 
     def drain(self, deadline: float) -> bool:
@@ -396,7 +398,7 @@ class ChildAttempt:
         process = self.process
         if process is None:
             return True
-        if not self._over.wait(max(0.0, deadline - time.monotonic())):
+        if not self._over.wait(None if self._killed else max(0.0, deadline - time.monotonic())):
             log.error("plugin %s: its process %d did not stop in time; killed", self.owner.name, process.pid)
             process.kill()
             self._over.wait()
