@@ -24,9 +24,9 @@ from tests.support.plugin_sources import WIDGETS
 from tests.support.waiting import create_eventually
 
 SETTINGS = """
-    import ctrlhost
+    import ctrlhost, msgspec
 
-    class Settings(ctrlhost.Settings, frozen=True):
+    class Settings(msgspec.Struct, forbid_unknown_fields=True):
         number: int = 1
 
     @ctrlhost.hookimpl
@@ -116,7 +116,7 @@ def test_a_host_without_a_private_directory_does_not_start(
 
 @pytest.mark.behaviour("supervision/PI13")
 def test_a_plugin_that_is_an_object_cannot_be_isolated(sandbox: Any) -> None:
-    configuration = Configuration({"supervision": {"bad": {"process": "own"}}}, "")
+    configuration = Configuration.gather(assignments=["supervision.bad.process=own"])
     settings = HostSettings(listen="", kubeconfig=str(sandbox.kubeconfig))
     host = Host(settings, [plugin_of(lambda _plugin: None, "bad")], configuration=configuration)
     with pytest.raises(ConfigError) as caught:
@@ -205,12 +205,11 @@ def test_a_process_waits_for_crds_that_cannot_be_installed(
     distributions.add("good", WIDGETS.replace("host.test", "good.test"))
     proxy = faults(sandbox)
     name = "widgets.host.test"
-    proxy.next(Fault.answer(403), verb="create", resource="customresourcedefinitions", name=name, times=3)
+    proxy.next(Fault.answer(403), verb="create", resource="customresourcedefinitions", times=6)
     host = start_host(f"--kubeconfig={proxy.kubeconfig}", "--install-crds", "--isolate=bad", plugins="bad,good")
     waits = host.line(f"plugin bad waiting: installing CRDs: {name}: ")
-    # Its peer does not wait for it.
-    host.line("plugin good running")
     host.line("plugin bad running")
+    host.line("plugin good running")
     states = [line["msg"] for line in host.lines if line["msg"].startswith("plugin bad ")]
     assert states.count("plugin bad syncing") <= 2, states
     assert "pid" not in waits
