@@ -193,7 +193,7 @@ class Child:
         """Prepare."""
         self._channel = channel
         self._host = ChildHost(start, channel)
-        self._may_set_up, self._may_run = threading.Event(), threading.Event()
+        self._may_set_up, self._may_run, self._end = threading.Event(), threading.Event(), threading.Event()
         self._with_crds: bool | Literal["force"] = False
         self._drain: messages.Drain | None = None
         #: When the drain ends, by time.monotonic.
@@ -236,7 +236,7 @@ class Child:
         self._channel.send(messages.IsSetUp(pages, tuple(runtime.controller_names or ())))
         self._wait(self._may_run)
         host.begin(with_crds=self._with_crds)
-        self._wait(threading.Event())
+        self._wait(self._end)
 
     def _wait(self, event: threading.Event) -> None:
         """Wait for an event; _Over if the plugin has failed or is to stop first."""
@@ -264,6 +264,9 @@ class Child:
                 case messages.Drain(seconds):
                     self._drained_by = time.monotonic() + seconds
                     self._drain = message
+                    # What waits sees the drain first.
+                    for event in (self._may_set_up, self._may_run, self._end):
+                        event.set()
         # Nothing more may be sent: another host may run the plugin by now.
         os._exit(_ABANDONED)
 
