@@ -83,11 +83,11 @@ $(HELM): tests/go/build $(wildcard tests/go/helm/go.*)
 $(CONFORMANCE): tests/go/build $(wildcard tests/go/conformance/*)
 	PYTHON=$(PYTHON) tests/go/build conformance
 
-.PHONY: demo test test-fast test-rust loom test-python bitcoind controlplane controlplane-build rust-clients java-clients
+.PHONY: demo test test-fast test-rust loom test-python slow bitcoind controlplane controlplane-build rust-clients java-clients
 demo: venv ## Run all plugins on the sandbox with example objects; KEEP=1 leaves it running
 	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep)
 
-test: test-rust test-python ## Every test, the real kube-apiserver included
+test: test-rust test-python ## All tests but the slow ones, the real kube-apiserver included
 
 test-rust:
 	cargo test --quiet --locked --package ctrlhost-core --package ctrlhost-schema --package ctrlhost-transport
@@ -104,7 +104,10 @@ SESSION_TIMEOUT := 1080
 # Without bitcoind its tests are skipped with a message; in CI a missing bitcoind is a failure.
 test-python: venv $(CONTROLPLANE) $(CLIENTS) $(HELM) $(RUST_CLIENTS) $(if $(and $(shell command -v mvn),$(shell command -v javac)),$(JAVA_CLIENTS))
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
-	$(PYTEST) --quiet $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --session-timeout $(SESSION_TIMEOUT))
+	$(PYTEST) --quiet -m "not slow" $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --session-timeout $(SESSION_TIMEOUT))
+
+slow: venv $(CONTROLPLANE) ## The slow tests: storms of faults, an outage, an installation with pip
+	$(PYTEST) --quiet -m slow $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
 
 .PHONY: conformance
 conformance: venv $(CONTROLPLANE) $(CONFORMANCE) ## Kubernetes' own tests that need no container, and published CRDs, on the sandbox
@@ -127,7 +130,7 @@ else
 endif
 
 test-fast: venv ## The tests without the real control plane and wheels, under a minute
-	$(PYTEST) --quiet tests/unit plugins/*/tests -k "not kube-apiserver"
+	$(PYTEST) --quiet tests/unit plugins/*/tests -m "not slow" -k "not kube-apiserver"
 
 bitcoind: ## Fetch bitcoind for the end-to-end tests, from Debian's packages into .cache
 	@tests/bitcoind/fetch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane, KubeApiserver, SandboxControlPlane
 
 _namespaces = itertools.count(1)
+
+
+def pytest_configure() -> None:
+    """Handle signals that a shell made this process ignore, with `&` or nohup: tests and their children expect them."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, lambda *_: None)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -28,6 +28,10 @@ class Clock(Protocol):
         """Wait for `event`, at most `timeout` seconds of this clock; return whether the event is set."""
         ...
 
+    def wait_until(self, event: threading.Event, moment: float) -> bool:
+        """Wait for `event` until `now` is `moment`; return whether the event is set."""
+        ...
+
 
 class SystemClock(_core.SystemClock):
     """The system clock: monotonic for `now` and `wait`, so that setting the wall clock moves no deadline."""
@@ -35,6 +39,10 @@ class SystemClock(_core.SystemClock):
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
         """Wait for `event`, at most `timeout` seconds; return whether the event is set."""
         return event.wait(timeout)
+
+    def wait_until(self, event: threading.Event, moment: float) -> bool:
+        """Wait for `event` until `now` is `moment`; return whether the event is set."""
+        return self.wait(event, max(moment - self.now(), 0.0))
 
 
 def micro_time(seconds: float) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ctrlhost.cli.messages import print_yaml
-from ctrlhost.cli.options import CONFIG, NAMESPACE, PLUGINS, SET, gather, names
+from ctrlhost.cli.options import CONFIG, ISOLATE, NAMESPACE, PLUGINS, SET, gather, isolate, names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("manifests")
 @PLUGINS
+@ISOLATE
 @NAMESPACE
 @click.option("--name", default="ctrlhost", show_default=True, help="Name of the Deployment and its ServiceAccount.")
 @click.option("--deploy-namespace", default="ctrlhost-system", show_default=True, help="Namespace of the Deployment.")
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 @SET
 def command(
     plugins: tuple[str, ...],
+    isolated: tuple[str, ...],
     namespaces: tuple[str, ...],
     name: str,
     deploy_namespace: str,
@@ -45,7 +47,11 @@ def command(
     settings = configuration.host()
     if not settings.plugins:
         raise click.UsageError("no plugins selected; select some with `--plugins NAME,NAME`")
+    isolate(configuration, isolated)
+    for plugin in settings.plugins:
+        # A mistake would otherwise show up in the pod.
+        configuration.supervision(plugin)
     loaded = load_plugins(settings.plugins, configuration)
     text = config.read_text(encoding="utf-8") if config else ""
-    deployed = Deployed(name, deploy_namespace, image or f"ctrlhost:{__version__}", text, assignments)
+    deployed = Deployed(name, deploy_namespace, image or f"ctrlhost:{__version__}", text, assignments, names(isolated))
     print_yaml(manifests(loaded, settings, deployed))

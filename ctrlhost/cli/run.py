@@ -155,5 +155,4 @@ def _run(configuration: Configuration, sandbox: Sandbox | None) -> tuple[int, bo
             bars.start()
             stack.callback(bars.stop)
         code = host.run()
-    sys.stdout.flush()
     return code, host.drained

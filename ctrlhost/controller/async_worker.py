@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,8 @@ class AsyncWorkers:
         scope.watchdog.on_stuck = self._replace
 
     def start(self) -> None:
-        """Start the thread that feeds the loop."""
+        """Start the loop, and the thread that feeds it; OSError or RuntimeError if that cannot be done now."""
+        self._loop.start()
         self._thread.start()
 
     @property
@@ -75,7 +77,8 @@ class AsyncWorkers:
 
     def drain(self, deadline: float) -> bool:
         """Wait for the last run, also of stuck ones; see `Pool`."""
-        self._thread.join(max(deadline - time.monotonic(), 0.0))
+        if self._thread.ident is not None:
+            self._thread.join(max(deadline - time.monotonic(), 0.0))
         self._abandoned = True
         # It may wait for a slot.
         self._slots.release()
@@ -108,7 +111,11 @@ class AsyncWorkers:
                 self._slots.release()
                 continue
             run = self._free.popleft()
-            run.outcome = self._loop.submit(self._run_key(run, key, priority, term))
+            try:
+                run.outcome = self._loop.submit(self._run_key(run, key, priority, term))
+            except RuntimeError:
+                # The plugin has ended.
+                return
         while not self._abandoned and wait(self._outcomes(), _PERIOD).not_done:
             pass
 
@@ -169,13 +176,15 @@ class AsyncWorkers:
         """Cancel a run that exceeded its timeout; called on the watchdog's thread."""
         if isinstance(run, AsyncRun) and (task := run.task) is not None and not self._abandoned:
             run.overran = True
-            self._loop.call(task.cancel)
+            with suppress(RuntimeError):
+                self._loop.call(task.cancel)
 
     def _replace(self, run: Watched) -> None:
         """Open another slot for this one, whose run is stuck; called on a thread of the host."""
         if isinstance(run, AsyncRun) and not self._abandoned:
             # The loop's thread knows whether the run has ended. While that thread is blocked, a slot would not help.
-            self._loop.call(self._replace_here, run, run.context.number)
+            with suppress(RuntimeError):
+                self._loop.call(self._replace_here, run, run.context.number)
 
     def _replace_here(self, run: AsyncRun, number: int) -> None:
         if run.retired or run.context.number != number or run.context.started is None:

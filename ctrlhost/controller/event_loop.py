@@ -37,6 +37,7 @@ class PluginLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
+        self._ended = False
         self._turns: _Turns | None = None
 
     @property
@@ -51,17 +52,27 @@ class PluginLoop:
         turns = self._turns
         return turns.blocked if turns is not None else 0.0
 
+    def start(self) -> None:
+        """Start the thread unless it runs; OSError without free file descriptors."""
+        self._started()
+
     def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
-        """Run a coroutine on the loop; callable from any thread."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._started())
+        """Run a coroutine on the loop; callable from any thread. RuntimeError after `stop`."""
+        try:
+            loop = self._started()
+        except BaseException:
+            coroutine.close()
+            raise
+        return asyncio.run_coroutine_threadsafe(coroutine, loop)
 
     def call(self, function: Callable[..., Any], *args: Any) -> None:
-        """Schedule a call on the loop's thread; callable from any thread."""
+        """Schedule a call on the loop's thread; callable from any thread. RuntimeError after `stop`."""
         self._started().call_soon_threadsafe(function, *args)
 
     def stop(self, timeout: float) -> bool:
-        """Cancel all tasks and end the thread; return whether it ended within `timeout` real seconds."""
+        """Cancel all tasks and end the thread for good; return whether it ended within `timeout` real seconds."""
         with self._lock:
+            self._ended = True
             loop, thread, turns = self._loop, self._thread, self._turns
             self._loop = self._thread = self._turns = None
         if loop is None or thread is None:
@@ -76,8 +87,11 @@ class PluginLoop:
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
+            if self._ended:
+                raise RuntimeError(f"plugin {self._plugin} has ended: nothing more runs on its event loop")
             if self._loop is None:
-                self._loop, self._ending = asyncio.new_event_loop(), threading.Event()
+                # Not the loop of the event loop policy, which any plugin may set for the whole process.
+                self._loop = asyncio.SelectorEventLoop()
                 name, arguments = f"{self._plugin}/loop", (self._plugin, self._loop, self._ending)
                 self._thread = threading.Thread(target=_run, args=arguments, name=name, daemon=True)
                 self._thread.start()

@@ -78,16 +78,22 @@ class Workers:
         index = next(self._indexes)
         worker = Worker(index, self._scope, self._spare.pop() if self._spare else self._counts.worker())
         name = f"{self._scope.contexts.controller} worker {index}"
-        thread = self._threads[worker] = threading.Thread(target=worker.run, name=name, daemon=True)
-        thread.start()
+        thread = threading.Thread(target=worker.run, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            # The process has no room for a thread.
+            self._spare.append(worker.counts)
+            raise
+        self._threads[worker] = thread
 
     def _replace(self, stuck: Watched) -> None:
         """Start another worker in the place of one whose run is stuck; called on a thread of the host."""
         with self._lock:
             if self._scope.queue.shutting_down:
                 return
-            cast("Worker", stuck).retire()
             for worker in [one for one, thread in self._threads.items() if not thread.is_alive()]:
                 del self._threads[worker]
                 self._spare.append(worker.counts)
             self._start_one()
+            cast("Worker", stuck).retire()

@@ -66,7 +66,8 @@ class Ticker(Attachment):
             entry.close()
 
     def _run(self) -> None:
-        while not self._clock.wait(self._stop, max(self._next - self._clock.now(), 0.0)):
+        # Not `wait`: a manual clock may advance before the seconds that are left are passed to it.
+        while not self._clock.wait_until(self._stop, self._next):
             if not self.due:
                 continue
             try:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.informers import InformerFactory
-    from ctrlhost.informers.namespace_informer import Scope
     from ctrlhost.supervisor.crds import Installation
     from ctrlhost.supervisor.runtime import PluginRuntime
 
@@ -50,8 +49,8 @@ _STOPPED, _FAILED, _MISTAKE, _ABANDONED, _MEMORY = range(5)
 _HEARTBEAT = 1.0
 #: Seconds for the end of what a failed plugin has left.
 _FAILED_DRAIN = 1.0
-#: Seconds between two looks whether the plugin has failed.
-_PERIOD = 0.25
+#: Seconds between two looks at what nobody reports: at the end of the set-up often.
+_PERIOD, _SET_UP = 0.5, 0.01
 
 
 class ChildHost(Host):
@@ -84,7 +83,6 @@ class ChildHost(Host):
         self._numbers = itertools.count(1)
         self._answers: dict[int, Future[str]] = {}
         self._waiting: Callable[[str], None] = lambda _reason: None
-        self._declared: set[Scope] = set()
 
     def connect(self, kubeconfig: str | None) -> None:
         """Use the API server of this kubeconfig; None for that of the settings."""
@@ -131,19 +129,11 @@ class ChildHost(Host):
         self._ask(lambda number: messages.Install(number, crds, version))
         return not stop.is_set()
 
-    def _declare(self, scope: Scope) -> None:
-        read = replace(scope, reads="metadata" if scope.reads == "metadata" else None, transform=None, owner=None)
-        if read not in self._declared:
-            self._ask(lambda number: messages.Declare(number, read))
-            self._declared.add(read)
-
     def _make_factory(self, client: Client) -> InformerFactory:
-        from ctrlhost.informers import InformerFactory
-        from ctrlhost.kubeconfig.connection import from_unix_socket
-        from ctrlhost.transport.urllib3_transport import Urllib3Transport
+        from ctrlhost.host.fed_factory import FedFactory
 
-        feed = client.derive(transport=Urllib3Transport(from_unix_socket(self._start.feed)), discovery=client.transport)
-        return InformerFactory(feed, resync=self.settings.resync, clock=self.clock, on_new=self._declare)
+        resync, send = self.settings.resync, self._channel.send
+        return FedFactory(client, self._start.feed, resync=resync, clock=self.clock, send=send, ask=self._ask)
 
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
         if self.leadership is not None:
@@ -158,6 +148,15 @@ class ChildHost(Host):
 
     def _synced(self) -> None:
         self._channel.send(messages.Synced())
+
+    def wait_for(self, condition: Callable[[], bool], timeout: float) -> None:
+        """Wait until a condition holds after a change of the plugin's state or `woken`, or for a while."""
+        with self._changes:
+            self._changes.wait_for(condition, timeout)
+
+    def woken(self) -> None:
+        """End waits whose conditions hold now."""
+        super()._notify()
 
     def _notify(self) -> None:
         super()._notify()
@@ -193,7 +192,7 @@ class Child:
         """Prepare."""
         self._channel = channel
         self._host = ChildHost(start, channel)
-        self._may_set_up, self._may_run, self._end = threading.Event(), threading.Event(), threading.Event()
+        self._may_set_up, self._may_run = threading.Event(), threading.Event()
         self._with_crds: bool | Literal["force"] = False
         self._drain: messages.Drain | None = None
         #: When the drain ends, by time.monotonic.
@@ -230,21 +229,27 @@ class Child:
         self._wait(self._may_set_up)
         host.set_up()
         if runtime.attempt is not None:
-            self._wait(runtime.attempt.set_up)
+            self._wait(runtime.attempt.set_up, _SET_UP)
         host.serve()
         pages = tuple(runtime.context.pages) if runtime.context is not None else ()
         self._channel.send(messages.IsSetUp(pages, tuple(runtime.controller_names or ())))
         self._wait(self._may_run)
         host.begin(with_crds=self._with_crds)
-        self._wait(self._end)
+        self._wait(threading.Event())
 
-    def _wait(self, event: threading.Event) -> None:
-        """Wait for an event; _Over if the plugin has failed or is to stop first."""
-        reached = False
-        while not reached:
-            reached = event.wait(_PERIOD)
-            if self._drain is not None or self._host.runtime.failed:
-                raise _Over
+    def _wait(self, event: threading.Event, period: float = _PERIOD) -> None:
+        """Wait for an event; _Over if the plugin has failed or is to stop first.
+
+        Messages and changes of the plugin's state end the wait at once, other events after a `period`.
+        """
+
+        def over() -> bool:
+            return self._drain is not None or self._host.runtime.failed
+
+        while not event.is_set() and not over():
+            self._host.wait_for(lambda: event.is_set() or over(), period)
+        if over():
+            raise _Over
 
     def _receive(self) -> None:
         while (message := self._channel.receive()) is not None:
@@ -264,9 +269,7 @@ class Child:
                 case messages.Drain(seconds):
                     self._drained_by = time.monotonic() + seconds
                     self._drain = message
-                    # What waits sees the drain first.
-                    for event in (self._may_set_up, self._may_run, self._end):
-                        event.set()
+            self._host.woken()
         # Nothing more may be sent: another host may run the plugin by now.
         os._exit(_ABANDONED)
 

@@ -8,11 +8,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from ctrlhost.errors import ConfigError
-from ctrlhost.supervisor.child import PAGES, ChildAttempt, Isolation
+from ctrlhost.supervisor.child import ChildAttempt
+from ctrlhost.supervisor.isolation import Isolation
 from ctrlhost.supervisor.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from prometheus_client.core import Metric
@@ -34,16 +35,8 @@ class Children(Collector):
         configuration: Configuration,
     ) -> None:
         """Have these plugins run in processes of their own; ConfigError if there is no directory for their sockets."""
-        from ctrlhost.supervisor.cache_server import check_length
-
         self._plugins = plugins
         self._directory = RunDirectory()
-        try:
-            for plugin in plugins:
-                check_length(self._directory.for_plugin(plugin.name) / PAGES)
-        except ConfigError:
-            self._directory.close()
-            raise
         self._isolation = Isolation(settings, configuration, self._directory.for_plugin)
         for plugin in plugins:
             plugin.isolation = self._isolation
@@ -83,12 +76,17 @@ class Children(Collector):
         self._directory.close()
 
 
-def isolated_of(
-    plugins: Sequence[PluginRuntime], configuration: Configuration, given: Sequence[str], *, own_client: bool
-) -> list[PluginRuntime]:
-    """Return the plugins that have processes of their own; ConfigError for one that cannot have one.
+def children_of(
+    plugins: Sequence[PluginRuntime],
+    settings: HostSettings,
+    configuration: Configuration,
+    given: Collection[str],
+    own_client: bool,
+) -> Children | None:
+    """Return what a host has for its plugins with processes of their own; None if there are none.
 
-    `given` are the names of plugins that were passed as objects.
+    `given` are the names of plugins that were passed as objects; `own_client` is whether the host has made its client.
+    ConfigError for a plugin that cannot have a process.
     """
     found = [one for one in plugins if configuration.supervision(one.name).process == "own"]
     for one in found:
@@ -103,4 +101,5 @@ def isolated_of(
                 f"{where}: the client was passed to the host as an object, so another process cannot have it",
                 hint="pass the setting `kubeconfig` instead",
             )
-    return [one for one in found if configuration.supervision(one.name).enabled]
+    isolated = [one for one in found if configuration.supervision(one.name).enabled]
+    return Children(isolated, settings, configuration) if isolated else None

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
-from ctrlhost.controller.context import bound
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError, PluginError
-from ctrlhost.host.children import Children, isolated_of
+from ctrlhost.host.children import Children, children_of
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
@@ -23,6 +22,7 @@ from ctrlhost.supervisor.deadlines import Deadlines
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
 from ctrlhost.supervisor.review import Review
 from ctrlhost.supervisor.runtime import PluginRuntime
+from ctrlhost.supervisor.stop import stop_all
 from ctrlhost.supervisor.threads import wait_while_busy
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.host")
 
-#: Seconds beyond the deadline until a plugin that does not stop is left behind.
-_STOP_GRACE = 0.5
 #: Seconds for writing the remaining events after a drain that used all of its time.
 _EVENTS_TIMEOUT = 1.0
 
@@ -144,9 +142,7 @@ class Host:
             self._servers.serve(self.settings.listen, self.inspection)
         _import_all()
         own_client = self._own_client or self._sandbox is not None
-        isolated = isolated_of(self.plugins, self.configuration, list(self._given), own_client=own_client)
-        if isolated:
-            self._children = Children(isolated, self.settings, self.configuration)
+        self._children = children_of(self.plugins, self.settings, self.configuration, self._given, own_client)
         self._deadlines.start()
         for runtime in self.plugins:
             runtime.begin(self._manager, self._given.get(runtime.name), self.configuration)
@@ -169,6 +165,8 @@ class Host:
         self.prepare()
         self.set_up()
         _check_overrides(self.configuration.controllers(), self.plugins)
+        if self.address is not None:
+            log.info("listening on http://%s", self.address)
         self.begin(with_crds=self.settings.install_crds or self.settings.sandbox or self._sandbox is not None)
 
     def set_up(self) -> None:
@@ -180,8 +178,6 @@ class Host:
 
     def begin(self, *, with_crds: bool | Literal["force"]) -> None:
         """Let the plugins sync and run; the third part of `start`."""
-        if self.settings.listen:
-            log.info("listening on http://%s", self.address)
         if self.events is not None:
             self.events.start()
         if self.leadership is not None and self.factory is not None:
@@ -303,8 +299,7 @@ class Host:
         deadline = time.monotonic() + (self.settings.drain_timeout if timeout is None else timeout)
         self.stopping.set()
         self._review.stop()
-        stops = [_Stop(plugin, deadline) for plugin in self.plugins]
-        drained = [one.plugin.name for one in stops if one.wait()]
+        drained = stop_all(self.plugins, deadline)
         if self.events is not None:
             # Those of plugins are sent only while this replica leads.
             self.events.flush(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
@@ -378,27 +373,6 @@ class Host:
         return self._servers.address
 
 
-class _Stop:
-    """Stops one plugin on a thread of its own, so that one that hangs does not delay the others."""
-
-    def __init__(self, plugin: PluginRuntime, deadline: float) -> None:
-        """Begin; `deadline` in seconds of `time.monotonic`."""
-        self.plugin = plugin
-        self._deadline = deadline
-        self._drained = False
-        self._thread = threading.Thread(target=self._run, name=f"{plugin.name}/stop", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        with bound(plugin=self.plugin.name):
-            self._drained = self.plugin.stop(self._deadline)
-
-    def wait(self) -> bool:
-        """Return whether all work of the plugin ended in time."""
-        self._thread.join(max(0.0, self._deadline - time.monotonic()) + _STOP_GRACE)
-        return self._drained
-
-
 def _import_all() -> None:
     """Import what the host uses, before a plugin that hangs can hold an import lock."""
     import ctrlhost.client
@@ -406,6 +380,7 @@ def _import_all() -> None:
     import ctrlhost.controller.services
     import ctrlhost.coordination.leadership
     import ctrlhost.host.metrics
+    import ctrlhost.host.pages
     import ctrlhost.host.queue_metrics
     import ctrlhost.informers
     import ctrlhost.plugin.context  # noqa: F401

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -207,9 +208,9 @@ def _relayed_pages(context: PluginContext) -> dict[str, ASGIApp]:
 
 
 def _shown(item: Any) -> dict[str, Any]:
-    """Return an entry of a queue in a form that JSON allows: delays may be infinite, and keys are tuples."""
+    """Return an entry of a queue in a form that JSON allows: keys are tuples, and a delay may be infinite or NaN."""
     return {
-        name: str(value) if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
+        name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in item._asdict().items()
     }
 

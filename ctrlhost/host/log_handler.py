@@ -89,7 +89,8 @@ class HostHandler(logging.Handler):
         if plugin is None:
             # The threads of a plugin have names such as `naming/names worker 0` and `naming event loop`.
             plugin = (record.threadName or "").partition("/")[0].partition(" ")[0]
-        return (plugin, False) if plugin in self._plugins else (HOST, False)
+        # A field of a library may have the same name, and any type.
+        return (plugin, False) if type(plugin) is str and plugin in self._plugins else (HOST, False)
 
 
 def summary_record(summary: Summary) -> logging.LogRecord:

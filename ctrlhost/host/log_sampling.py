@@ -135,7 +135,7 @@ class LogSampler:
         """Return the summaries that are due, or all of them, and forget kinds that no longer occur."""
         with self._lock:
             now = self._clock()
-            for plugin, state in self._plugins.items():
+            for plugin, state in list(self._plugins.items()):
                 for kind, seen in list(state.kinds.items()):
                     if all_of_them or now >= seen.due:
                         self._leave(plugin, kind, seen)
@@ -143,6 +143,11 @@ class LogSampler:
                         del state.kinds[kind]
             left, self._left = self._left, []
             return left
+
+    def forked(self) -> None:
+        """Start over in a forked child: the thread that had the lock may not exist here, and the parent reports."""
+        self._lock = threading.RLock()
+        self._plugins, self._left, self._dropped = {}, [], Counter()
 
     def drop(self, plugin: str, reason: str) -> None:
         """Count a line that was dropped elsewhere."""

@@ -33,13 +33,15 @@ class LogWriter:
 
     def __init__(self, stream: TextIO, more: Callable[[], Iterable[str]]) -> None:
         """Write to `stream`; `more` returns further lines; the thread calls it once a second."""
-        self._write = _write_to(stream)
+        self._write, self._release = _write_to(stream)
         self._more = more
         self._changed = threading.Condition(threading.RLock())
         self._lines: deque[bytes] = deque()
         #: The bytes that wait, or are being written.
         self._size = 0
         self._closed = False
+        #: Whether this is a forked child, which has no thread that writes.
+        self._forked = False
         self._last: Callable[[], object] = lambda: None
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
@@ -47,6 +49,9 @@ class LogWriter:
     def put(self, line: str, *, reserved: bool = False) -> bool:
         """Write a line soon; return False if too many bytes wait. `reserved`: also use what is kept for the host."""
         data = f"{line}\n".encode(errors="backslashreplace")
+        if self._forked:
+            self._write(data)
+            return True
         with self._changed:
             if self._closed or self._size + len(data) > LIMIT - (0 if reserved else _RESERVE):
                 return False
@@ -65,11 +70,22 @@ class LogWriter:
 
         The thread calls `last` before it ends.
         """
+        if self._forked:
+            last()
+            return
         self.flush()
         with self._changed:
             self._closed, self._last = True, last
             self._changed.notify_all()
         self._thread.join(_END)
+
+    def forked(self) -> None:
+        """Write lines at once from now on, on the thread that logs: called in a forked child.
+
+        What waited is the parent's to write; the thread that had the lock may not exist here.
+        """
+        self._changed = threading.Condition(threading.RLock())
+        self._lines, self._size, self._forked = deque(), 0, True
 
     def _run(self) -> None:
         asked = 0.0
@@ -86,9 +102,16 @@ class LogWriter:
                     self._changed.notify_all()
             if time.monotonic() - asked >= _PERIOD:
                 asked = time.monotonic()
-                for line in self._more():
+                for line in self._reports():
                     self.put(line, reserved=True)
         self._last()
+        self._release()
+
+    def _reports(self) -> list[str]:
+        try:
+            return list(self._more())
+        except Exception as error:  # noqa: BLE001 - without this thread all later lines would be lost
+            return [f"cannot report dropped log lines, trying again: {type(error).__name__}: {error}"]
 
     def _next(self) -> bytes:
         taken: list[bytes] = []
@@ -99,11 +122,15 @@ class LogWriter:
         return b"".join(taken)
 
 
-def _write_to(stream: TextIO) -> Callable[[bytes], None]:
-    """Return a function that writes bytes to a stream and never raises: a log that cannot be written is lost."""
+def _write_to(stream: TextIO) -> tuple[Callable[[bytes], None], Callable[[], None]]:
+    """Return functions that write bytes to a stream, and that end it.
+
+    The former never raises: a log that cannot be written is lost.
+    """
     try:
         # Not through the stream's buffer: its lock would be held while the pipe is full, also when the process ends.
-        descriptor = stream.fileno()
+        # A copy: a plugin that closes or replaces stderr would have the lines written to what has its number then.
+        descriptor = os.dup(stream.fileno())
     except (AttributeError, OSError, ValueError):
 
         def write(data: bytes) -> None:
@@ -113,7 +140,7 @@ def _write_to(stream: TextIO) -> Callable[[bytes], None]:
             except Exception:  # noqa: BLE001, S110 - there is nowhere to report it
                 pass
 
-        return write
+        return write, lambda: None
 
     def write_all(data: bytes) -> None:
         rest = memoryview(data)
@@ -125,4 +152,4 @@ def _write_to(stream: TextIO) -> Callable[[bytes], None]:
             except OSError:
                 return
 
-    return write_all
+    return write_all, lambda: os.close(descriptor)

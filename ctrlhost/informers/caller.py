@@ -67,7 +67,11 @@ class CallbackThread:
             found = self._opened.get((use, controller))
             if found is None:
                 found = self._entries.open(use, controller=controller, fatal=FATAL_DEADLINES)
-                self._opened[use, controller] = found
+                if self._stopped:
+                    # Nothing will be called.
+                    found.close()
+                else:
+                    self._opened[use, controller] = found
             return found
 
     def add(self, source: Source) -> None:
@@ -107,11 +111,11 @@ class CallbackThread:
                     if self._stopped:
                         self._close_entries()
                     return
-                busy = list(self._sources)
-            # One batch per source in turn, so that a backlog of one does not block the others.
+            # One batch per source in turn, so that a backlog of one does not block the others, nor those added since.
+            busy = True
             while busy and not self._stopped:
-                busy = [each for each in busy if self._deliver(each)]
-            del busy
+                delivered = [self._deliver(each) for each in self._sources]
+                busy = any(delivered)
 
     def _deliver(self, source: Source) -> bool:
         try:
@@ -137,18 +141,27 @@ class Caller:
         self.callbacks = CallbackThread(f"{name}/callbacks", self.entries)
         self.indexes = CallbackThread(f"{name}/indexes", self.entries)
         self._lock = threading.Lock()
+        self._stopped = False
         self._handles: list[Handle] = []
         self._indexed: list[Callable[[], None]] = []
 
     def owns_handler(self, handle: Handle) -> None:
-        """Remove a handler when this stops, unless it was removed before."""
+        """Remove a handler when this stops, unless it was removed before; at once if this has stopped."""
         with self._lock:
-            self._handles = [*(each for each in self._handles if each.active), handle]
+            stopped = self._stopped
+            if not stopped:
+                self._handles = [*(each for each in self._handles if each.active), handle]
+        if stopped:
+            handle.remove()
 
     def owns_indexes(self, remove: Callable[[], None]) -> None:
-        """Call `remove`, which removes indexes of a shared informer, when this stops."""
+        """Call `remove`, which removes indexes of a shared informer, when this stops; at once if this has stopped."""
         with self._lock:
-            self._indexed.append(remove)
+            stopped = self._stopped
+            if not stopped:
+                self._indexed.append(remove)
+        if stopped:
+            remove()
 
     def watched(self, use: Use, value: Any, metrics: list[FunctionMetrics], controller: str = "") -> Any:
         """Wrap a function so that its calls are watched and counted, and append its metrics.
@@ -203,6 +216,7 @@ class Caller:
         """
         deadline = time.monotonic() + timeout
         with self._lock:
+            self._stopped = True
             handles, self._handles = self._handles, []
             indexed, self._indexed = self._indexed, []
         for handle in handles:

@@ -52,30 +52,33 @@ class Declarations:
         return None
 
 
-def normal_scope(
-    resources: Resources,
+def scope_of(
     api_version: str,
     kind: str,
-    namespaces: Sequence[str] | NamespaceSelector | None,
-    labels: str | None,
-    fields: str | None,
+    *,
+    namespaces: Sequence[str] | NamespaceSelector | None = None,
+    label_selector: str | None = None,
+    field_selector: str | None = None,
+    reads: Reads | Sequence[str] = None,
 ) -> Scope:
-    """Return the canonical scope of a request, so that equal requests have equal scopes."""
+    """Return the scope of the arguments of `InformerFactory.informer`; equal requests have equal scopes.
+
+    TypeError or ValueError for invalid arguments.
+    """
     chosen = namespaces if namespaces is None or isinstance(namespaces, NamespaceSelector) else read(namespaces)
     if isinstance(chosen, tuple):
         chosen = tuple(sorted(chosen))
-    scope = Scope(api_version, kind, chosen, labels or None, fields or None)
-    known = resources.known(api_version, kind)
-    return replace(scope, namespaces=None) if known is not None and not known.namespaced else scope
-
-
-def normal_reads(reads: Reads | Sequence[str]) -> Reads:
-    """Return the canonical form of `reads`, so that equal requests are equal."""
-    if reads is None or reads == "metadata":
-        return reads
     if isinstance(reads, str):
-        return (reads,)
-    return tuple(sorted(set(reads)))
+        reads = reads if reads == "metadata" else (reads,)
+    elif reads is not None:
+        reads = tuple(sorted(set(reads)))
+    return Scope(api_version, kind, chosen, label_selector or None, field_selector or None, reads)
+
+
+def served_scope(resources: Resources, scope: Scope) -> Scope:
+    """Return the scope, without namespaces if the kind is known to have none."""
+    known = resources.known(scope.api_version, scope.kind)
+    return replace(scope, namespaces=None) if known is not None and not known.namespaced else scope
 
 
 def union(one: Reads, other: Reads) -> Reads:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.caller import Caller
-from ctrlhost.informers.declarations import Declarations, normal_reads, normal_scope, union
+from ctrlhost.informers.declarations import Declarations, scope_of, served_scope, union
 from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.kind_watch import API_VERSION, KIND, KindWatch, is_custom
 from ctrlhost.informers.metrics import InformerMetrics
@@ -57,19 +57,16 @@ class InformerFactory:
         options: ReflectorOptions | None = None,
         on_error: Callable[[str, Exception], None] | None = None,
         entries: Entries | None = None,
-        on_new: Callable[[Scope], None] = lambda _scope: None,
     ) -> None:
         """Start empty; `resync` in seconds, None for never. Each failed list or watch calls `on_error(key, error)`.
 
         Functions that are added without the caller of a plugin run on threads of the factory; `entries` watch them.
-        `on_new` is called with the scope of each informer with a watch of its own, before the informer is made.
         """
         self._client = client
         self._clock = clock or SystemClock()
         self._options = options or ReflectorOptions()
         self._resync = resync
         self._on_error = on_error
-        self._on_new = on_new
         self._lock = threading.Lock()
         self._progress = threading.Condition()
         self._informers: dict[Scope, Informer] = {}
@@ -96,10 +93,21 @@ class InformerFactory:
         reads: Reads | Sequence[str] = None,
     ) -> None:
         """Declare future reads of a kind, so that one shared informer keeps enough for all of its users."""
-        scope = normal_scope(self._client.resources, api_version, kind, namespaces, label_selector, field_selector)
-        wanted = normal_reads(reads)
+        scope = scope_of(
+            api_version,
+            kind,
+            namespaces=namespaces,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            reads=reads,
+        )
+        self.declare_scope(scope)
+
+    def declare_scope(self, scope: Scope) -> None:
+        """Declare future reads of a scope; see `declare`."""
+        base = self._base(scope)
         with self._lock:
-            self._declared.add(scope, wanted)
+            self._declared.add(base, scope.reads)
 
     def informer(
         self,
@@ -124,15 +132,29 @@ class InformerFactory:
 
         CtrlhostError once the factory has stopped; TypeError or ValueError for invalid arguments.
         """
-        base = normal_scope(self._client.resources, api_version, kind, namespaces, label_selector, field_selector)
-        wanted = normal_reads(reads)
+        scope = scope_of(
+            api_version,
+            kind,
+            namespaces=namespaces,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            reads=reads,
+        )
+        return self.informer_of(replace(scope, transform=transform, owner=None if transform is None else caller))
+
+    def informer_of(self, scope: Scope) -> Informer:
+        """Return the shared informer of a scope; see `informer`."""
+        base, wanted = self._base(scope), scope.reads
         with self._lock:
             if self._stopped:
-                raise CtrlhostError(f"cannot create an informer of {kind}: the factory was stopped")
-            if base in self._declared and transform is None:
+                raise CtrlhostError(f"cannot create an informer of {scope.kind}: the factory was stopped")
+            if base in self._declared and scope.transform is None:
                 wanted = union(self._declared.reads(base), wanted)
-            owner = None if transform is None else caller
-            return self._get(replace(base, reads=wanted, transform=transform, owner=owner))
+            return self._get(replace(base, reads=wanted, transform=scope.transform, owner=scope.owner))
+
+    def _base(self, scope: Scope) -> Scope:
+        """Return the objects of a scope, whatever is kept of each."""
+        return replace(served_scope(self._client.resources, scope), reads=None, transform=None, owner=None)
 
     def _missing(self, scope: Scope) -> None:
         """Watch CRDs, since the server does not serve a custom kind; called by the kind's reflector."""
@@ -186,7 +208,6 @@ class InformerFactory:
         return None
 
     def _make(self, scope: Scope, *, optional: bool) -> Informer:
-        self._on_new(scope)
         key, chosen, on_error = self._key(scope), scope.namespaces, self._on_error
 
         def make_part(parts: NamespaceInformers, namespace: str) -> NamespaceInformer:

@@ -199,11 +199,11 @@ class Informer:
         metrics: dict[str, list[FunctionMetrics]] = {name: [] for name in indexers}
         functions = {name: caller.index_function(by, metrics[name]) for name, by in indexers.items()}
         self.indexer.add_indexers(functions)
+        with self._lock:
+            self._index_metrics = {**self._index_metrics, **metrics}
         if caller is not self.caller:
             names = tuple(indexers)
             caller.owns_indexes(lambda: self.remove_indexers(names))
-        with self._lock:
-            self._index_metrics = {**self._index_metrics, **metrics}
 
     def remove_indexers(self, names: Sequence[str]) -> None:
         """Remove indexes; unknown names are no error."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
+import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,19 +28,26 @@ if TYPE_CHECKING:
     from ctrlhost.supervisor.loader import Plugin
 
 _CONFIG_FOLDER, _CONFIG_FILE = "/etc/ctrlhost", "ctrlhost.toml"
+#: The folder for the host's private directory. An emptyDir belongs to root and has the mode 0777, so it is not private
+#: itself.
+_RUN_FOLDER = "/run/ctrlhost"
 #: Seconds between the drain timeout and the end of a pod.
 _GRACE = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """The Deployment to generate; `config` is the content of a settings file, `assignments` are those of `--set`."""
+    """The Deployment to generate.
+
+    `config` is the content of a settings file, `assignments` are those of `--set`, `isolated` those of `--isolate`.
+    """
 
     name: str
     namespace: str
     image: str
     config: str = ""
     assignments: Sequence[str] = ()
+    isolated: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,25 +142,29 @@ def _deployment(
     port = parse_address(settings.listen, "host.listen")[1]
     labels = {"app.kubernetes.io/name": deployed.name}
     limits = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
-    container = {
+    container: dict[str, Any] = {
         "name": "ctrlhost",
         "image": deployed.image,
         "args": _arguments(names, settings, deployed, port),
+        "env": [{"name": "XDG_RUNTIME_DIR", "value": _RUN_FOLDER}],
         "ports": [{"name": "http", "containerPort": port}],
         "livenessProbe": {"httpGet": {"path": "/livez", "port": "http"}, "periodSeconds": 10, "failureThreshold": 3},
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "http"}, "periodSeconds": 5},
         "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}},
         "securityContext": limits,
+        "volumeMounts": [{"name": "run", "mountPath": _RUN_FOLDER}],
     }
     pod: dict[str, Any] = {
         "serviceAccountName": deployed.name,
         "terminationGracePeriodSeconds": round(settings.drain_timeout) + _GRACE,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
+        "volumes": [{"name": "run", "emptyDir": {"medium": "Memory"}}],
     }
     if deployed.config:
-        container["volumeMounts"] = [{"name": "config", "mountPath": _CONFIG_FOLDER, "readOnly": True}]
-        pod["volumes"] = [{"name": "config", "configMap": {"name": deployed.name}}]
+        container["volumeMounts"].append({"name": "config", "mountPath": _CONFIG_FOLDER, "readOnly": True})
+        pod["volumes"].append({"name": "config", "configMap": {"name": deployed.name}})
+    annotations = {"ctrlhost.dev/config-hash": _config_hash(deployed)}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -160,9 +174,15 @@ def _deployment(
             # Without leader election two hosts must never run at once, not even during an update: both would write.
             "strategy": {"type": "RollingUpdate" if settings.leader_elect else "Recreate"},
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
+            "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod},
         },
     }
+
+
+def _config_hash(deployed: Deployed) -> str:
+    """Return a hash of the settings, so that pods with other ones replace those that run; comments do not count."""
+    given = [tomllib.loads(deployed.config), list(deployed.assignments), list(deployed.isolated)]
+    return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _arguments(names: Sequence[str], settings: HostSettings, deployed: Deployed, port: int) -> list[str]:
@@ -174,6 +194,8 @@ def _arguments(names: Sequence[str], settings: HostSettings, deployed: Deployed,
         arguments += [f"--namespace={one}" for one in (listed, *selected) if one]
     if settings.leader_elect:
         arguments.append("--leader-elect")
+    if deployed.isolated:
+        arguments.append(f"--isolate={','.join(deployed.isolated)}")
     if deployed.config:
         arguments.append(f"--config={_CONFIG_FOLDER}/{_CONFIG_FILE}")
     return arguments + [f"--set={assignment}" for assignment in deployed.assignments]

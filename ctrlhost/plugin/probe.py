@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from ctrlhost.controller.error_text import line_of
 from ctrlhost.entries import Entries
 from ctrlhost.health import Check
 
@@ -93,17 +94,9 @@ class PluginCheck:
         try:
             self._check()
         except BaseException as error:  # noqa: BLE001 - any exception is a failure of the check
-            return described(error)
+            return line_of(error)
         else:
             return ""
         finally:
             entry.end()
             entry.close()
-
-
-def described(error: BaseException) -> str:
-    """Return an error as one line, even if its `__str__` raises."""
-    try:
-        return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(": ")
-    except BaseException:  # noqa: BLE001 - its `__str__` is the plugin's code, too
-        return type(error).__name__

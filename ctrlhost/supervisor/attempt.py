@@ -10,73 +10,28 @@ import contextlib
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import bound
 from ctrlhost.coordination.writes import refused
+from ctrlhost.health import Check
 from ctrlhost.supervisor.containment import Ended, Failure, HookCalls, failing, failure_of
 from ctrlhost.supervisor.crds import Installation, check_crds
 from ctrlhost.supervisor.threads import processor_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from ctrlhost.controller.controller import Controller
-    from ctrlhost.controller.services import PluginServices
     from ctrlhost.entries import Entries, Entry
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.plugin.task import Task
     from ctrlhost.supervisor.loader import Plugin
+    from ctrlhost.supervisor.owner import Owner, Progress
 
 log = logging.getLogger("ctrlhost.host")
 
 #: Seconds between two checks of the plugin's caches, by state.
 _PAUSE = {"syncing": 0.01, "waiting": 0.1}
 _USUAL_PAUSE = 0.5
-
-Progress = Literal["starting", "syncing", "waiting", "running"]
-
-
-class Owner(Protocol):
-    """What an attempt needs of its plugin's runtime, which outlives it."""
-
-    name: str
-    #: Set by the host when the plugin may be set up, and when all informers are declared.
-    may_set_up: threading.Event
-    may_run: threading.Event
-    #: Whether to install the plugin's CRDs.
-    with_crds: bool | Literal["force"]
-
-    @property
-    def waits_for(self) -> Sequence[threading.Event]:
-        """The `crds_tried` of the plugin's peers."""
-
-    #: Set when the plugin's CRDs are installed, or cannot be installed for now.
-    crds_tried: threading.Event
-    services: PluginServices | None
-    #: Installs CRDs as `install_crds`.
-    install: Callable[..., bool]
-
-    def load(self) -> Plugin:
-        """Return the plugin, imported by the first attempt that can."""
-
-    def read_settings(self, plugin: Plugin) -> Any:
-        """Return the plugin's settings; ConfigError if they are invalid."""
-
-    def opened(self, attempt: Attempt, context: PluginContext) -> None:
-        """Serve the listeners of a plugin until the attempt ends; ConfigError for an address that cannot be bound."""
-
-    def closed(self) -> None:
-        """End the listeners of the plugin, which run on its loop."""
-
-    def left_behind(self, task: str) -> bool:
-        """Return whether a task of this name still runs for an earlier attempt."""
-
-    def report(self, attempt: object, state: Progress, reason: str) -> None:
-        """Note the progress of an attempt."""
-
-    def attempt_failed(self, attempt: object, failure: Failure) -> None:
-        """Note that an attempt has failed, and end it."""
 
 
 class Attempt:
@@ -116,9 +71,18 @@ class Attempt:
         """The plugin's controllers; none before its set-up."""
         return list(self.context.controllers) if self.context else []
 
+    @property
+    def controller_names(self) -> list[str] | None:
+        """The names of the plugin's controllers; None before its set-up."""
+        return [controller.name for controller in self.context.controllers] if self.context else None
+
     def processor_seconds(self) -> float | None:
         """Return the processor time of the attempt's own thread; None where it cannot be read."""
         return processor_seconds(self.thread)
+
+    def checks(self) -> list[Check]:
+        """Return a line of a health report per controller."""
+        return [Check(f"controller/{one.name}", passed=True, detail=_detail(one)) for one in self.controllers]
 
     def running_tasks(self) -> list[Task]:
         """Return the plugin's tasks that run."""
@@ -172,7 +136,7 @@ class Attempt:
         self._wait(owner.may_run)
         self._report("syncing", "")
         with failing("starting"):
-            owner.opened(self, context)
+            owner.opened(context, self.ending)
         if not self._prepare_crds(plugin, context):
             return
         owner.crds_tried.set()
@@ -368,6 +332,14 @@ class Attempt:
             self.thread.join(max(0.0, deadline - time.monotonic()))
             drained = drained and not self.thread.is_alive()
         return drained
+
+
+def _detail(controller: Controller) -> str:
+    status = controller.status()
+    if status.waiting:
+        return f"waiting: {status.waiting}"
+    text = f"{status.runs} runs, {status.errors} errors, {status.queued} queued"
+    return f"{text}; last error: {status.last_error}" if status.last_error else text
 
 
 def _elect(plugin: Plugin, context: PluginContext) -> None:

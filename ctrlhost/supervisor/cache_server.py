@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctrlhost import _core
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import ConfigError, CtrlhostError
-from ctrlhost.informers.declarations import normal_reads, normal_scope
+from ctrlhost.informers.declarations import served_scope
 from ctrlhost.selectors.namespaces import NamespaceSelector
+from ctrlhost.supervisor.run_directory import check_path, make_private
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from prometheus_client.core import Metric
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from ctrlhost.informers.namespace_informer import NamespaceInformer, Scope
 
 log = logging.getLogger(__name__)
-
-LONGEST_PATH = 100
-"""Bytes; the kernel allows a few more for the address of a socket."""
 
 _DISCOVERY = 0.1
 """Seconds between two looks for the plural of a kind that was not discovered yet."""
@@ -62,7 +58,7 @@ class CacheServer:
 
         server = CacheServer(factory, client.resources)
         reader = server.open("plugin", directory / "feed.sock")
-        reader.declare("v1", "Pod", reads="metadata")
+        reader.declare(scope_of("v1", "Pod", reads="metadata"))
 
     Readers share informers with each other and with everything else in the host.
     """
@@ -103,9 +99,9 @@ class CacheServer:
 
         ConfigError if the path is too long or the socket cannot be made there.
         """
-        check_length(path)
+        check_path(path)
         try:
-            _make_private(path.parent)
+            make_private(path.parent)
             reader = Reader(self, plugin, self._feed.open(path, os.geteuid()))
         except OSError as error:
             raise ConfigError(f"cannot listen on {path}: {error.strerror or error}") from error
@@ -146,15 +142,8 @@ class CacheServer:
             family.add_metric([plugin], count)
         yield family
 
-    def _scope(
-        self,
-        api_version: str,
-        kind: str,
-        namespaces: Sequence[str] | NamespaceSelector | None,
-        label_selector: str | None,
-        field_selector: str | None,
-    ) -> Scope:
-        return normal_scope(self._resources, api_version, kind, namespaces, label_selector, field_selector)
+    def _served(self, scope: Scope) -> Scope:
+        return served_scope(self._resources, scope)
 
     def _use(self, scope: Scope, feed_kind: _core.FeedKind) -> _Kept:
         """Return the informer of a scope, and count a reader."""
@@ -163,7 +152,7 @@ class CacheServer:
                 raise CtrlhostError(f"cannot serve {scope.kind}: the feed was stopped")
             kept = self._kept.get(scope)
             if kept is None:
-                kept = self._kept[scope] = _Kept(self._informer(scope))
+                kept = self._kept[scope] = _Kept(self._factory.informer_of(scope))
             kept.readers += 1
             kept.release_at = None
             if not self._discovered(scope, feed_kind):
@@ -171,16 +160,6 @@ class CacheServer:
                 self._wake()
         self._factory.start()
         return kept
-
-    def _informer(self, scope: Scope) -> Informer:
-        return self._factory.informer(
-            scope.api_version,
-            scope.kind,
-            namespaces=scope.namespaces,
-            label_selector=scope.label_selector,
-            field_selector=scope.field_selector,
-            reads=scope.reads,
-        )
 
     def _discovered(self, scope: Scope, feed_kind: _core.FeedKind) -> bool:
         resource = self._resources.known(scope.api_version, scope.kind)
@@ -247,32 +226,22 @@ class Reader:
         """How many watches were closed because the process did not read them."""
         return self._reader.slow_closed
 
-    def declare(
-        self,
-        api_version: str,
-        kind: str,
-        *,
-        namespaces: Sequence[str] | NamespaceSelector | None = None,
-        label_selector: str | None = None,
-        field_selector: str | None = None,
-        reads: str | Sequence[str] | None = None,
-    ) -> None:
-        """Serve a further kind; the arguments are those of `InformerFactory.informer` in the process.
+    def declare(self, scope: Scope) -> None:
+        """Serve a further kind; `scope` has the arguments of `InformerFactory.informer` in the process.
 
         With `reads="metadata"` the process gets metadata, otherwise whole objects, of which it may keep a part. A
         selector that is declared has to be sent with every request; others may be sent, too, but of fields only the
-        name and the namespace. CtrlhostError if the reader is closed, ValueError or TypeError for invalid arguments.
+        name and the namespace. CtrlhostError if the reader is closed.
         """
-        scope = self._server._scope(api_version, kind, namespaces, label_selector, field_selector)  # noqa: SLF001 - one unit
-        metadata = normal_reads(reads) == "metadata"
-        scope = replace(scope, reads="metadata" if metadata else None)
+        metadata = scope.reads == "metadata"
+        scope = replace(self._server._served(scope), reads="metadata" if metadata else None)  # noqa: SLF001 - one unit
         chosen = scope.namespaces
         with self._lock:
             if self._closed:
-                raise CtrlhostError(f"cannot serve {kind}: the process of plugin {self.plugin} has ended")
+                raise CtrlhostError(f"cannot serve {scope.kind}: the process of plugin {self.plugin} has ended")
             feed_kind = self._reader.declare(
-                api_version,
-                kind,
+                scope.api_version,
+                scope.kind,
                 metadata=metadata,
                 namespaces=list(chosen) if isinstance(chosen, tuple) else None,
                 followed=isinstance(chosen, NamespaceSelector),
@@ -281,6 +250,12 @@ class Reader:
             )
             kept = self._server._use(scope, feed_kind)  # noqa: SLF001 - one unit
             self._served.append(_Served(feed_kind, kept, kept.informer.follow_parts(_adder(feed_kind))))
+
+    def settled(self) -> bool:
+        """Return whether each declared kind can be listed, or waits for its CRD or a permission."""
+        with self._lock:
+            informers = [each.kept.informer for each in self._served]
+        return all(one.has_synced or one.state == "waiting" for one in informers)
 
     def close(self) -> None:
         """End the connections and remove the socket: the process has ended. May be repeated."""
@@ -314,15 +289,6 @@ class _Kept:
         self.release_at: float | None = None
 
 
-def check_length(path: Path) -> None:
-    """Raise ConfigError for a socket whose path is too long."""
-    if len(os.fsencode(path)) > LONGEST_PATH:
-        raise ConfigError(
-            f"the path of the socket {path} is longer than {LONGEST_PATH} bytes",
-            hint="set XDG_RUNTIME_DIR to a directory with a shorter path",
-        )
-
-
 def _adder(feed_kind: _core.FeedKind) -> Callable[[NamespaceInformer], Callable[[bool], None]]:
     """Return the function that serves the parts of an informer."""
 
@@ -332,14 +298,3 @@ def _adder(feed_kind: _core.FeedKind) -> Callable[[NamespaceInformer], Callable[
         return lambda _: feed_kind.remove(part.namespace, engine)
 
     return add
-
-
-def _make_private(directory: Path) -> None:
-    """Create a directory for this user only, or make an own one so."""
-    with suppress(FileExistsError):
-        directory.mkdir(mode=0o700)
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise ConfigError(f"{directory} is not a directory of this user")
-    if stat.S_IMODE(found.st_mode) != 0o700:
-        directory.chmod(0o700)

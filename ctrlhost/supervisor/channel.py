@@ -118,6 +118,20 @@ class Declare:
 
 
 @dataclass(frozen=True, slots=True)
+class Announce:
+    """From the process: it will read these objects."""
+
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitLists:
+    """From the process: it is about to list what it has declared. The host answers with Done when it can be listed."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
 class Install:
     """From the process: the CRDs of the plugin, of a distribution of this version. The host answers with Done."""
 

@@ -13,33 +13,26 @@ import queue
 import signal
 import threading
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ctrlhost.controller.context import bound
-from ctrlhost.errors import ConfigError, CtrlhostError
+from ctrlhost.errors import ConfigError
 from ctrlhost.supervisor import channel as messages
-from ctrlhost.supervisor.attempt import Owner
+from ctrlhost.supervisor.child_requests import ChildRequests
 from ctrlhost.supervisor.containment import Failure, failure_of
-from ctrlhost.supervisor.crds import Installation, install_crds
 from ctrlhost.supervisor.process import Process, described
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from ctrlhost.config.load import Configuration
-    from ctrlhost.config.settings import HostSettings, Supervision
     from ctrlhost.entries import Entries
     from ctrlhost.health import Check
-    from ctrlhost.informers.namespace_informer import Scope
-    from ctrlhost.supervisor.attempt import Progress
-    from ctrlhost.supervisor.cache_server import CacheServer, Reader
+    from ctrlhost.supervisor.isolation import Isolation
+    from ctrlhost.supervisor.owner import Owner, Progress
 
 log = logging.getLogger("ctrlhost.host")
 
-#: The sockets of a process in its directory.
-FEED, PAGES = "feed.sock", "pages.sock"
 #: Seconds between two looks at the process: its memory, its heartbeat, the host's term.
 _PERIOD = 0.25
 #: Seconds for a process that hangs to write its stacks, and for one whose plugin has failed to end.
@@ -53,36 +46,6 @@ _END = 1.0
 _MIB = 1 << 20
 
 
-@dataclass
-class Isolation:
-    """What a host has for its isolated plugins."""
-
-    settings: HostSettings
-    configuration: Configuration
-    #: Returns the private directory of a plugin's process; ConfigError if there is none.
-    directory: Callable[[str], Path]
-    #: The kubeconfig that the host uses, if it is not that of the settings; known when the host has its client.
-    kubeconfig: str | None = None
-    #: Made when the host has its informers.
-    feed: CacheServer | None = None
-    #: The processes of each plugin so far.
-    processes: dict[str, list[Process]] = field(default_factory=dict)
-
-    def elects(self, plugin: str) -> bool:
-        """Return whether the plugin has a lease of its own, for which its process stands itself."""
-        return self.settings.leader_elect and plugin in self.settings.leader_elect_plugins
-
-    def cpu_seconds(self, plugin: str) -> float:
-        """Return the processor time of all processes of a plugin."""
-        return sum(one.cpu_seconds() for one in list(self.processes.get(plugin, ())))
-
-
-class ChildOwner(Owner, Protocol):
-    """What the attempt needs of its plugin's runtime."""
-
-    supervision: Supervision
-
-
 class ChildAttempt:
     """One attempt. `start` starts it; `stop_intake` and `drain` end it. Callable from any thread."""
 
@@ -90,7 +53,7 @@ class ChildAttempt:
     context = None
     controllers: Sequence[Any] = ()
 
-    def __init__(self, owner: ChildOwner, entries: Entries, isolation: Isolation) -> None:
+    def __init__(self, owner: Owner, entries: Entries, isolation: Isolation) -> None:
         """Prepare; this starts nothing."""
         self.owner = owner
         self.entries = entries
@@ -102,7 +65,7 @@ class ChildAttempt:
         #: The process; None before it is started.
         self.process: Process | None = None
         #: The last lines of its health report, the paths of its pages, and its memory in bytes.
-        self.checks: tuple[Check, ...] = ()
+        self._checks: tuple[Check, ...] = ()
         self.pages: tuple[str, ...] = ()
         #: The names of its controllers, once the plugin is set up.
         self.controller_names: tuple[str, ...] | None = None
@@ -110,7 +73,7 @@ class ChildAttempt:
         self._isolation = isolation
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._reader: Reader | None = None
+        self._requests: ChildRequests | None = None
         #: When the process was last heard of, by `time.monotonic`.
         self._heard = 0.0
         #: What the process was told: to set up, to run, and the last term.
@@ -129,11 +92,15 @@ class ChildAttempt:
     def socket(self) -> Path | None:
         """The socket of the process's own server, while the process runs."""
         process = self.process
-        return process.directory / PAGES if process is not None and not process.ended else None
+        return process.directory / "pages.sock" if process is not None and not process.ended else None
 
     def processor_seconds(self) -> float | None:
         """Return the processor time of the process so far."""
         return self.process.cpu_seconds() if self.process is not None else 0.0
+
+    def checks(self) -> Sequence[Check]:
+        """Return the lines of a health report after the plugin's own, as the process sent them last."""
+        return self._checks
 
     def running_tasks(self) -> list[Any]:
         """Return no task: nothing of a plugin outlives its process."""
@@ -169,9 +136,9 @@ class ChildAttempt:
             process.wait()
             process.channel.close()
             with contextlib.suppress(OSError):
-                (process.directory / PAGES).unlink(missing_ok=True)
-        if self._reader is not None:
-            self._reader.close()
+                (process.directory / "pages.sock").unlink(missing_ok=True)
+        if self._requests is not None:
+            self._requests.close()
         self.rss = 0
         self._over.set()
 
@@ -184,6 +151,7 @@ class ChildAttempt:
             process = self.process = Process(directory)
             # Before the end of the attempt can ask for a drain.
             process.channel.send(self._begin(directory))
+        self._requests = ChildRequests(self.owner, process, self._isolation, self.ending)
         self._isolation.processes.setdefault(self.owner.name, []).append(process)
         self._heard = time.monotonic()
         reading = threading.Thread(
@@ -196,7 +164,7 @@ class ChildAttempt:
         looked = self._heard
         while not isinstance(message := self._next(), _Ended):
             if message is not None:
-                self._take(process, message)
+                self._take(message)
             now = time.monotonic()
             if now - looked > 2 * _PERIOD:
                 # The host itself was stopped, or very busy; what the process sent meanwhile is about to come.
@@ -218,8 +186,8 @@ class ChildAttempt:
             self.owner.name,
             one.settings,
             one.configuration,
-            str(directory / FEED),
-            str(directory / PAGES),
+            str(directory / "feed.sock"),
+            str(directory / "pages.sock"),
             elects_itself=one.elects(self.owner.name),
         )
 
@@ -237,7 +205,7 @@ class ChildAttempt:
         reading.join(_LAST_MESSAGES)
         self._inbox.put(_Ended())
 
-    def _take(self, process: Process, message: Any) -> None:
+    def _take(self, message: Any) -> None:
         match message:
             case messages.Configured():
                 self.configured.set()
@@ -246,24 +214,17 @@ class ChildAttempt:
             case messages.IsSetUp(pages, controllers):
                 self.pages, self.controller_names = pages, controllers
                 self.set_up.set()
-            case messages.Declare(request, scope):
-                self._answer(process, request, self._declare, process, scope)
-            case messages.Install(request, crds, version):
-                threading.Thread(
-                    target=self._answer,
-                    args=(process, request, self._install, process, request, crds, version),
-                    name=f"{self.owner.name}/crds",
-                    daemon=True,
-                ).start()
             case messages.Synced() if self.owner.services is not None:
                 self.owner.services.candidacy.join()
             case messages.Beat():
                 self._beat(message)
             case messages.Drained(complete):
                 self._complete = complete
+            case _ if self._requests is not None:
+                self._requests.take(message)
 
     def _beat(self, beat: messages.Beat) -> None:
-        self.checks = beat.checks
+        self._checks = beat.checks
         self.entries.follow(beat.degraded)
         if beat.state == "failed":
             label = "deadline" if beat.hangs else "error"
@@ -276,52 +237,6 @@ class ChildAttempt:
         """Note why the process is about to end; only the first reason counts."""
         if self._failure is None and not self.ending.is_set():
             self._failure, self._kill_at = failure, kill_at
-
-    def _answer(self, process: Process, request: int, act: Callable[..., None], *args: Any) -> None:
-        problem = ""
-        try:
-            with bound(plugin=self.owner.name):
-                act(*args)
-        except Exception as error:
-            log.debug("plugin %s: %s", self.owner.name, error, exc_info=error)
-            problem = failure_of("the host", error).reason
-        process.channel.send(messages.Done(request, problem))
-
-    def _declare(self, process: Process, scope: Scope) -> None:
-        feed = self._isolation.feed
-        if feed is None:
-            raise CtrlhostError("the host has no informers yet")
-        if self._reader is None:
-            self._reader = feed.open(self.owner.name, process.directory / FEED)
-        self._reader.declare(
-            scope.api_version,
-            scope.kind,
-            namespaces=scope.namespaces,
-            label_selector=scope.label_selector,
-            field_selector=scope.field_selector,
-            reads=scope.reads,
-        )
-
-    def _install(self, process: Process, request: int, crds: list[dict[str, Any]], version: str) -> None:
-        """Install the CRDs of the plugin, and wait until its peers have tried to install theirs."""
-        owner = self.owner
-        services = owner.services
-        if services is None:
-            return
-
-        def waiting(why: str) -> None:
-            owner.crds_tried.set()
-            process.channel.send(messages.Waits(request, why))
-
-        installation = Installation(version, force=owner.with_crds == "force")
-        if not install_crds(services.client, crds, self.ending, waiting, installation):
-            return
-        for group in {crd["spec"]["group"] for crd in crds}:
-            services.factory.wake(group)
-        owner.crds_tried.set()
-        for tried in owner.waits_for:
-            while not tried.wait(_PERIOD) and not self.ending.is_set():
-                pass
 
     def _allow(self, process: Process) -> None:
         """Tell the process what it may do now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import itertools
 import os
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SYSTEM_DIRECTORY = Path("/run/ctrlhost")
+LONGEST_PATH = 100
+"""Bytes; the kernel allows a few more for the address of a socket."""
+
+_LONGEST_NAME = "pages.sock"
 
 _OF_A_PROCESS = re.compile(r"\d+(-\d+)?")
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -44,8 +49,12 @@ class RunDirectory:
         self._lock: int | None = lock
 
     def for_plugin(self, name: str) -> Path:
-        """Return the plugin's directory in this one, which is made if needed. ConfigError if it cannot be made."""
+        """Return the plugin's directory in this one, which is made if needed.
+
+        ConfigError if it cannot be made, or its path is too long for sockets.
+        """
         directory = self.path / quote(name, safe="")
+        check_path(directory / _LONGEST_NAME)
         try:
             make_private(directory)
         except OSError as error:
@@ -63,15 +72,28 @@ class RunDirectory:
             self.path.parent.rmdir()
 
 
+def check_path(path: Path) -> None:
+    """Raise ConfigError for a path that is too long for a socket."""
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise ConfigError(
+            f"the path of the socket {path} is longer than {LONGEST_PATH} bytes",
+            hint="set XDG_RUNTIME_DIR to a directory with a shorter path",
+        )
+
+
 def make_private(directory: Path) -> None:
     """Make a directory that only this user can access, or close an own one to others.
 
     OSError if it cannot be made; ConfigError for anything else at this path, such as a symbolic link, a directory of
     another user, or one that others could write to until now.
     """
-    with suppress(FileExistsError):
-        directory.mkdir(mode=0o700)
-    found = directory.lstat()
+    found = None
+    while found is None:
+        with suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
+        # Another host may remove it at this moment, at its end.
+        with suppress(FileNotFoundError):
+            found = directory.lstat()
     if wrong := _unsafe(found):
         raise ConfigError(f"{directory} {wrong}", hint="remove it, so that it can be made with the mode 0700")
     if found.st_mode & _OF_OTHERS:
@@ -155,11 +177,13 @@ def _locked(directory: Path, *, wait: bool) -> Iterator[None]:
 def _lock(directory: Path, *, wait: bool) -> int:
     """Lock a directory, and return the descriptor that holds the lock.
 
-    BlockingIOError if another process has locked it, unless this one is to wait.
+    BlockingIOError if another process has locked it, unless this one is to wait; FileNotFoundError if it was removed.
     """
     lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(lock), directory.lstat()):
+            raise FileNotFoundError(errno.ENOENT, "removed by another host", str(directory))
     except BaseException:
         os.close(lock)
         raise

@@ -17,6 +17,7 @@ from ctrlhost.supervisor.attempt import Attempt
 from ctrlhost.supervisor.child import ChildAttempt
 from ctrlhost.supervisor.containment import Failure
 from ctrlhost.supervisor.crds import install_crds
+from ctrlhost.supervisor.left_tasks import LeftTasks
 from ctrlhost.supervisor.loader import installed_plugins
 from ctrlhost.supervisor.restart import Restarts
 
@@ -29,10 +30,9 @@ if TYPE_CHECKING:
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.coordination.term import Candidacy
     from ctrlhost.plugin.context import PluginContext
-    from ctrlhost.plugin.task import Task
-    from ctrlhost.supervisor.attempt import Progress
-    from ctrlhost.supervisor.child import Isolation
+    from ctrlhost.supervisor.isolation import Isolation
     from ctrlhost.supervisor.loader import Plugin, PluginManager
+    from ctrlhost.supervisor.owner import Progress
 
 log = logging.getLogger("ctrlhost.host")
 
@@ -98,13 +98,11 @@ class PluginRuntime:
         self._restarts_at = 0.0
         self._running_since: float | None = None
         self._entries: list[Entries] = []
-        #: Tasks of earlier attempts that still run, and whether this was logged.
-        self._left: dict[Task, bool] = {}
+        self._left = LeftTasks()
         #: Guards the state and the attempt.
         self._lock = threading.RLock()
         self._ended = threading.Event()
-        self._prepared = False
-        self._may_log_end = False
+        self._prepared = self._may_log_end = False
 
     def __repr__(self) -> str:
         """Show name, state and reason."""
@@ -130,8 +128,7 @@ class PluginRuntime:
     def context(self) -> PluginContext | None:
         """The context of the current attempt, once the plugin is set up and until the attempt fails."""
         # In this order: a restart replaces the attempt before the state.
-        ended = self.state in ("failing", "failed")
-        attempt = self.attempt
+        ended, attempt = self.state in ("failing", "failed"), self.attempt
         return attempt.context if attempt is not None and not ended else None
 
     @property
@@ -142,9 +139,8 @@ class PluginRuntime:
     @property
     def controller_names(self) -> Sequence[str] | None:
         """The names of the plugin's controllers; None before its set-up and after a failure."""
-        if isinstance(self.attempt, ChildAttempt):
-            return None if self.state in ("failing", "failed") else self.attempt.controller_names
-        return [controller.name for controller in self.controllers] if self.context is not None else None
+        attempt = None if self.state in ("failing", "failed") else self.attempt
+        return attempt.controller_names if attempt is not None else None
 
     @property
     def entries(self) -> Entries:
@@ -240,11 +236,11 @@ class PluginRuntime:
         self.may_run.set()
         self.wake()
 
-    def opened(self, attempt: Attempt, context: PluginContext) -> None:
-        """Open the plugin's listeners until the attempt ends; ConfigError for an address that cannot be bound."""
+    def opened(self, context: PluginContext, ending: threading.Event) -> None:
+        """Open the plugin's listeners until `ending`; ConfigError for an address that cannot be bound."""
         close = self._listen(context)
         with self._lock:
-            if not attempt.ending.is_set():
+            if not ending.is_set():
                 self._close_listeners = close
                 return
         close()
@@ -257,13 +253,7 @@ class PluginRuntime:
 
     def left_behind(self, task: str) -> bool:
         """Return whether a task of this name still runs for an earlier attempt; logged once."""
-        with self._lock:
-            self._left = {one: told for one, told in self._left.items() if one.running}
-            found = next((one for one in self._left if one.name == task), None)
-            if found is not None and not self._left[found]:
-                self._left[found] = True
-                log.warning("task %s does not start again: its call from before the restart still runs", task)
-            return found is not None
+        return self._left.has(task)
 
     def report(self, attempt: object, state: Progress, reason: str) -> None:
         """Note the progress of an attempt."""
@@ -284,7 +274,9 @@ class PluginRuntime:
         stuck = sum(entries.stuck() for entries in self.all_entries())
         limit = _ALL_STUCK * self.supervision.stuck_limit
         if stuck >= limit:
-            self.attempt_failed(attempt, Failure(f"{stuck} threads of all its attempts hang", final=True))
+            hint = f'set `process = "own"` in [supervision.{self.name}]: the threads of a process end with it'
+            why = f"{stuck} threads of all its attempts hang (hint: {hint})"
+            self.attempt_failed(attempt, Failure(why, final=True))
         else:
             self.attempt_failed(attempt, Failure(reason))
 
@@ -315,7 +307,7 @@ class PluginRuntime:
             except Exception:
                 # The plugin restarts in any case.
                 log.exception("plugin %s: the clean-up failed", self.name)
-            if pause is None or self._clock.wait(self._ended, max(0.0, self._restarts_at - self._clock.now())):
+            if pause is None or self._clock.wait_until(self._ended, self._restarts_at):
                 return
             with self._lock:
                 if self.state != "failing":
@@ -335,8 +327,7 @@ class PluginRuntime:
         self.closed()
         drained = attempt.drain(time.monotonic() + _FAILED_DRAIN)
         attempt.fence()
-        with self._lock:
-            self._left |= dict.fromkeys(attempt.running_tasks(), False)
+        self._left.add(attempt.running_tasks())
         if candidacy is not None and candidacy.elects:
             if drained:
                 candidacy.release()
@@ -396,17 +387,8 @@ class PluginRuntime:
     def checks(self) -> list[Check]:
         """Return the plugin's line of a health report, followed by one line per controller."""
         lines = [Check(f"plugin/{self.name}", passed=self.state in _WELL, detail=self._detail())]
-        if isinstance(self.attempt, ChildAttempt):
-            return [*lines, *self.attempt.checks]
-        for controller in self.controllers:
-            status = controller.status()
-            text = f"{status.runs} runs, {status.errors} errors, {status.queued} queued"
-            if status.waiting:
-                text = f"waiting: {status.waiting}"
-            elif status.last_error:
-                text += f"; last error: {status.last_error}"
-            lines.append(Check(f"controller/{controller.name}", passed=True, detail=text))
-        return lines
+        attempt = self.attempt
+        return lines if attempt is None or self.state in ("failing", "failed") else [*lines, *attempt.checks()]
 
     def _detail(self) -> str:
         with self._lock:

@@ -63,7 +63,13 @@ class ManualClock(_core.ManualClock):
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
         """Wait until `event` is set or the clock has advanced by `timeout` seconds; return whether it is set."""
-        deadline = None if timeout is None else self.now() + timeout
+        return self._wait(event, None if timeout is None else self.now() + timeout)
+
+    def wait_until(self, event: threading.Event, moment: float) -> bool:
+        """Wait until `event` is set or `now` is `moment`; return whether the event is set."""
+        return self._wait(event, moment)
+
+    def _wait(self, event: threading.Event, deadline: float | None) -> bool:
         condition = _condition(event)
         with condition:
             with self._lock:

@@ -31,6 +31,7 @@ def _quiet() -> Iterator[None]:
         each.setLevel(logging.NOTSET)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60 + FAULTS // 20)
 def test_informers_agree_with_the_server_after_every_storm(control_plane: ControlPlane, faults: Any) -> None:
     proxy = faults(control_plane)

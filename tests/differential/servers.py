@@ -128,6 +128,7 @@ def _sent(api: Api, request: Request) -> Answer:
             return Answer(HTTPResponse(b"{}", status=NO_ANSWER))
         if answer.status not in _BUSY or time.monotonic() > deadline:
             return answer
+        # The server does not announce when it is no longer busy, and its `Retry-After` counts whole seconds.
         time.sleep(0.05)
 
 

@@ -1,4 +1,4 @@
-"""The targets of the Makefile: how they run the tests, and which long proofs they leave to `make soak`."""
+"""The targets of the Makefile: how they run the tests, and which they leave to `make slow` and `make soak`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,18 @@ def commands(target: str, *variables: str) -> str:
 def test_the_suite_runs_in_parallel_and_in_time() -> None:
     (run,) = [line for line in commands("test-python", "WORKERS=2").splitlines() if "pytest" in line]
     # 12 minutes, and half as long again for a slow machine: the run of CI fails beyond.
-    assert run.endswith("-m pytest --quiet -n 2 --session-timeout 1080")
+    assert run.endswith('-m pytest --quiet -m "not slow" -n 2 --session-timeout 1080')
     default = re.search(r"^WORKERS [?]= (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert default is not None
     assert default[1].startswith("$(shell nproc")
+
+
+@pytest.mark.behaviour("findings/FT5")
+def test_the_slow_tests_have_a_stage_in_ci() -> None:
+    (run,) = [line for line in commands("slow", "WORKERS=2").splitlines() if "pytest" in line]
+    assert run.endswith("-m pytest --quiet -m slow -n 2")
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert re.findall(r"\bmake (test|slow)$", ci, re.MULTILINE) == ["test", "slow"]
 
 
 @pytest.mark.behaviour("findings/FT5")
@@ -42,4 +50,3 @@ def test_long_proofs_are_in_soak_and_short_in_the_suite() -> None:
     for name in lengths:
         # Each has a length for the suite, too, or runs in soak only.
         assert any(re.search(rf'environ.get\("{name}"|"{name}" (not )?in os.environ', text) for text in sources), name
-    assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")

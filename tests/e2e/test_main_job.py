@@ -91,6 +91,7 @@ def test_a_host_that_starts_before_its_server_waits_for_it(server: KubeApiserver
         assert host.wait() == 0
 
 
+@pytest.mark.slow
 def test_a_host_survives_an_outage_of_its_server_and_catches_up(server: KubeApiserver) -> None:
     client = server.client
     with HostProcess(f"--kubeconfig={server.kubeconfig}", *OPTIONS) as host:

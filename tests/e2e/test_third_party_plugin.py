@@ -91,6 +91,7 @@ def sandbox_run(environment: Path, tmp_path: Path) -> Iterator[tuple[subprocess.
         process.stdout.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_plugin_installed_with_pip_works_beside_ours(
     sandbox_run: tuple[subprocess.Popen[str], Path], tmp_path: Path

@@ -69,31 +69,21 @@ def test_a_line_that_hangs_in_a_plugin_holds_up_no_line_of_the_host(distribution
     assert host.lines[-1]["msg"] == "stopped"
 
 
-FLOOD = """
+#: A plugin whose task writes lines, and then a word on stdout.
+LINES = """
 import ctrlhost
 
 @ctrlhost.hookimpl
 def ctrlhost_setup(plugin):
-    def flood(stop):
-        for number in range(100_000):
-            plugin.log.info("line %d", number)
-        plugin.log.info("never seen")
-        print("flooded", flush=True)
-    plugin.add_task("flood", flood)
+    def write(stop):
+        for number in range({count}):
+            {write}
+        print("{end}", flush=True)
+    plugin.add_task("write", write)
 """
-
-TALKS = """
-import ctrlhost
-
-@ctrlhost.hookimpl
-def ctrlhost_setup(plugin):
-    def talk(stop):
-        for number in range(100):
-            plugin.log.info("good %d", number)
-            stop.wait(0.001)
-        print("talked", flush=True)
-    plugin.add_task("talk", talk)
-"""
+FLOOD = LINES.format(count=100_001, write='plugin.log.info("line %d", number)', end="flooded")
+TALKS = LINES.format(count=100, write='plugin.log.info("good %d", number); stop.wait(0.001)', end="talked")
+ERRORS = LINES.format(count=1000, write='plugin.log.error("not done: %d", number)', end="failed")
 
 
 @pytest.mark.behaviour("supervision/BU8")
@@ -112,19 +102,6 @@ def test_a_flood_of_lines_is_bounded_and_counted(distributions, start_host):
     written = sum(text.startswith("line ") for text in texts)
     assert written + rate == 100_001
     assert "plugin bad stopped" in texts
-
-
-ERRORS = """
-import ctrlhost
-
-@ctrlhost.hookimpl
-def ctrlhost_setup(plugin):
-    def fail(stop):
-        for number in range(1000):
-            plugin.log.error("not done: %d", number)
-        print("failed", flush=True)
-    plugin.add_task("fail", fail)
-"""
 
 
 @pytest.mark.behaviour("supervision/BU7")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import stat
-import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,37 +16,28 @@ import yaml
 from ctrlhost import TransportError
 from ctrlhost.testing.fault_proxy import Fault
 from tests.support.elections import LIMIT, lease, written
+from tests.support.exec_program import ExecProgram
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.waiting import eventually
 from tests.support.workqueue_threads import Background
 
 behaviour = pytest.mark.behaviour
-EXEC = "client.authentication.k8s.io/v1"
-#: Counts its runs, and waits while the file `hold` exists.
-PROGRAM = """
-import json, pathlib, time
-folder = pathlib.Path(__file__).parent
-with (folder / "runs").open("a") as file:
-    file.write("x")
-while (folder / "hold").exists():
-    time.sleep(0.005)
-# Each run gives another credential, which the server accepts.
-expires = f"2199-01-01T00:00:0{(folder / 'runs').stat().st_size}Z"
-status = {"token": (folder / "token").read_text(), "expirationTimestamp": expires}
-print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}))
-"""
 
 
-def with_program(source: Path, folder: Path) -> Path:
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[ExecProgram]:
+    with closing(ExecProgram(tmp_path)) as program:
+        # Each run gives another credential, which the server accepts.
+        program.set("expires", "2199-01-01T00:00:0{number}Z")
+        yield program
+
+
+def with_program(source: Path, program: ExecProgram) -> Path:
     """Return a copy of a kubeconfig whose token comes from a program."""
     config = yaml.safe_load(source.read_text(encoding="utf-8"))
-    user = config["users"][0]["user"]
-    (folder / "token").write_text(user["token"], encoding="utf-8")
-    program = folder / "login"
-    program.write_text(f"#!{sys.executable}\n{PROGRAM}", encoding="utf-8")
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    config["users"][0]["user"] = {"exec": {"apiVersion": EXEC, "command": str(program)}}
-    path = folder / "kubeconfig"
+    program.set("token", config["users"][0]["user"]["token"])
+    config["users"][0]["user"] = program.user
+    path = program.folder / "kubeconfig"
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     return path
 
@@ -54,14 +45,14 @@ def with_program(source: Path, folder: Path) -> Path:
 @behaviour("supervision/LD18")
 @behaviour("supervision/CR6")
 def test_renewals_are_in_time_while_requests_and_the_exec_program_hang(
-    sandbox, faults, ctrlhost_host, tmp_path: Path
+    sandbox, faults, ctrlhost_host, program: ExecProgram
 ) -> None:
     proxy = faults(sandbox)
     captured: list[Any] = []
     host = ctrlhost_host(
         plugin_of(captured.append, "bad"),
         sandbox=sandbox,
-        through=SimpleNamespace(kubeconfig=with_program(proxy.kubeconfig, tmp_path)),
+        through=SimpleNamespace(kubeconfig=with_program(proxy.kubeconfig, program)),
         leader_elect=True,
         leader_elect_lease_duration="5s",
         leader_elect_renew_deadline="4s",
@@ -70,7 +61,7 @@ def test_renewals_are_in_time_while_requests_and_the_exec_program_hang(
     (plugin,) = captured
     eventually(lambda: plugin.term == 1, LIMIT)
     host.client.create(config_map("x"))
-    (tmp_path / "hold").touch()
+    program.hold()
     # The server answers none of these.
     proxy.next(Fault.stall(), verb="get", resource="secrets", times=32)
     hanging = [Background(plugin.client.find, "v1", "Secret", "none", "default") for _ in range(32)]
@@ -80,7 +71,7 @@ def test_renewals_are_in_time_while_requests_and_the_exec_program_hang(
     get = functools.partial(plugin.client.get, "v1", "ConfigMap", "x", "default")
     hurried = [Background(functools.partial(get, timeout=0.2)) for _ in range(5)]
     patient = [Background(functools.partial(get, timeout=LIMIT)) for _ in range(15)]
-    eventually(lambda: proxy.left() == 0 and (tmp_path / "runs").stat().st_size == 2, LIMIT)
+    eventually(lambda: proxy.left() == 0 and program.runs == 2, LIMIT)
     for request in hurried:
         with pytest.raises(TransportError):
             request.result()
@@ -90,10 +81,10 @@ def test_renewals_are_in_time_while_requests_and_the_exec_program_hang(
     assert plugin.term == 1, "never lost"
     assert lease(host.client)["leaseTransitions"] == 0
     assert all(request.waits for request in (*hanging, *patient))
-    (tmp_path / "hold").unlink()
+    program.release()
     for request in patient:
         assert request.result()["metadata"]["name"] == "x"
-    assert (tmp_path / "runs").stat().st_size == 2
+    assert program.runs == 2
     # Let the requests that hang fail.
     proxy.drop()
     for request in hanging:

@@ -98,7 +98,7 @@ def test_a_signal_forwarded_by_a_wrapper_is_not_a_second_one(distributions, star
 
 def test_a_signal_during_startup_stops_it(distributions, start_host):
     distributions.add("slow", hook("ctrlhost_setup", "print('setting up', flush=True); __import__('time').sleep(3600)"))
-    host = start_host("--sandbox", plugins="slow")
+    host = start_host("--sandbox", "--set=host.drain_timeout=1s", plugins="slow")
     host.wait_for(lambda: "setting up" in host.output, "the set-up")
     host.signal(signal.SIGTERM)
     assert host.wait() == 0

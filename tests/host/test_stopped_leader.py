@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import signal
-import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ctrlhost import Client
 from tests.support.elections import lease
+from tests.support.gates import Gate
 from tests.support.host_process import LIMIT
 from tests.support.plugin_modules import config_map
 from tests.support.waiting import eventually
 
 PLUGIN = """
-    import pathlib, time
+    import pathlib
     import ctrlhost
 
-    GO = pathlib.Path("{go}")
+    GATE = pathlib.Path("{gate}")
 
     @ctrlhost.hookimpl
     def ctrlhost_setup(plugin):
         def reconcile(ctx, request):
             term = plugin.term
             ctx.log.info("begun in term %s", term)
-            while not GO.exists():
-                time.sleep(0.005)
+            GATE.open().close()
             metadata = {{"name": request.name, "namespace": "default"}}
             secret = {{"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {{"term": str(term)}}}}
             try:
@@ -39,12 +40,18 @@ PLUGIN = """
 """
 
 
+def expired(spec: dict[str, Any]) -> bool:
+    """Return whether a Lease is older than its duration."""
+    renewed = datetime.fromisoformat(spec["renewTime"])
+    return datetime.now(UTC) > renewed + timedelta(seconds=spec["leaseDurationSeconds"])
+
+
 @pytest.mark.behaviour("supervision/LD16")
 def test_a_process_that_was_stopped_beyond_its_lease_does_not_write_in_its_old_term(
     sandbox, start_host, distributions, tmp_path: Path
 ) -> None:
-    go = tmp_path / "go"
-    distributions.add("demo", PLUGIN.format(go=go))
+    gate = Gate(tmp_path / "gate")
+    distributions.add("demo", PLUGIN.format(gate=gate.path))
     client = Client.load(sandbox.kubeconfig)
     client.create(config_map("x", labels={"mine": "1"}))
     host = start_host(
@@ -57,10 +64,8 @@ def test_a_process_that_was_stopped_beyond_its_lease_does_not_write_in_its_old_t
     )
     host.line("begun in term 1")
     host.signal(signal.SIGSTOP)
-    stopped = time.monotonic()
-    go.touch()
-    # The lease ends by real time, in another process.
-    eventually(lambda: time.monotonic() > stopped + 4, LIMIT, pause=0.1)
+    gate.open()
+    eventually(lambda: expired(lease(client)), LIMIT, pause=0.1)
     host.signal(signal.SIGCONT)
     refused = host.line("refused: ")
     assert refused["msg"] in ("refused: term", "refused: deadline")
@@ -72,4 +77,5 @@ def test_a_process_that_was_stopped_beyond_its_lease_does_not_write_in_its_old_t
     reason = refused["msg"].removeprefix("refused: ")
     assert host.metric("ctrlhost_writes_refused_total", plugin="demo", reason=reason) == 1
     assert lease(client)["leaseTransitions"] == 0
+    gate.close()
     client.close()

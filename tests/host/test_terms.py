@@ -10,6 +10,7 @@ import pytest
 
 import ctrlhost
 from ctrlhost import NotLeading
+from ctrlhost.testing import ManualClock
 from ctrlhost.transport.http1 import Exchange
 from tests.support.elections import LIMIT, gain, hold_lease, lapse_and_renew, lease, lose, refused, secret, written
 from tests.support.plugin_modules import config_map, plugin_of
@@ -28,6 +29,14 @@ class Captured:
 
     def setup(self, plugin: ctrlhost.PluginContext) -> None:
         self.plugin = plugin
+
+
+def leading(ctrlhost_host: Any, clock: ManualClock) -> tuple[Any, Any]:
+    """Return a host that leads in its first term, and the context of its plugin."""
+    captured = Captured()
+    host = ctrlhost_host(plugin_of(captured.setup), clock=clock, leader_elect=True)
+    eventually(lambda: captured.plugin.term == 1, LIMIT)
+    return host, captured.plugin
 
 
 @behaviour("supervision/LD7")
@@ -57,10 +66,7 @@ def test_a_thread_that_a_plugin_starts_itself_writes_only_while_its_replica_lead
 
 @behaviour("supervision/LD7")
 def test_a_thread_that_a_plugin_starts_itself_writes_in_any_term(ctrlhost_host, manual_clock) -> None:
-    captured = Captured()
-    host = ctrlhost_host(plugin_of(captured.setup), clock=manual_clock, leader_elect=True)
-    plugin = captured.plugin
-    eventually(lambda: plugin.term == 1, LIMIT)
+    host, plugin = leading(ctrlhost_host, manual_clock)
     client = plugin.client
     client.create(secret("a"))
     lapse_and_renew(host, plugin)
@@ -312,10 +318,7 @@ def test_without_an_election_writes_are_refused_only_after_the_drain(ctrlhost_ho
 
 @behaviour("supervision/LD17")
 def test_a_lease_that_lapsed_and_was_renewed_by_its_holder_is_a_new_term(ctrlhost_host, manual_clock) -> None:
-    captured = Captured()
-    host = ctrlhost_host(plugin_of(captured.setup), clock=manual_clock, leader_elect=True)
-    plugin = captured.plugin
-    eventually(lambda: plugin.term == 1, LIMIT)
+    host, plugin = leading(ctrlhost_host, manual_clock)
     before = lease(host.client)
     lapse_and_renew(host, plugin)
     assert plugin.term == 2

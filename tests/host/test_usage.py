@@ -95,7 +95,7 @@ def test_a_lease_of_a_misspelt_plugin_is_refused_with_a_hint(ctrlhost, distribut
 
 
 @pytest.mark.behaviour("supervision/PI13")
-@pytest.mark.parametrize("command", ["run"])
+@pytest.mark.parametrize("command", ["run", "manifests"])
 @pytest.mark.parametrize(
     ("argument", "message", "hint"),
     [

@@ -6,10 +6,11 @@ import contextlib
 import socket
 import ssl
 import threading
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 
-class _Listening:
+class _Listening(ABC):
     """A port whose connections are each served on a thread."""
 
     def __init__(self, received_at_once: int | None = None) -> None:
@@ -36,8 +37,9 @@ class _Listening:
                 connection, _ = self._listener.accept()
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
+    @abstractmethod
     def _serve(self, connection: socket.socket) -> None:
-        raise NotImplementedError
+        """Serve a connection until it is closed."""
 
 
 class ByteServer(_Listening):

@@ -15,6 +15,7 @@ import urllib3
 
 from ctrlhost.client import Client
 from ctrlhost.informers import InformerFactory, ReflectorOptions
+from ctrlhost.informers.declarations import scope_of
 from ctrlhost.kubeconfig.connection import from_unix_socket
 from ctrlhost.supervisor.cache_server import CacheServer, FeedLimits, Reader
 from ctrlhost.transport.unix_socket import UnixConnectionPool
@@ -65,7 +66,7 @@ class FeedRig:
     def serving(self, api_version: str = "v1", kind: str = "Pod", plugin: str = "bad", **declared: Any) -> SocketApi:
         """Return a client of a new socket on which a kind is served."""
         reader, api = self.open(plugin)
-        reader.declare(api_version, kind, **declared)
+        reader.declare(scope_of(api_version, kind, **declared))
         return api
 
     def reading_client(self, plugin: str = "bad") -> Client:

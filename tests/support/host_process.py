@@ -66,9 +66,11 @@ class HostProcess:
 
     def _take_line(self, line: str) -> None:
         try:
-            self.lines.append(json.loads(line))
+            found = json.loads(line)
         except ValueError:
-            self.lines.append({"msg": line, "level": "plain"})
+            found = None
+        # A plugin may write anything to stderr.
+        self.lines.append(found if isinstance(found, dict) else {"msg": line, "level": "plain"})
 
     def wait_for(self, condition: Callable[[], Any], what: str) -> Any:
         with self._changed:

@@ -39,8 +39,10 @@ def test_the_system_clock_runs_and_returns_the_unix_time() -> None:
     assert clock.time() > 1.7e9
     event = threading.Event()
     assert clock.wait(event, 0) is False
+    assert clock.wait_until(event, earlier) is False
     event.set()
     assert clock.wait(event) is True
+    assert clock.wait_until(event, float("inf")) is True
 
 
 def _waiter(clock: ManualClock, event: threading.Event, timeout: float | None) -> tuple[threading.Thread, list[bool]]:
@@ -63,6 +65,13 @@ def test_a_step_wakes_the_waiter_that_is_due() -> None:
     thread.join()
     assert results == [False]
     assert clock.waiters() == 0
+
+
+def test_a_step_before_the_wait_is_part_of_the_time_until_a_moment() -> None:
+    clock, event = ManualClock(), threading.Event()
+    moment = clock.now() + 10
+    clock.advance(10)
+    assert clock.wait_until(event, moment) is False
 
 
 def test_an_event_wakes_a_waiter_without_a_step() -> None:

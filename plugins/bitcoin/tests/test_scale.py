@@ -102,6 +102,7 @@ def make_pods(client: ctrlhost.Client) -> None:
             client.replace(created, "status")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.behaviour("bitcoin/B43")
 def test_two_hundred_networks_start_cold_with_few_writes_and_rest_with_none(

@@ -8,8 +8,9 @@ import (
 	"os"
 )
 
-// The controllers that the tests need; without nodes and a cloud the others only log errors.
-const controllers = "garbage-collector-controller,namespace-controller,statefulset-controller,deployment-controller," +
+// The controllers that the tests need; without nodes and a cloud the others only log errors. The garbage collector runs
+// beside them.
+const controllers = "namespace-controller,statefulset-controller,deployment-controller," +
 	"replicaset-controller,daemonset-controller,serviceaccount-controller,endpointslice-controller," +
 	"job-controller,cronjob-controller,ttl-after-finished-controller,disruption-controller," +
 	"root-ca-certificate-publisher-controller"
@@ -17,6 +18,9 @@ const controllers = "garbage-collector-controller,namespace-controller,statefuls
 func runControllers(dir string) error {
 	l, err := open(dir)
 	if err != nil {
+		return err
+	}
+	if err := startGarbageCollector(l.kubeconfig()); err != nil {
 		return err
 	}
 	command := controllermanager.NewControllerManagerCommand()

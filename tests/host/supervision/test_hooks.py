@@ -49,7 +49,7 @@ def test_a_hanging_start_delays_nobody(start, good: Good, hang: Hang, distributi
         bad = plugin_of(nothing, "bad", settings=lambda: hang())
     else:
         bad = plugin_of(hang, "bad")
-    host = start(bad, begin=False, listen="127.0.0.1:0", supervision={"deadlines": {"hook": 10.0}})
+    host = start(bad, begin=False, listen="127.0.0.1:0", supervision={"deadlines": {"hook": 4.0}})
     starting = threading.Thread(target=host.host.start)
     starting.start()
     assert hang.begun.wait(30)
@@ -61,7 +61,7 @@ def test_a_hanging_start_delays_nobody(start, good: Good, hang: Hang, distributi
     starting.join(30)
     eventually(lambda: state_of(host, "bad") == "failing")
     named = "import" if entry == "registration" else entry
-    assert reason_of(host, "bad") == f"{named} did not return within 10 s"
+    assert reason_of(host, "bad") == f"{named} did not return within 4 s"
 
 
 @behaviour("supervision/EN2")

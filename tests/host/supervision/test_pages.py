@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -181,8 +180,7 @@ def test_a_blocked_loop_is_named_and_then_abandoned(start, good: Good, hang: Han
     async def blocks(_ctx: Any, request: Any) -> None:
         loops.append(threading.get_ident())
         if request.name == "first":
-            while not turned.is_set():
-                time.sleep(0.01)  # noqa: ASYNC251 - it blocks the loop, as a plugin might
+            turned.wait()
         elif request.name == "second" and loops.count(loops[0]) == len(loops):
             hang()
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.host.conftest import StartHost, distributions, start_host
+from tests.support.gates import Gate
 from tests.support.misbehaviour import Good
 from tests.support.plugin_modules import plugin_of
 
@@ -91,19 +92,16 @@ def test_hosts_of_a_library_leave_the_process_alone(ctrlhost_host, good: Good, c
 
 
 WAITING = """
-import time
-
 import ctrlhost
 from pathlib import Path
 
-released = Path(__file__).with_name("released")
+gate = Path(__file__).with_name("gate")
 
 
 def reconcile(ctx, request):
     if request.name == "kube-root-ca.crt" and request.namespace == "default":
         ctx.log.info("begun")
-        while not released.exists():
-            time.sleep(0.01)
+        gate.open().close()
         ctx.log.info("ended")
 
 
@@ -113,16 +111,20 @@ def ctrlhost_setup(plugin):
 """
 
 
+@pytest.mark.slow
 @behaviour("supervision/PR17")
 def test_a_stopped_process_is_no_overrun(start_host: StartHost, distributions) -> None:
     distributions.add("bad", WAITING)
+    gate = Gate(distributions.folder / "gate")
     host = start_host("--sandbox", "--set=controllers.bad/c.slow_after=15s", plugins="bad")
     host.line("begun")
     host.signal(signal.SIGSTOP)
+    # A stopped process reports nothing: only time makes the run older than its `slow_after`.
     threading.Event().wait(20)
     host.signal(signal.SIGCONT)
-    (distributions.folder / "released").touch()
+    gate.open()
     host.line("ended")
+    gate.close()
     assert host.get("/readyz")[0] == 200
     assert not [line for line in host.lines if "runs for" in line["msg"] or "failing" in line["msg"]]
     assert sum("Timeout (" in line["msg"] for line in host.lines) <= 1

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 import ctrlhost
 from ctrlhost import ConfigError, For
 from ctrlhost.testing import ManualClock
-from tests.support.misbehaviour import Good, metric, reason_of, state_of
+from tests.support.misbehaviour import Good, Hang, metric, reason_of, state_of
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.waiting import eventually
 
@@ -333,18 +333,17 @@ def test_a_failure_at_the_shutdown_ends_in_a_final_state(ctrlhost_host, sandbox)
 
 
 @behaviour("supervision/LC19")
-def test_one_that_hangs_costs_the_others_no_drain(start, good: Good) -> None:
-    begun, ended, hanging = threading.Event(), threading.Event(), threading.Event()
+def test_one_that_hangs_costs_the_others_no_drain(start, good: Good, hang: Hang) -> None:
+    begun, ended = threading.Event(), threading.Event()
 
     def reconcile(_ctx: Any, request: Any) -> None:
         if request.name == "hang":
-            hanging.set()
-            threading.Event().wait(20)
+            hang()
 
     def finish(_ctx: Any, request: Any) -> None:
         if request.name == "finish":
             begun.set()
-            hanging.wait(20)
+            hang.begun.wait(20)
             stopping.wait(20)
             ended.set()
 
@@ -357,7 +356,7 @@ def test_one_that_hangs_costs_the_others_no_drain(start, good: Good) -> None:
     host.start()
     host.client.create(config_map("hang"))
     host.client.create(config_map("finish"))
-    assert hanging.wait(30)
+    assert hang.begun.wait(30)
     assert begun.wait(30)
     assert host.stop(3) is False
     assert ended.is_set()

@@ -126,7 +126,7 @@ def test_many_plugins_that_crash_leave_nothing_behind(ctrlhost_host) -> None:
         raise RuntimeError("on purpose")
 
     plugins = [plugin_of(crash, f"bad-{number}", synced=synced) for number in range(19)]
-    host = ctrlhost_host(*plugins, good.module, supervision={"restart_delay": 0.01, "restart_limit": 12})
+    host = ctrlhost_host(*plugins, good.module, supervision={"restart_delay": 0.01, "restart_limit": 8})
 
     def used() -> tuple[int, int]:
         return threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))

@@ -174,6 +174,7 @@ def test_a_run_that_ignores_its_cancellation_gets_a_replacement(start, good: Goo
     eventually(lambda: reports(caplog, "returned after"))
 
 
+@behaviour("supervision/EN18")
 def test_stuck_threads_are_bounded(start, good: Good, hang: Hang) -> None:
     bad = Bad(hang, *(f"key-{number}" for number in range(20)))
     for number in range(20):
@@ -186,17 +187,23 @@ def test_stuck_threads_are_bounded(start, good: Good, hang: Hang) -> None:
     for number in range(20):
         host.client.create(mine(f"key-{number}"))
     most = 0
+    states: set[str] = set()
 
     def failed() -> bool:
         nonlocal most
+        states.add(state_of(host, "bad"))
         workers = [one for one in threading.enumerate() if one.name.startswith("bad/c worker")]
         most = max(most, len(workers))
         return state_of(host, "bad") == "failed"
 
     eventually(failed, 60)
+    assert "failing" in states
     assert "8 threads of all its attempts hang" in reason_of(host, "bad")
+    assert 'process = "own"' in reason_of(host, "bad")
     assert most <= 8 + 1
     assert metric(host, "ctrlhost_plugin_stuck_threads", plugin="bad") == 8
     good.goes_on(host)
+    hang.release()
+    eventually(lambda: metric(host, "ctrlhost_plugin_stuck_threads", plugin="bad") == 0)
     hang.release()
     eventually(lambda: metric(host, "ctrlhost_plugin_stuck_threads", plugin="bad") == 0)

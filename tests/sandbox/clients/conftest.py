@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,9 @@ from tests.support.waiting import eventually
 from tests.support.workload_clusters import cluster
 
 _serial = itertools.count(1)
+
+#: The failed tests of this directory.
+FAILED = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session")
@@ -78,3 +81,12 @@ def run(compare: Comparison, tmp_path: Path) -> Run:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the check of used differences last."""
     items.sort(key=lambda item: item.name == "test_every_listed_difference_occurs")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note the failed tests."""
+    report = yield
+    if report.failed:
+        item.config.stash.setdefault(FAILED, []).append(item.nodeid)
+    return report

@@ -132,7 +132,12 @@ def test_a_run_that_is_reported_just_after_its_return_is_not_stuck_for_ever() ->
         bench.close()
 
 
-def test_an_abandoned_worker_begins_no_further_run(slow: Bench, release: threading.Event) -> None:
+def test_a_controller_that_got_no_replacement_continues_and_drains(
+    slow: Bench, manual_clock: ManualClock, release: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
     runs: list[Request] = []
 
     def reconcile(_ctx: Any, request: Request) -> None:
@@ -142,28 +147,42 @@ def test_an_abandoned_worker_begins_no_further_run(slow: Bench, release: threadi
     controller = slow.controller(reconcile)
     controller.queue.add(WEB)
     eventually(lambda: runs == [WEB])
-    controller.queue.add(DB)
-    assert not controller.drain(0)
+    manual_clock.advance(2)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            check(controller)
     release.set()
-    eventually(lambda: not threads("demo/pods worker"))
-    assert runs == [WEB]
+    # Its only worker continues.
+    controller.queue.add(DB)
+    eventually(lambda: runs == [WEB, DB])
+    assert controller.drain(10)
+    assert slow.sample("reconcile_timeouts_total") == 1
 
 
-def test_an_abandoned_feeder_begins_no_further_run(slow: Bench, release: threading.Event) -> None:
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["def", "async def"])
+def test_an_abandoned_controller_begins_no_further_run(
+    slow: Bench, release: threading.Event, asynchronous: bool
+) -> None:
     runs: list[Request] = []
 
-    async def reconcile(_ctx: Any, request: Request) -> None:
+    def reconcile(_ctx: Any, request: Request) -> None:
         runs.append(request)
         release.wait(30)
 
-    controller = slow.controller(reconcile)
+    async def reconcile_async(ctx: Any, request: Request) -> None:
+        reconcile(ctx, request)
+
+    controller = slow.controller(reconcile_async if asynchronous else reconcile)
     controller.queue.add(WEB)
     eventually(lambda: runs == [WEB])
     controller.queue.add(DB)
     assert not controller.drain(0)
-    controller._plugin.close(0)
+    if asynchronous:
+        controller._plugin.close(0)
     release.set()
-    eventually(lambda: not threads("demo/pods feeder") and not threads("demo event loop"))
+    names = ("demo/pods worker", "demo/pods feeder", "demo event loop")
+    eventually(lambda: not any(threads(name) for name in names))
     assert runs == [WEB]
 
 

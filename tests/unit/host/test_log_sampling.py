@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import logging
 import os
@@ -238,6 +239,25 @@ def test_a_destructor_may_log_during_each_step_of_a_line():
     assert sampler.admits("demo", logging.INFO, None)
     writer.close()
     assert written.getvalue() == "from a destructor\n"
+
+
+def test_the_thread_that_writes_survives_an_error_of_its_summaries():
+    written, calls = io.StringIO(), itertools.count(1)
+    asked = threading.Event()
+
+    def more() -> list[str]:
+        if next(calls) == 1:
+            raise RuntimeError("dictionary changed size during iteration")
+        asked.set()
+        return []
+
+    writer = LogWriter(written, more)
+    assert asked.wait(20)
+    writer.put("after")
+    writer.close()
+    first, last = written.getvalue().splitlines()
+    assert "RuntimeError: dictionary changed size during iteration" in first
+    assert last == "after"
 
 
 def test_a_full_pipe_drops_lines_and_blocks_nobody(log, monkeypatch):

@@ -3,6 +3,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 import structlog
@@ -117,3 +120,45 @@ def test_the_stack_of_an_overdue_call_is_shown_on_a_console(lines):
     first, *rest = lines.getvalue().splitlines()
     assert "plugin bad: reconcile runs for 60.0 s" in first
     assert rest == ["plugin.py:7 reconcile", "socket.py:3 recv\\x1b"]
+
+
+#: Forks while another thread has the locks of the log; the child logs. `end` is also called by the end of the process.
+FORKING = """
+import logging, os, threading
+from ctrlhost.host import logs
+
+logs.configure("info", "json", plugins=("demo",))
+forked, held = threading.Event(), threading.Event()
+
+def hold():
+    with logs._writer._changed, logs._sampler._lock:
+        held.set()
+        forked.wait()
+
+holding = threading.Thread(target=hold)
+holding.start()
+held.wait()
+if not os.fork():
+    logging.getLogger("ctrlhost.plugin.demo").warning("from the child")
+    logs.end()
+    os._exit(0)
+forked.set()
+holding.join()
+os.wait()
+logging.getLogger("ctrlhost.plugin.demo").warning("from the parent")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_child_logs():
+    done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert [line["msg"] for line in lines] == ["from the child", "from the parent"]
+
+
+def test_a_field_of_a_library_may_have_the_name_plugin(lines):
+    logs.configure("info", "json", lines, plugins=("demo",))
+    logging.getLogger("a.library").info("seen", extra={"plugin": ["unhashable"]})
+    (line,) = lines.getvalue().splitlines()
+    assert json.loads(line)["msg"] == "seen"

@@ -19,10 +19,11 @@ from ctrlhost.request import Request
 from ctrlhost.supervisor.deadlines import Deadlines
 from ctrlhost.workqueue import WorkQueue
 from tests.support.informer_rig import Rig, keys
-from tests.support.stub_api_server import Computed, Failure, Frames, Json, event, pod, pod_list
+from tests.support.stub_api_server import Computed, Failure, Frames, Json, event, pod, pod_list, serve
 from tests.support.waiting import eventually
 
 behaviour = pytest.mark.behaviour
+CONFIGS = "/api/v1/configmaps"
 
 
 class Hanging:
@@ -746,3 +747,48 @@ def test_keys_and_errors_with_broken_methods_do_no_harm(rig, frames, plugin, cap
     eventually(lambda: len(queue) == 2)
     assert keys(queue) == [Request("a"), Request("plain")]
     assert any(record.msg == "%s" and "a map function failed" in str(record.args) for record in caplog.records)
+
+
+def test_a_handler_that_is_never_idle_delays_no_other_of_its_plugin(rig, frames, plugin):
+    more = Frames()
+    serve(rig.server, CONFIGS, [Json({**pod_list(1), "kind": "ConfigMapList"})], [more])
+    good, versions, seen, ended = plugin("good"), itertools.count(3), threading.Event(), threading.Event()
+    rounds: list[int] = []
+
+    def busy(*_: Any) -> None:
+        # Another change waits before this returns.
+        if not ended.is_set():
+            rounds.append(version := next(versions))
+            frames.send_event(event("MODIFIED", pod("a", version)))
+            eventually(lambda: rig.pods.pending > 1)
+
+    rig.factory.informer("v1", "ConfigMap").add_handler(lambda *_: seen.set(), caller=good.caller)
+    rig.synced()
+    rig.pods.add_handler(busy, busy, caller=good.caller)
+    frames.send_event(event("ADDED", pod("a", 2)))
+    # By now the other handler had nothing to do.
+    eventually(lambda: len(rounds) > 2)
+    more.send_event(event("ADDED", {**pod("b", 2), "kind": "ConfigMap"}))
+    try:
+        assert seen.wait(20)
+    finally:
+        ended.set()
+
+
+def test_what_is_added_for_a_plugin_that_has_ended_is_removed_at_once(rig, frames, plugin):
+    late, queue = plugin("late"), WorkQueue()
+    (part,) = rig.pods.parts
+    before = part.engine.handler_count
+    late.caller.stop(0)
+    # A thread of the plugin that was abandoned still has the informer.
+    handles = [
+        rig.pods.add_handler(print, caller=late.caller),
+        rig.pods.enqueue_to(queue, caller=late.caller),
+        rig.pods.enqueue_to(queue, lambda obj: [Request(obj.name)], caller=late.caller),
+    ]
+    rig.pods.add_indexers({"name": lambda obj: [obj.name]}, caller=late.caller)
+    assert not any(handle.active for handle in handles)
+    assert part.engine.handler_count == before
+    with pytest.raises(KeyError):
+        rig.pods.indexer.by_index("name", "a")
+    assert not late.entries.active

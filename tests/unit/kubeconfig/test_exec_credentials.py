@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import stat
-import sys
 import threading
+from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,58 +17,14 @@ from ctrlhost.client import Client
 from ctrlhost.errors import ConfigError, TransportError
 from ctrlhost.kubeconfig import exec_credentials
 from ctrlhost.kubeconfig.exec_credentials import ExecConfig, ExecPlugin
+from tests.support.exec_program import EXEC, ExecProgram
 from tests.support.kubeconfigs import kubeconfig
 from tests.support.stub_api_server import Computed, Failure, Json, ReceivedRequest, pod
 from tests.support.waiting import eventually
 from tests.support.workqueue_threads import Background
 
 behaviour = pytest.mark.behaviour
-EXEC = "client.authentication.k8s.io/v1"
 POD = "/api/v1/namespaces/default/pods/a"
-
-#: Counts its runs, and for each waits while the file `hold` exists and fails while the file `fail` does.
-PROGRAM = """
-import json, os, pathlib, sys, time
-folder = pathlib.Path(__file__).parent
-runs = folder / "runs"
-with runs.open("a") as file:
-    file.write("x")
-number = runs.stat().st_size
-while (folder / "hold").exists():
-    time.sleep(0.005)
-if (folder / "fail").exists():
-    sys.exit("first line\\nthe login has expired")
-status = {"token": f"token-{number}"}
-if (folder / "expires").exists():
-    status["expirationTimestamp"] = (folder / "expires").read_text()
-print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}))
-"""
-
-
-class Program:
-    """The program in its folder, and the state that steers it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.path = folder / "login"
-        self.path.write_text(f"#!{sys.executable}\n{PROGRAM}", encoding="utf-8")
-        self.path.chmod(self.path.stat().st_mode | stat.S_IXUSR)
-
-    def plugin(self) -> ExecPlugin:
-        return ExecPlugin(ExecConfig(str(self.path), [], dict(os.environ), EXEC, "kubeconfig x: users[0].exec"))
-
-    @property
-    def runs(self) -> int:
-        runs = self.folder / "runs"
-        return runs.stat().st_size if runs.exists() else 0
-
-    def set(self, name: str, text: str = "") -> None:
-        # Renamed into place, so that a run never reads half a file.
-        (self.folder / "new").write_text(text, encoding="utf-8")
-        (self.folder / "new").rename(self.folder / name)
-
-    def clear(self, name: str) -> None:
-        (self.folder / name).unlink()
 
 
 class Time:
@@ -85,8 +41,9 @@ class Time:
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
+def program(tmp_path: Path) -> Iterator[ExecProgram]:
+    with closing(ExecProgram(tmp_path)) as program:
+        yield program
 
 
 @pytest.fixture
@@ -94,6 +51,10 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     time = Time()
     monkeypatch.setattr(exec_credentials, "time", time)
     return time
+
+
+def plugin_of(program: ExecProgram) -> ExecPlugin:
+    return ExecPlugin(ExecConfig(str(program.path), [], dict(os.environ), EXEC, "kubeconfig x: users[0].exec"))
 
 
 def settled(plugin: ExecPlugin) -> None:
@@ -105,23 +66,22 @@ def stamp(seconds: float) -> str:
 
 
 @behaviour("supervision/CR1")
-def test_many_rejected_requests_run_the_program_once(program: Program, write: Any, server: Any) -> None:
+def test_many_rejected_requests_run_the_program_once(program: ExecProgram, write: Any, server: Any) -> None:
     valid = {"Bearer token-1"}
 
     def answer(request: ReceivedRequest) -> Any:
         return Json(pod("a", 1)) if request.headers.get("authorization") in valid else Failure(401, "Unauthorized")
 
     server.on("GET", POD, Computed(answer))
-    user = {"exec": {"apiVersion": EXEC, "command": str(program.path)}}
-    client = Client.load(write(kubeconfig({"server": server.url}, user)))
+    client = Client.load(write(kubeconfig({"server": server.url}, program.user)))
     client.get("v1", "Pod", "a")
     valid.clear()
     valid.add("Bearer token-2")
-    program.set("hold")
+    program.hold()
     requests = [Background(client.get, "v1", "Pod", "a") for _ in range(20)]
     # All are rejected with the old token before the program answers.
     eventually(lambda: len(server.requests) == 21 and program.runs == 2)
-    program.clear("hold")
+    program.release()
     for request in requests:
         assert request.result()["metadata"]["name"] == "a"
     assert program.runs == 2
@@ -130,9 +90,9 @@ def test_many_rejected_requests_run_the_program_once(program: Program, write: An
 
 @behaviour("supervision/CR1")
 def test_a_rejected_credential_that_was_replaced_meanwhile_does_not_run_the_program(
-    program: Program, time: Time
+    program: ExecProgram, time: Time
 ) -> None:
-    plugin = program.plugin()
+    plugin = plugin_of(program)
     assert plugin.authorization(10) == "Bearer token-1"
     assert plugin.refresh("Bearer token-1", 10)
     assert plugin.refresh("Bearer token-1", 10)
@@ -147,12 +107,11 @@ def test_a_rejected_credential_that_was_replaced_meanwhile_does_not_run_the_prog
 
 @behaviour("supervision/CR2")
 def test_requests_give_up_at_their_own_timeouts_while_the_program_hangs(
-    program: Program, write: Any, server: Any
+    program: ExecProgram, write: Any, server: Any
 ) -> None:
     server.on("GET", POD, Json(pod("a", 1)))
-    user = {"exec": {"apiVersion": EXEC, "command": str(program.path)}}
-    client = Client.load(write(kubeconfig({"server": server.url}, user)))
-    program.set("hold")
+    client = Client.load(write(kubeconfig({"server": server.url}, program.user)))
+    program.hold()
     patient = Background(partial(client.get, "v1", "Pod", "a", timeout=60))
     hurried = [Background(partial(client.get, "v1", "Pod", "a", timeout=0.1)) for _ in range(10)]
     for request in hurried:
@@ -161,7 +120,7 @@ def test_requests_give_up_at_their_own_timeouts_while_the_program_hangs(
         assert not caught.value.sent
     assert patient.waits
     assert server.requests == []
-    program.clear("hold")
+    program.release()
     assert patient.result()["metadata"]["name"] == "a"
     assert program.runs == 1
 
@@ -177,9 +136,9 @@ def test_requests_give_up_at_their_own_timeouts_while_the_program_hangs(
     ],
 )
 def test_a_credential_is_renewed_early_and_never_more_than_once_a_second(
-    program: Program, time: Time, life: float, skew: float, most: int, least: int
+    program: ExecProgram, time: Time, life: float, skew: float, most: int, least: int
 ) -> None:
-    plugin = program.plugin()
+    plugin = plugin_of(program)
     for _ in range(6000):
         # A run that begins now prints a credential of this life.
         program.set("expires", stamp(time.now + life + skew))
@@ -190,8 +149,8 @@ def test_a_credential_is_renewed_early_and_never_more_than_once_a_second(
 
 
 @behaviour("supervision/CR4")
-def test_a_failure_is_remembered_for_longer_and_longer(program: Program, time: Time) -> None:
-    plugin = program.plugin()
+def test_a_failure_is_remembered_for_longer_and_longer(program: ExecProgram, time: Time) -> None:
+    plugin = plugin_of(program)
     program.set("fail")
     for pause in (1, 2, 4, 8, 16, 30, 30):
         runs = program.runs
@@ -207,8 +166,8 @@ def test_a_failure_is_remembered_for_longer_and_longer(program: Program, time: T
 
 
 @behaviour("supervision/CR4")
-def test_a_failed_renewal_keeps_the_good_credential(program: Program, time: Time) -> None:
-    plugin = program.plugin()
+def test_a_failed_renewal_keeps_the_good_credential(program: ExecProgram, time: Time) -> None:
+    plugin = plugin_of(program)
     program.set("expires", stamp(time.now + 100))
     plugin.authorization(10)
     program.set("fail")
@@ -224,11 +183,11 @@ def test_a_failed_renewal_keeps_the_good_credential(program: Program, time: Time
 
 
 @behaviour("supervision/CR5")
-def test_no_request_waits_for_a_renewal_while_the_old_credential_is_good(program: Program, time: Time) -> None:
-    plugin = program.plugin()
+def test_no_request_waits_for_a_renewal_while_the_old_credential_is_good(program: ExecProgram, time: Time) -> None:
+    plugin = plugin_of(program)
     program.set("expires", stamp(time.now + 100))
     plugin.authorization(10)
-    program.set("hold")
+    program.hold()
     program.set("expires", stamp(time.now + 300))
     time.now += 79
     assert plugin.authorization(0) == "Bearer token-1"
@@ -238,14 +197,14 @@ def test_no_request_waits_for_a_renewal_while_the_old_credential_is_good(program
     for _ in range(10):
         assert plugin.authorization(0) == "Bearer token-1"
     eventually(lambda: program.runs == 2)
-    program.clear("hold")
+    program.release()
     settled(plugin)
     assert plugin.authorization(0) == "Bearer token-2"
 
 
-def test_an_unusable_program_is_an_error_of_the_configuration(program: Program) -> None:
+def test_an_unusable_program_is_an_error_of_the_configuration(program: ExecProgram) -> None:
     program.path.unlink()
-    plugin = program.plugin()
+    plugin = plugin_of(program)
     with pytest.raises(ConfigError, match="is not installed"):
         plugin.authorization(10)
     with pytest.raises(ConfigError, match="is not installed"):
@@ -253,25 +212,25 @@ def test_an_unusable_program_is_an_error_of_the_configuration(program: Program) 
 
 
 @pytest.mark.parametrize("expires", ["2030-01-01T00:00:00", "2030-01-01", "tomorrow", ""])
-def test_an_expiry_without_an_offset_is_refused(program: Program, expires: str) -> None:
+def test_an_expiry_without_an_offset_is_refused(program: ExecProgram, expires: str) -> None:
     program.set("expires", expires)
     with pytest.raises(ConfigError, match=f"an expirationTimestamp that is not RFC 3339: '{expires}'"):
-        program.plugin().authorization(10)
+        plugin_of(program).authorization(10)
 
 
-def test_the_thread_of_a_run_ends_with_it(program: Program) -> None:
-    program.plugin().authorization(10)
+def test_the_thread_of_a_run_ends_with_it(program: ExecProgram) -> None:
+    plugin_of(program).authorization(10)
     eventually(lambda: not [one for one in threading.enumerate() if one.name == "exec credentials"])
 
 
 @behaviour("supervision/CR4")
 def test_a_process_without_room_for_a_thread_tries_again(
-    program: Program, time: Time, monkeypatch: pytest.MonkeyPatch
+    program: ExecProgram, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    plugin = program.plugin()
+    plugin = plugin_of(program)
     program.set("expires", stamp(time.now + 100))
     with monkeypatch.context() as full:
         full.setattr(threading.Thread, "start", refuse)

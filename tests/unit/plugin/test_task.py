@@ -124,3 +124,21 @@ def test_a_stopping_loop_cancels_its_tasks() -> None:
     assert loop.stop(10)
     assert ended.is_set()
     assert loop.stop(0)
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_loop_that_has_ended_starts_no_thread(used: bool) -> None:
+    loop = PluginLoop("ended")
+
+    async def nothing() -> None:
+        pass
+
+    if used:
+        loop.submit(nothing()).result(10)
+    assert loop.stop(10)
+    # For example that of a page whose client leaves later.
+    with pytest.raises(RuntimeError, match="plugin ended has ended"):
+        loop.call(print)
+    with pytest.raises(RuntimeError, match="plugin ended has ended"):
+        loop.submit(nothing())
+    assert not [one for one in threading.enumerate() if one.name == "ended/loop"]

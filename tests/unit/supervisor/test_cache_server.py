@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ctrlhost import Client, _core
+from ctrlhost.informers.declarations import scope_of
 from ctrlhost.supervisor.cache_server import FeedLimits
 from tests.support import objects
 from tests.support.feeds import CONFIGS, METADATA, PODS, FeedRig, short
@@ -194,11 +195,11 @@ def test_fields_are_served_by_name_and_namespace_and_as_declared(
 ) -> None:
     serve(server, PODS, [Json(pod_list(10, pod("a", 1), pod("b", 2)))], [frames, Frames()])
     reader, api = feed.open()
-    reader.declare("v1", "Pod")
+    reader.declare(scope_of("v1", "Pod"))
     api.listed(PODS)
     # The second watch is that of the second informer.
     assert frames.opened.wait(20)
-    reader.declare("v1", "Pod", field_selector="spec.nodeName=n1")
+    reader.declare(scope_of("v1", "Pod", field_selector="spec.nodeName=n1"))
     assert names(api.get(PODS, fieldSelector="metadata.name=a")) == ["a"]
     assert names(api.get(PODS, fieldSelector="metadata.name!=a,metadata.namespace=default")) == ["b"]
     assert names(api.get(PODS, fieldSelector="metadata.namespace=other")) == []
@@ -340,9 +341,9 @@ def test_a_watch_ends_after_its_timeout(feed: FeedRig) -> None:
 def test_metadata_never_take_the_place_of_whole_objects(server: StubApiServer, client: Client, feed_of: Feeds) -> None:
     serve(server, PODS, [Json(pod_list(10, pod("a", 1))), Hang()], [Frames()])
     reader, api = feed_of(client).open()
-    reader.declare("v1", "Pod", reads="metadata")
+    reader.declare(scope_of("v1", "Pod", reads="metadata"))
     assert api.listed(PODS)["kind"] == "PartialObjectMetadataList"
-    reader.declare("v1", "Pod")
+    reader.declare(scope_of("v1", "Pod"))
     # The second informer has no list yet.
     api.get(PODS).fails(503, "ServiceUnavailable")
     assert api.get(PODS, METADATA).json()["kind"] == "PartialObjectMetadataList"

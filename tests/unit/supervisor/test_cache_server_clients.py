@@ -14,6 +14,7 @@ import pytest
 
 from ctrlhost import Client
 from ctrlhost.informers import InformerFactory, ReflectorOptions
+from ctrlhost.informers.declarations import scope_of
 from ctrlhost.sandbox import Sandbox
 from tests.support.control_plane import BINARY
 from tests.support.feeds import CONFIGS, PODS, FeedRig, short
@@ -163,7 +164,7 @@ def test_an_informer_that_is_early_waits_for_the_first_list(
     child.start()
     # Not declared, then not listed.
     eventually(lambda: "not declared by this plugin" in informer.reason)
-    reader.declare("v1", "Pod")
+    reader.declare(scope_of("v1", "Pod"))
     informer.wake()
     eventually(lambda: "first list" in informer.reason)
     assert api.get(PODS).status == 503

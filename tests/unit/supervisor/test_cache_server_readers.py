@@ -20,8 +20,10 @@ from urllib3.exceptions import ProtocolError
 
 from ctrlhost import Client, ConfigError, CtrlhostError
 from ctrlhost.informers import InformerFactory, ReflectorOptions
+from ctrlhost.informers.declarations import scope_of
 from ctrlhost.sandbox import Sandbox
-from ctrlhost.supervisor.cache_server import LONGEST_PATH, FeedLimits
+from ctrlhost.supervisor.cache_server import FeedLimits
+from ctrlhost.supervisor.run_directory import LONGEST_PATH
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import WorkQueue
 from tests.support.feeds import CONFIGS, PODS, FeedRig, SocketApi, StuckWatcher, short
@@ -71,7 +73,7 @@ def test_a_watcher_that_does_not_read_is_closed_alone(client: Client, frames: Fr
     assert (limits.waiting_events, limits.waiting_bytes) == (10_000, 1 << 20)
     feed = feed_of(client)
     reader, api = feed.open()
-    reader.declare("v1", "Pod")
+    reader.declare(scope_of("v1", "Pod"))
     api.listed(PODS)
     queue = WorkQueue()
     feed.factory.informers()[0].enqueue_to(queue)
@@ -176,7 +178,7 @@ def test_readers_come_and_go_during_changes(sandbox: Sandbox, sandbox_client: Cl
         rounds = 0
         while not done.is_set() or not rounds:
             reader, api = feed.open(f"p{number}")
-            reader.declare("v1", "ConfigMap", namespaces=["default"])
+            reader.declare(scope_of("v1", "ConfigMap", namespaces=["default"]))
             listed = api.listed(CONFIGS)
             (item,) = (each for each in listed["items"] if each["metadata"]["name"] == "a")
             seen = int(item.get("data", {}).get("n", -1))
@@ -210,7 +212,7 @@ def test_readers_that_leave_keep_nothing(client: Client, feed_of: Feeds) -> None
     def come_and_go(times: int) -> tuple[int, int, int]:
         for _ in range(times):
             reader = feed.server.open("second", feed.path("second"))
-            reader.declare("v1", "Pod")
+            reader.declare(scope_of("v1", "Pod"))
             with SocketApi(feed.path("second")) as api:
                 api.watch(PODS, resourceVersion="0").next()
             reader.close()
@@ -232,9 +234,9 @@ def test_an_informer_without_readers_runs_on_for_a_while(
     assert FeedLimits().release == 30
     feed = feed_of(client, clock=manual_clock)
     one, api = feed.open("one")
-    one.declare("v1", "Pod")
+    one.declare(scope_of("v1", "Pod"))
     two, _ = feed.open("two")
-    two.declare("v1", "Pod")
+    two.declare(scope_of("v1", "Pod"))
     api.listed(PODS)
     assert frames.opened.wait(20)
     one.close()
@@ -277,13 +279,13 @@ def test_a_socket_is_private(client: Client, feed_of: Feeds) -> None:
     # One of a dead process does not disturb.
     feed.path().rename(feed.path().with_name("left"))
     again, api = feed.open()
-    again.declare("v1", "Pod")
+    again.declare(scope_of("v1", "Pod"))
     api.listed(PODS)
     again.close()
     reader.close()
     assert not feed.path().exists()
     with pytest.raises(CtrlhostError, match="process of plugin bad has ended"):
-        again.declare("v1", "Pod")
+        again.declare(scope_of("v1", "Pod"))
 
 
 @pytest.mark.usefixtures("pods")
@@ -305,7 +307,7 @@ def test_impossible_paths_are_errors_of_the_configuration(client: Client, feed_o
     with pytest.raises(ConfigError, match="cannot listen on"):
         feed.server.open("bad", feed.directory / "none" / "deep" / "feed.sock")
     (feed.directory / "file").touch()
-    with pytest.raises(ConfigError, match="not a directory of this user"):
+    with pytest.raises(ConfigError, match="file is not a directory"):
         feed.server.open("bad", feed.directory / "file" / "feed.sock")
 
 
@@ -313,7 +315,7 @@ def test_impossible_paths_are_errors_of_the_configuration(client: Client, feed_o
 def test_after_the_end_there_is_nothing(client: Client, feed_of: Feeds) -> None:
     feed = feed_of(client)
     reader, api = feed.open()
-    reader.declare("v1", "Pod")
+    reader.declare(scope_of("v1", "Pod"))
     api.listed(PODS)
     events: Any = api.watch(PODS, resourceVersion="10")
     feed.server.stop()

@@ -1,0 +1,39 @@
+"""What the isolated plugins of a host share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ctrlhost.config.load import Configuration
+    from ctrlhost.config.settings import HostSettings
+    from ctrlhost.supervisor.cache_server import CacheServer
+    from ctrlhost.supervisor.process import Process
+
+
+@dataclass
+class Isolation:
+    """What a host has for its isolated plugins."""
+
+    settings: HostSettings
+    configuration: Configuration
+    #: Returns the private directory of a plugin's process; ConfigError if there is none.
+    directory: Callable[[str], Path]
+    #: The kubeconfig that the host uses, if it is not that of the settings; known when the host has its client.
+    kubeconfig: str | None = None
+    #: Made when the host has its informers.
+    feed: CacheServer | None = None
+    #: The processes of each plugin so far.
+    processes: dict[str, list[Process]] = field(default_factory=dict)
+
+    def elects(self, plugin: str) -> bool:
+        """Return whether the plugin has a lease of its own, for which its process stands itself."""
+        return self.settings.leader_elect and plugin in self.settings.leader_elect_plugins
+
+    def cpu_seconds(self, plugin: str) -> float:
+        """Return the processor time of all processes of a plugin."""
+        return sum(one.cpu_seconds() for one in list(self.processes.get(plugin, ())))
