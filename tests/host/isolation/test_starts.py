@@ -15,11 +15,12 @@ from ctrlhost.cli import run
 from ctrlhost.config.load import Configuration
 from ctrlhost.config.settings import HostSettings
 from ctrlhost.host.host import Host
+from ctrlhost.sandbox import Sandbox
 from ctrlhost.supervisor import run_directory
 from ctrlhost.testing import Fault
 from tests.host.conftest import StartHost
 from tests.support.isolated_plugins import BAD, child_of, running, short_directory
-from tests.support.plugin_modules import plugin_of
+from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.plugin_sources import WIDGETS
 from tests.support.waiting import create_eventually
 
@@ -198,6 +199,27 @@ def test_a_kind_that_appears_later_reaches_the_process(distributions: Any, start
     assert host.stop() == 0
 
 
+@pytest.mark.parametrize("isolated", [(), ("--isolate=bad",)], ids=["in the host", "isolated"])
+def test_a_plugin_waits_for_a_permission(distributions: Any, start_host: StartHost, isolated: tuple[str, ...]) -> None:
+    distributions.add("bad", BAD)
+    with Sandbox(rbac=True) as sandbox:
+        own = sandbox.kubeconfig_for(user="somebody")
+        host = start_host(f"--kubeconfig={own}", *isolated, plugins="bad")
+        waits = host.line("plugin bad waiting: ")["msg"]
+        wanted = 'no permission to list ConfigMap (v1): configmaps is forbidden: User "somebody" cannot list resource'
+        assert wanted in waits
+        assert waits.count("no permission") == 1
+        assert host.get("/readyz")[0] == 200
+        client = Client.load(sandbox.kubeconfig)
+        for obj in _rights("somebody"):
+            client.create(obj)
+        host.line("plugin bad running")
+        client.create(config_map("slow", labels={"mine": "1"}))
+        host.line("begun: slow")
+        client.close()
+        assert host.stop() == 0
+
+
 def test_a_process_waits_for_crds_that_cannot_be_installed(
     distributions: Any, start_host: StartHost, faults: Any, sandbox: Any
 ) -> None:
@@ -269,6 +291,15 @@ def test_a_stop_while_the_plugin_is_set_up_waits_for_it(
     assert not running(child)
     assert "synced" not in host.text
     assert not [line for line in host.lines if line["level"] == "error"], host.text
+
+
+def _rights(user: str) -> list[dict[str, Any]]:
+    """Return the objects that allow a user everything."""
+    version, group = "rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"}
+    subject = {"apiGroup": group, "kind": "User", "name": user}
+    binding = {"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": user}}
+    return [{**binding, "roleRef": role, "subjects": [subject]}]
 
 
 def _crds_of(source: str) -> list[dict[str, Any]]:
