@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,6 +29,7 @@ from ctrlhost.coordination.term import Candidacy, Tenure, Term
 from ctrlhost.errors import ConfigError, CtrlhostError, PluginNotFound
 from ctrlhost.host.host import Host
 from ctrlhost.host.metrics import of_child
+from ctrlhost.host.switch_interval import switching_after
 from ctrlhost.supervisor import channel as messages
 from ctrlhost.supervisor.channel import Channel
 from ctrlhost.supervisor.containment import is_final
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.informers import InformerFactory
     from ctrlhost.plugin.probe import PluginCheck
+    from ctrlhost.supervisor.crds import Installation
     from ctrlhost.supervisor.runtime import PluginRuntime
 
 log = logging.getLogger("ctrlhost.host")
@@ -85,6 +88,7 @@ class ChildHost(Host):
         #: The last request for the health checks, and those that run because of one.
         self._probe = 0
         self._awaited: set[Future[None]] = set()
+        self._waiting: Callable[[str], None] = lambda _reason: None
 
     def connect(self, kubeconfig: str | None) -> None:
         """Use the API server of this kubeconfig; None for that of the settings."""
@@ -92,7 +96,9 @@ class ChildHost(Host):
             self.settings = with_settings(self.settings, kubeconfig=kubeconfig, context=None)
 
     def lead(self, message: messages.Lead) -> None:
-        """Follow the leadership of the other host."""
+        """Follow the leadership of the other host, until the drain has ended."""
+        if self._stopped:
+            return
         before = self._tenure.current
         self._leader, self._elects = message.leader, message.elects
         self._tenure.current = Term(message.number, message.until)
@@ -103,6 +109,10 @@ class ChildHost(Host):
         """Pass on the answer to a request."""
         self._answers.pop(message.request).set_result(message.problem)
 
+    def waits(self, message: messages.Waits) -> None:
+        """Pass on why a request is not done yet."""
+        self._waiting(message.reason)
+
     def _ask(self, request: Callable[[int], object]) -> None:
         """Send a request, and wait until it is done; CtrlhostError with the reason if it cannot be."""
         number = next(self._numbers)
@@ -111,9 +121,17 @@ class ChildHost(Host):
         if problem := answer.result():
             raise CtrlhostError(problem)
 
-    def _install(self, _client: Client, crds: list[dict[str, Any]], stop: threading.Event, *_: Any) -> bool:
+    def _install(
+        self,
+        _client: Client,
+        crds: list[dict[str, Any]],
+        stop: threading.Event,
+        waiting: Callable[[str], None],
+        _installation: Installation,
+    ) -> bool:
         plugin = self.runtime.plugin
         version = plugin.version if plugin is not None else ""
+        self._waiting = waiting
         self._ask(lambda number: messages.Install(number, crds, version))
         return not stop.is_set()
 
@@ -207,6 +225,8 @@ class Child:
         self._drain: messages.Drain | None = None
         timeout = start.configuration.supervision(start.plugin).heartbeat_timeout
         self._period = min(_HEARTBEAT, float(timeout) / 4)
+        #: When the drain ends, by time.monotonic.
+        self._drained_by = 0.0
         for name, body in (("control", self._receive), ("heartbeat", self._beat)):
             threading.Thread(target=body, name=name, daemon=True).start()
 
@@ -221,8 +241,12 @@ class Child:
             self._channel.send(messages.Mistake(error.message, error.hint))
             host.stop(0)
             return _MISTAKE
+        except Exception:
+            log.exception("the process of plugin %s ends", host.runtime.name)
+            host.stop(0)
+            return _FAILED
         drain = self._drain
-        complete = host.stop(drain.seconds if drain is not None else _FAILED_DRAIN)
+        complete = host.stop(max(0.0, self._drained_by - time.monotonic()) if drain is not None else _FAILED_DRAIN)
         # Why it has failed, if that is so.
         self._channel.send(host.beat())
         self._channel.send(messages.Drained(complete))
@@ -239,7 +263,8 @@ class Child:
         if runtime.attempt is not None:
             self._wait(runtime.attempt.set_up, _SET_UP)
         host.serve()
-        self._channel.send(messages.IsSetUp(tuple(runtime.context.pages) if runtime.context is not None else ()))
+        pages = tuple(runtime.context.pages) if runtime.context is not None else ()
+        self._channel.send(messages.IsSetUp(pages, tuple(runtime.controller_names or ())))
         self._wait(self._may_run)
         host.begin(with_crds=self._with_crds)
         self._wait(threading.Event())
@@ -273,7 +298,10 @@ class Child:
                     self._host.probe(number)
                 case messages.Done():
                     self._host.answered(message)
-                case messages.Drain():
+                case messages.Waits():
+                    self._host.waits(message)
+                case messages.Drain(seconds):
+                    self._drained_by = time.monotonic() + seconds
                     self._drain = message
             self._host.woken()
         # Nothing more may be sent: another host may run the plugin by now.
@@ -305,6 +333,9 @@ def main() -> int:
     if not isinstance(start, messages.Start):
         return _ABANDONED
     sys.path[:] = start.path
+    os.environ.pop("PYTHONPATH", None)
+    if start.python_path is not None:
+        os.environ["PYTHONPATH"] = start.python_path
 
     from ctrlhost.host import logs
 
@@ -318,7 +349,8 @@ def main() -> int:
         process_of=start.plugin,
     )
     try:
-        return Child(start, channel).run()
+        with switching_after(settings.switch_interval):
+            return Child(start, channel).run()
     finally:
         logs.end()
 

@@ -165,18 +165,17 @@ class Host:
             raise RuntimeError("a host starts only once, and not after `stop`: create another one")
         self.prepare()
         self.set_up()
+        _check_overrides(self.configuration.controllers(), self.plugins)
         if self.address is not None:
             log.info("listening on http://%s", self.address)
         self.begin(with_crds=self.settings.install_crds or self.settings.sandbox or self._sandbox is not None)
 
     def set_up(self) -> None:
         """Set up the plugins, which do not sync yet; the second part of `start`."""
-        overrides = self.configuration.controllers()
-        services = self._services(overrides)
+        services = self._services(self.configuration.controllers())
         for runtime in self.plugins:
             runtime.set_up(self._services_of(runtime, services), self._servers.open)
         wait_while_busy((one.set_up, one.processor_seconds) for one in self._attempts())
-        _check_overrides(overrides, self.plugins)
 
     def begin(self, *, with_crds: bool | Literal["force"]) -> None:
         """Let the plugins sync and run; the third part of `start`."""
@@ -389,12 +388,13 @@ def _import_all() -> None:
 
 def _check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime]) -> None:
     """Reject settings of controllers that do not exist; those of a failed plugin are unknown, so they pass."""
-    known = [controller.name for plugin in plugins for controller in plugin.controllers]
+    known = {plugin.name: plugin.controller_names for plugin in plugins}
     for name in overrides:
-        plugin = next((one for one in plugins if one.name == name.partition("/")[0]), None)
-        if plugin is not None and plugin.context is not None and not plugin.failed and name not in known:
-            theirs = ", ".join(f"`{one}`" for one in known if one.startswith(f"{plugin.name}/")) or "none"
+        plugin = name.partition("/")[0]
+        found = known.get(plugin)
+        if found is not None and name not in found:
+            theirs = ", ".join(f"`{one}`" for one in found) or "none"
             raise ConfigError(
-                f"controllers.{name}: plugin `{plugin.name}` has no controller of this name",
+                f"controllers.{name}: plugin `{plugin}` has no controller of this name",
                 hint=f"its controllers are: {theirs}",
             )

@@ -35,8 +35,9 @@ class Start:
     pages: str
     #: Whether the plugin has a lease of its own, for which the process stands itself.
     elects_itself: bool
-    #: The `sys.path` of the host.
+    #: The `sys.path` of the host, and its `PYTHONPATH`, which other programs that the plugin starts have to get.
     path: tuple[str, ...] = field(default_factory=lambda: tuple(sys.path))
+    python_path: str | None = field(default_factory=lambda: os.environ.get("PYTHONPATH"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,14 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
+class Waits:
+    """From the host: why what the process asked for is not done yet."""
+
+    request: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Configured:
     """From the process: the plugin is imported, and its settings are valid."""
 
@@ -102,9 +111,10 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class IsSetUp:
-    """From the process: the plugin is set up, and has these pages."""
+    """From the process: the plugin is set up, and has these pages and controllers."""
 
     pages: tuple[str, ...]
+    controllers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,8 @@ class ChildAttempt:
         self.thread = threading.Thread(target=self._run, name=f"{owner.name}/process", daemon=True)
         #: The process; None before it is started.
         self.process: Process | None = None
-        #: Its memory in bytes.
+        #: The names of its controllers, once the plugin is set up, and its memory in bytes.
+        self.controller_names: tuple[str, ...] | None = None
         self.rss = 0
         self._isolation = isolation
         #: The messages of the process, and those for it from threads that must not wait.
@@ -84,6 +85,8 @@ class ChildAttempt:
         self._kill_at: float | None = None
         #: Whether all work had ended before the process; and set when the attempt is over.
         self._complete = False
+        #: Whether the end of the attempt does not wait for a drain.
+        self._killed = False
         self._over = threading.Event()
 
     @property
@@ -163,9 +166,9 @@ class ChildAttempt:
             process = self.process = self._isolation.processes[self.owner.name] = Process(
                 self.owner.name, directory, spent
             )
-        self._requests = ChildRequests(
-            self.owner, process, self._isolation, self.ending, lambda why: self.owner.report(self, "waiting", why)
-        )
+            # Before the end of the attempt can ask for a drain.
+            process.channel.send(self._begin(directory))
+        self._requests = ChildRequests(self.owner, process, self._isolation, self.ending)
         reading = threading.Thread(
             target=self._receive, args=(process,), name=f"{self.owner.name}/messages", daemon=True
         )
@@ -173,7 +176,6 @@ class ChildAttempt:
         threading.Thread(
             target=self._await_end, args=(process, reading), name=f"{self.owner.name}/end", daemon=True
         ).start()
-        process.channel.send(self._begin(directory))
         looked = time.monotonic()
         while not isinstance(message := self._next(), _Ended):
             # No longer than that if the host itself was stopped, or very busy.
@@ -223,8 +225,8 @@ class ChildAttempt:
                 self.configured.set()
             case messages.Mistake(text, hint):
                 raise failure_of("loading", ConfigError(text, hint=hint))
-            case messages.IsSetUp(pages):
-                self._isolation.pages[self.owner.name] = pages
+            case messages.IsSetUp(pages, controllers):
+                self._isolation.pages[self.owner.name], self.controller_names = pages, controllers
                 self.set_up.set()
             case messages.Probe() if self.process is not None:
                 self.process.channel.send(message)
@@ -261,6 +263,8 @@ class ChildAttempt:
         lead = messages.Lead(*candidacy.tenure.current, candidacy.leader(), elects=candidacy.elects)
         if lead != self._told and process.channel.send(lead):
             self._told = lead
+        if self.ending.is_set():
+            return
         if not self._may_set_up and self.configured.is_set() and owner.may_set_up.is_set():
             self._may_set_up = process.channel.send(messages.SetUp(self._isolation.kubeconfig))
         if not self._may_run and self.set_up.is_set() and owner.may_run.is_set():
@@ -314,17 +318,19 @@ class ChildAttempt:
         self.owner.crds_tried.set()
         if process is None:
             return
-        if deadline is None:
-            process.kill()
-        else:
+        if deadline is not None and self._may_set_up and deadline > time.monotonic():
             self._drain_by(process, deadline)
+        else:
+            # Nothing of a plugin that is not set up has to be finished.
+            self._complete, self._killed = not self._may_set_up, True
+            process.kill()
 
     def drain(self, deadline: float) -> bool:
         """Wait until `deadline` (time.monotonic) for the end of the process; True if all of its work had finished."""
         process = self.process
         if process is None:
             return True
-        if not self._over.wait(max(0.0, deadline - time.monotonic())):
+        if not self._over.wait(None if self._killed else max(0.0, deadline - time.monotonic())):
             log.error("plugin %s: its process %d did not stop in time; killed", self.owner.name, process.pid)
             process.kill()
             self._over.wait()

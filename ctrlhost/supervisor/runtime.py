@@ -102,8 +102,7 @@ class PluginRuntime:
         #: Guards the state and the attempt.
         self._lock = threading.RLock()
         self._ended = threading.Event()
-        self._prepared = False
-        self._may_log_end = False
+        self._prepared = self._may_log_end = False
 
     def __repr__(self) -> str:
         """Show name, state and reason."""
@@ -129,14 +128,19 @@ class PluginRuntime:
     def context(self) -> PluginContext | None:
         """The context of the current attempt, once the plugin is set up and until the attempt fails."""
         # In this order: a restart replaces the attempt before the state.
-        ended = self.state in ("failing", "failed")
-        attempt = self.attempt
+        ended, attempt = self.state in ("failing", "failed"), self.attempt
         return attempt.context if attempt is not None and not ended else None
 
     @property
     def controllers(self) -> list[Controller]:
         """The plugin's controllers; none before its set-up."""
         return list(self.context.controllers) if self.context else []
+
+    @property
+    def controller_names(self) -> Sequence[str] | None:
+        """The names of the plugin's controllers; None before its set-up and after a failure."""
+        attempt = None if self.state in ("failing", "failed") else self.attempt
+        return attempt.controller_names if attempt is not None else None
 
     @property
     def entries(self) -> Entries:

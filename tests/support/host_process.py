@@ -25,7 +25,9 @@ LIMIT = 60.0
 class HostProcess:
     """A running host on a free port. Each wait is for a condition, `LIMIT` seconds at most."""
 
-    def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *arguments: str, environment: Mapping[str, str] | None = None, process_group: int | None = None
+    ) -> None:
         self._changed = threading.Condition()
         self.lines: list[dict[str, Any]] = []
         self.output: list[str] = []
@@ -35,6 +37,7 @@ class HostProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            process_group=process_group,
         )
         self._readers = [
             threading.Thread(target=self._read, args=(self.process.stdout, self.output.append)),

@@ -3,26 +3,22 @@
 use std::io::Error;
 use std::os::fd::BorrowedFd;
 use std::thread;
-use std::time::Duration;
 
 use pyo3::prelude::*;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 
-/// For Python, which ends the process itself if it can.
-const PATIENCE: Duration = Duration::from_millis(500);
-
-/// Kills this process half a second after the other end of a socket has closed.
+/// Kills this process as soon as the other end of a socket has closed.
 ///
-/// `socket` is a file descriptor that stays open. `OSError` if no thread can be started.
+/// At once, since another host may run the plugin by then: no thread may send anything more, also one that goes on
+/// before Python could notice. `socket` is a file descriptor that stays open. `OSError` if no thread can be started.
 #[pyfunction]
 pub(crate) fn end_with(socket: i32) -> PyResult<()> {
     thread::Builder::new()
         .name("lifeline".to_owned())
         .spawn(move || {
             wait_for_end(socket);
-            thread::sleep(PATIENCE);
             // Nothing is left to do if the kernel refuses.
             let _ = kill_process(getpid(), Signal::KILL);
         })
