@@ -95,7 +95,6 @@ class PluginRuntime:
         self._listen: Callable[[PluginContext], Callable[[], None]] = lambda _context: lambda: None
         self._close_listeners: Callable[[], None] = lambda: None
         self._restarts = Restarts(self.supervision.restart_limit, self.supervision.restart_delay)
-        self._restarts_at = 0.0
         self._running_since: float | None = None
         self._entries: list[Entries] = []
         self._left = LeftTasks()
@@ -186,8 +185,7 @@ class PluginRuntime:
             fail=lambda reason: self.failed_now(attempt, reason),
             changed=self._changed,
         )
-        isolated = self.isolation
-        attempt = Attempt(self, entries) if isolated is None else ChildAttempt(self, entries, isolated)
+        attempt = ChildAttempt(self, entries, self.isolation) if self.isolation else Attempt(self, entries)
         with self._lock:
             if self._ended.is_set():
                 return
@@ -293,8 +291,7 @@ class PluginRuntime:
                 return
             now = self._clock.now()
             ran = None if self._running_since is None else now - self._running_since
-            pause = None if failure.final else self._restarts.next_pause(ran)
-            self._restarts_at = now + (pause or 0.0)
+            pause = None if failure.final else self._restarts.next_pause(ran, now)
             self._set_state("failing" if pause is not None else "failed", failure.reason)
         threading.Thread(
             target=self._end_and_restart, args=(current, pause), name=f"{self.name}/restart", daemon=True
@@ -307,7 +304,7 @@ class PluginRuntime:
             except Exception:
                 # The plugin restarts in any case.
                 log.exception("plugin %s: the clean-up failed", self.name)
-            if pause is None or self._clock.wait_until(self._ended, self._restarts_at):
+            if pause is None or self._clock.wait_until(self._ended, self._restarts.at):
                 return
             with self._lock:
                 if self.state != "failing":
@@ -392,7 +389,7 @@ class PluginRuntime:
 
     def restarts_in(self) -> float | None:
         """Return the seconds until the restart of a plugin that is failing; None for any other."""
-        return max(0.0, self._restarts_at - self._clock.now()) if self.state == "failing" else None
+        return max(0.0, self._restarts.at - self._clock.now()) if self.state == "failing" else None
 
     def _detail(self) -> str:
         with self._lock:
