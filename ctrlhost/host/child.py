@@ -1,4 +1,4 @@
-"""The process of an isolated plugin, `python -m ctrlhost.host.child FD`, which a host starts.
+"""The process of an isolated plugin, `python -m ctrlhost.host.child FD PLUGIN`, which a host starts.
 
 It is a host with one plugin: its informers read the feed of the other host, whose leadership it follows, and which
 installs its CRDs. Exit codes: 0 after an orderly end, 1 when the plugin has failed, 2 for a mistake in the settings, 3
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ctrlhost.host")
 
 _STOPPED, _FAILED, _MISTAKE, _ABANDONED, _MEMORY = range(5)
-#: Seconds between two heartbeats.
+#: Seconds between two heartbeats, at most a quarter of the time after which none counts as a failure.
 _HEARTBEAT = 1.0
 #: Seconds for the end of what a failed plugin has left.
 _FAILED_DRAIN = 1.0
@@ -197,6 +197,8 @@ class Child:
         self._drain: messages.Drain | None = None
         #: When the drain ends, by time.monotonic.
         self._drained_by = 0.0
+        timeout = start.configuration.supervision(start.plugin).heartbeat_timeout
+        self._period = min(_HEARTBEAT, float(timeout) / 4)
         for name, body in (("control", self._receive), ("heartbeat", self._beat)):
             threading.Thread(target=body, name=name, daemon=True).start()
 
@@ -217,6 +219,8 @@ class Child:
             return _FAILED
         drain = self._drain
         complete = host.stop(max(0.0, self._drained_by - time.monotonic()) if drain is not None else _FAILED_DRAIN)
+        # Why it has failed, if that is so.
+        self._channel.send(host.beat())
         self._channel.send(messages.Drained(complete))
         if drain is None:
             return _FAILED
@@ -275,9 +279,10 @@ class Child:
 
     def _beat(self) -> None:
         while True:
-            self._host.changed.wait(_HEARTBEAT)
+            self._host.changed.wait(self._period)
             self._host.changed.clear()
-            self._channel.send(self._host.beat())
+            if not self._channel.send(self._host.beat()):
+                os._exit(_ABANDONED)
 
 
 class _Over(Exception):
@@ -288,9 +293,10 @@ def main() -> int:
     """Run the plugin that the other end of the control socket names; return the exit code."""
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
     _core.end_with(channel.fileno())
-    # The other host decides; these reach all processes of a terminal, or of a service.
+    # The other host decides; these reach all processes of a terminal, or of a service. Programs that the plugin starts
+    # would inherit SIG_IGN, but no handler.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, lambda *_: None)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     start = channel.receive()

@@ -172,30 +172,46 @@ class Channel:
         """Take over an end of a socket pair."""
         # Linux's `struct timeval`. A process that was stopped must not hold up the host.
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", _SEND_TIMEOUT, 0))
-        self._connection = Connection(end.detach())
-        self._sending = threading.Lock()
+        # Not for programs that a plugin starts.
+        end.set_inheritable(False)
+        self._end = end
+        self._connection = Connection(os.dup(end.fileno()))
+        self._sending, self._receiving = threading.Lock(), threading.Lock()
 
     def send(self, message: object) -> bool:
-        """Send a message; False if the other end is gone, or does not read."""
+        """Send a message; False if the other end is gone, or does not read, which ends the connection."""
         with self._sending:
             try:
                 self._connection.send(message)
             except OSError:
+                # A part of the message may have been sent, so nothing can follow it.
+                self._shut_down(socket.SHUT_RDWR)
                 return False
             return True
 
     def receive(self) -> Any:
-        """Wait for the next message; None when the other end is gone."""
-        try:
-            return self._connection.recv()
-        except (EOFError, OSError):
-            return None
+        """Wait for the next message; None when the other end is gone, or after `receive_rest`."""
+        with self._receiving:
+            try:
+                return self._connection.recv()
+            except (EOFError, OSError):
+                return None
+
+    def receive_rest(self) -> None:
+        """Receive only what was sent before now, whoever else still has the other end."""
+        self._shut_down(socket.SHUT_RD)
+
+    def _shut_down(self, how: int) -> None:
+        with suppress(OSError):
+            self._end.shutdown(how)
 
     def fileno(self) -> int:
         """Return the file descriptor."""
-        return self._connection.fileno()
+        return self._end.fileno()
 
     def close(self) -> None:
-        """Close this end. May be repeated."""
-        with suppress(OSError):
+        """End the connection, and close this end once no thread uses it. May be repeated."""
+        self._shut_down(socket.SHUT_RDWR)
+        with self._sending, self._receiving:
             self._connection.close()
+            self._end.close()

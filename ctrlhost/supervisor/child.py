@@ -37,8 +37,8 @@ log = logging.getLogger("ctrlhost.host")
 _PERIOD = 0.25
 #: Seconds for a process that hangs to write its stacks, and for one whose plugin has failed to end.
 _LAST_WORDS, _FAILED_END = 1.0, 3.0
-#: Seconds that a process may run without its control socket, and until its last messages are read after its end.
-_SILENT_END, _LAST_MESSAGES = 1.0, 0.05
+#: Seconds that a process may run without its control socket, and until its first message, at least.
+_SILENT_END, _START = 1.0, 30.0
 #: The multiple of its memory limit at which a process is killed, and the seconds for its drain at the limit itself.
 _FAR_OVER, _MEMORY_DRAIN = 1.25, 10.0
 #: The seconds of a drain, at most a quarter of it, in which the process ends after its plugin.
@@ -74,8 +74,8 @@ class ChildAttempt:
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._requests: ChildRequests | None = None
-        #: When the process was last heard of, by `time.monotonic`.
-        self._heard = 0.0
+        #: Whether the process was ever heard of, and for how many seconds it was not since.
+        self._heard, self._silence = False, 0.0
         #: What the process was told: to set up, to run, and the last term.
         self._may_set_up = self._may_run = False
         self._told: messages.Lead | None = None
@@ -122,12 +122,20 @@ class ChildAttempt:
         except BaseException as error:
             log.debug("plugin %s failed", self.owner.name, exc_info=error)
             failure = failure_of("starting its process", error)
-        self._clean_up()
-        if failure is not None and not self.ending.is_set():
+        try:
+            self._clean_up()
+        finally:
+            if failure is not None:
+                self._report(failure)
+            self.configured.set()
+            self.set_up.set()
+            self.owner.crds_tried.set()
+
+    def _report(self, failure: Failure) -> None:
+        if not self.ending.is_set():
             self.owner.attempt_failed(self, failure)
-        self.configured.set()
-        self.set_up.set()
-        self.owner.crds_tried.set()
+        elif self.process is not None and self.process.code not in (0, -signal.SIGKILL) and not self._complete:
+            log.error("plugin %s: %s", self.owner.name, failure.reason)
 
     def _clean_up(self) -> None:
         process = self.process
@@ -137,10 +145,12 @@ class ChildAttempt:
             process.channel.close()
             with contextlib.suppress(OSError):
                 (process.directory / "pages.sock").unlink(missing_ok=True)
-        if self._requests is not None:
-            self._requests.close()
         self.rss = 0
-        self._over.set()
+        try:
+            if self._requests is not None:
+                self._requests.close()
+        finally:
+            self._over.set()
 
     def _live(self) -> Failure | None:
         """Start the process, and follow it until it ends; return why it did."""
@@ -148,12 +158,13 @@ class ChildAttempt:
         with self._lock:
             if self.ending.is_set():
                 return None
-            process = self.process = Process(directory)
+            spent = self._isolation.cpu_seconds(self.owner.name)
+            process = self.process = self._isolation.processes[self.owner.name] = Process(
+                self.owner.name, directory, spent
+            )
             # Before the end of the attempt can ask for a drain.
             process.channel.send(self._begin(directory))
         self._requests = ChildRequests(self.owner, process, self._isolation, self.ending)
-        self._isolation.processes.setdefault(self.owner.name, []).append(process)
-        self._heard = time.monotonic()
         reading = threading.Thread(
             target=self._receive, args=(process,), name=f"{self.owner.name}/messages", daemon=True
         )
@@ -161,17 +172,16 @@ class ChildAttempt:
         threading.Thread(
             target=self._await_end, args=(process, reading), name=f"{self.owner.name}/end", daemon=True
         ).start()
-        looked = self._heard
+        looked = time.monotonic()
         while not isinstance(message := self._next(), _Ended):
+            # No longer than that if the host itself was stopped, or very busy.
+            self._silence += min(time.monotonic() - looked, 2 * _PERIOD)
+            looked = time.monotonic()
             if message is not None:
+                self._heard, self._silence = True, 0.0
                 self._take(message)
-            now = time.monotonic()
-            if now - looked > 2 * _PERIOD:
-                # The host itself was stopped, or very busy; what the process sent meanwhile is about to come.
-                self._heard = now
-            looked = now
             self._allow(process)
-            self._watch(process, now)
+            self._watch(process, looked)
         return self._end_of(process)
 
     def _next(self) -> Any:
@@ -193,16 +203,16 @@ class ChildAttempt:
 
     def _receive(self, process: Process) -> None:
         while (message := process.channel.receive()) is not None:
-            self._heard = time.monotonic()
             self._inbox.put(message)
         if not process.wait(_SILENT_END):
-            log.error("plugin %s: its process %d closed its control socket; killed", self.owner.name, process.pid)
+            log.error("plugin %s: the control socket of its process %d is closed; killed", self.owner.name, process.pid)
             process.kill()
 
     def _await_end(self, process: Process, reading: threading.Thread) -> None:
         process.wait()
         # A process that it has started may hold the socket.
-        reading.join(_LAST_MESSAGES)
+        process.channel.receive_rest()
+        reading.join()
         self._inbox.put(_Ended())
 
     def _take(self, message: Any) -> None:
@@ -259,7 +269,8 @@ class ChildAttempt:
     def _watch(self, process: Process, now: float) -> None:
         """End a process that hangs, has too much memory, or does not end."""
         supervision = self.owner.supervision
-        limit, silence = supervision.memory_limit, now - self._heard
+        limit, timeout = supervision.memory_limit, float(supervision.heartbeat_timeout)
+        silent = self._silence >= (timeout if self._heard else max(timeout, _START))
         self.rss = process.rss() or self.rss
         if limit is not None and self.rss > limit:
             reason = f"it has {self.rss // _MIB} MiB, and its limit is {limit // _MIB} MiB"
@@ -270,8 +281,8 @@ class ChildAttempt:
             elif first and not self.ending.is_set():
                 log.warning("plugin %s: %s: it drains and restarts", self.owner.name, reason)
                 self._drain_by(process, now + _MEMORY_DRAIN, memory=True)
-        elif silence >= float(supervision.heartbeat_timeout) and self._failure is None:
-            self._fail(Failure(f"no heartbeat for {silence:.0f} s", label="heartbeat"), now + _LAST_WORDS)
+        elif silent and self._failure is None and not self.ending.is_set():
+            self._fail(Failure(f"no heartbeat for {self._silence:.0f} s", label="heartbeat"), now + _LAST_WORDS)
             process.signal(signal.SIGUSR1)
         if self._kill_at is not None and now >= self._kill_at:
             process.kill()

@@ -263,7 +263,7 @@ def odd_requests(plugin):
 
 
 def many_requests(plugin):
-    mapped(plugin, lambda _obj: [ctrlhost.Request(name=str(one), namespace="evil") for one in range(20_000)])
+    mapped(plugin, lambda _obj: [ctrlhost.Request(name=str(one), namespace="evil") for one in range(100_000)])
 
 
 def requests_without_end(plugin):

@@ -287,6 +287,8 @@ def test_before_the_first_list_the_client_is_asked_to_come_back(
         answer = api.get(PODS, **query)
         answer.fails(503, "ServiceUnavailable")
         assert answer.headers["retry-after"] == "1"
+    # The thread that lists ends.
+    server.stopping.set()
 
 
 @behaviour("supervision/FD12")
@@ -359,6 +361,8 @@ def test_metadata_never_take_the_place_of_whole_objects(server: StubApiServer, c
     # The second informer has no list yet.
     api.get(PODS).fails(503, "ServiceUnavailable")
     assert api.get(PODS, METADATA).json()["kind"] == "PartialObjectMetadataList"
+    # The thread that lists ends.
+    server.stopping.set()
 
 
 @behaviour("supervision/FD10")
