@@ -195,10 +195,10 @@ class Child:
         self._may_set_up, self._may_run = threading.Event(), threading.Event()
         self._with_crds: bool | Literal["force"] = False
         self._drain: messages.Drain | None = None
-        #: When the drain ends, by time.monotonic.
-        self._drained_by = 0.0
         timeout = start.configuration.supervision(start.plugin).heartbeat_timeout
         self._period = min(_HEARTBEAT, float(timeout) / 4)
+        #: When the drain ends, by time.monotonic.
+        self._drained_by = 0.0
         for name, body in (("control", self._receive), ("heartbeat", self._beat)):
             threading.Thread(target=body, name=name, daemon=True).start()
 
