@@ -305,6 +305,18 @@ def test_a_kind_that_is_not_discovered_yet_may_come(server: StubApiServer, clien
     api.get("/apis/example.com/v1/gadgets").fails(403, "Forbidden")
 
 
+def test_a_kind_that_the_host_may_not_list_is_refused(server: StubApiServer, client: Client, feed_of: Feeds) -> None:
+    serve(server, PODS, [Failure(403, "Forbidden", "pods is forbidden to the host")], [Frames()])
+    api = feed_of(client).serving()
+    eventually(lambda: api.get(PODS).status == 403)
+    for query in ({}, {"watch": "true", "resourceVersion": "10"}):
+        answer = api.get(PODS, **query)
+        answer.fails(403, "Forbidden")
+        assert answer.json()["message"] == "pods is forbidden to the host"
+    serve(server, PODS, [Json(pod_list(10, pod("a", 5)))], [Frames()])
+    eventually(lambda: api.get(PODS).status == 200)
+
+
 @behaviour("supervision/FD15")
 def test_a_deletion_has_its_version_and_the_stream_ends_with_the_informer(feed: FeedRig, frames: Frames) -> None:
     api = feed.serving()
