@@ -106,7 +106,7 @@ test-python: venv $(CONTROLPLANE) $(CLIENTS) $(HELM) $(RUST_CLIENTS) $(if $(and 
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet -m "not slow" $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --session-timeout $(SESSION_TIMEOUT))
 
-slow: venv $(CONTROLPLANE) ## The slow tests: storms of faults, an outage, an installation with pip
+slow: venv $(CONTROLPLANE) ## The slow tests: storms, outages, revoked tokens, an installation
 	$(PYTEST) --quiet -m slow $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
 
 .PHONY: conformance

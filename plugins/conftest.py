@@ -14,6 +14,20 @@ from ctrlhost.testing import HostUnderTest
 
 HERE = Path(__file__).parent
 Right = tuple[str, str, str]
+#: The files of the run's tests.
+FILES = pytest.StashKey[set[Path]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Note the files before any test is deselected."""
+    config.stash[FILES] = {item.path for item in items}
+
+
+@pytest.fixture
+def collected_files(request: pytest.FixtureRequest) -> set[Path]:
+    """Return the files of the run's tests, also of those that `-m "not slow"` deselects."""
+    return request.config.stash[FILES]
 
 
 @dataclass

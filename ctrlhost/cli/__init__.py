@@ -6,7 +6,6 @@ usage or configuration. Imports all other rooms, inside functions, so that a com
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ctrlhost.cli.group import main_group
 from ctrlhost.cli.messages import print_error
+from ctrlhost.host.output import flush
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit the process."""
     code = run(arguments)
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
+    flush()
     if threading.active_count() > 1:
         # A thread that is blocked in a plugin's code must not keep the process, or crash while the interpreter ends.
         os._exit(code)

@@ -64,13 +64,15 @@ def command(
     """Run plugins until a signal arrives.
 
     SIGTERM, SIGINT and SIGHUP let running reconciles finish within the setting `drain_timeout` and exit with code 0;
-    a second signal ends the process at once, with code 1. Exit code 2 means an invalid command line or invalid
-    settings.
+    a second signal ends the process at once, with code 1. SIGUSR1 writes the stacks of all Python threads to stderr.
+    Exit code 2 means an invalid command line or invalid settings.
     """
-    from ctrlhost.host.signals import exiting
+    from ctrlhost.host.signals import exiting, writing_stacks
 
+    context = click.get_current_context()
     # Until the host runs, and after it.
-    click.get_current_context().with_resource(exiting())
+    context.with_resource(exiting())
+    context.with_resource(writing_stacks())
     from ctrlhost.supervisor.loader import check_installed, installed_plugins
 
     flags = {name: value for name, value in chosen.items() if not name.startswith("sandbox_")}
@@ -155,5 +157,4 @@ def _run(configuration: Configuration, sandbox: Sandbox | None) -> tuple[int, bo
             bars.start()
             stack.callback(bars.stop)
         code = host.run()
-    sys.stdout.flush()
     return code, host.drained

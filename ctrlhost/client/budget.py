@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 #: The burst of a budget, in seconds of its rate, and the largest one.
 _BURST, _MAX_BURST = 2, 2**32 - 1
-#: Shorter waits, in seconds, are those for the lock.
-_NOTICEABLE = 0.001
 
 
 class Budget:
@@ -28,7 +26,7 @@ class Budget:
         self._throttled = throttled
         #: Held by the request whose turn is next, so that one that gives up has taken no token.
         self._turn = threading.Lock()
-        #: When the next token is available, by `time.monotonic`; None if none was taken for the next request.
+        #: When the token that was taken for the next request is available, by `time.monotonic`; None if none was taken.
         self._due: float | None = None
 
     def wait(self, timeout: float, what: str) -> float:
@@ -40,29 +38,34 @@ class Budget:
             return timeout
         began = time.monotonic()
         deadline = began + timeout
-        passed = self._turn.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)) and self._pass(deadline)
+        behind = self._due is not None
+        wait = self._pass(deadline) if self._turn.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)) else None
         waited = time.monotonic() - began
-        if waited >= _NOTICEABLE:
+        # One that found a token, behind none that waited for one, waited for the lock or the processor at most.
+        if behind or wait != 0:
             self._throttled(waited)
-        if not passed:
+        if wait is None:
             message = f"{what}: no turn within {timeout:.3g} s: the plugin's `client_qps` is {self._qps:g}"
             raise TransportError(message, sent=False)
         return max(timeout - waited, 0.0)
 
-    def _pass(self, deadline: float) -> bool:
-        """Wait for the next token until `deadline`, holding the turn; return whether there was one."""
+    def _pass(self, deadline: float) -> float | None:
+        """Wait for the next token until `deadline`, holding the turn; return the seconds, None if there was none."""
         try:
             now = time.monotonic()
-            if self._due is None and self._bucket is not None:
-                self._due = now + self._bucket.when("")
-            wait = (self._due or now) - now
-            if now + wait > deadline:
+            due = self._due
+            if due is None and self._bucket is not None:
+                due = now + self._bucket.when("")
+            wait = max((due or now) - now, 0.0)
+            late = now + wait > deadline
+            self._due = due if wait or late else None
+            if late:
                 # The token is for the next request.
                 time.sleep(max(deadline - now, 0.0))
-                return False
+                return None
             if wait > 0:
                 time.sleep(wait)
             self._due = None
-            return True
+            return wait
         finally:
             self._turn.release()

@@ -84,18 +84,24 @@ class Client(Requests):
         return cls.over(Urllib3Transport(connection), namespace=connection.namespace)
 
     def derive(
-        self, *, field_manager: str | None = None, on_write: OnWrite | None = None, transport: Transport | None = None
+        self,
+        *,
+        field_manager: str | None = None,
+        on_write: OnWrite | None = None,
+        transport: Transport | None = None,
+        discovery: Transport | None = None,
     ) -> Client:
         """Return a client with this one's connections and known kinds, but another field manager.
 
         `on_write` is called on the writing thread after each successful write, before the write returns; not for
-        `delete_collection`, whose response names no object.
+        `delete_collection`, whose response names no object. `transport` sends the requests in place of this client's;
+        `discovery` those for the kinds that the server serves, by default the same.
         """
         client = copy.copy(self)
         client.field_manager = field_manager or self.field_manager
         client._on_write = on_write or self._on_write  # noqa: SLF001 - the same class
         if transport is not None:
-            client.transport = transport
+            client.transport, client.discovery = transport, discovery or transport
             client._retry = Retry(transport)  # noqa: SLF001 - the same class
         return client
 

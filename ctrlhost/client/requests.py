@@ -27,6 +27,8 @@ class Requests:
 
     def _set_up(self, transport: Transport, namespace: str) -> None:
         self.transport = transport
+        #: The one that asks the server for its kinds.
+        self.discovery = transport
         self.namespace = namespace
         self.field_manager = "ctrlhost"
         self.resources = Resources(transport)
@@ -35,7 +37,7 @@ class Requests:
 
     def resource(self, api_version: str, kind: str, *, timeout: float | None = None) -> Resource:
         """Return plural, scope and verbs of a kind; NotFound if the server does not serve it."""
-        return self.resources.get(api_version, kind, timeout=timeout, transport=self.transport)
+        return self.resources.get(api_version, kind, timeout=timeout, transport=self.discovery)
 
     def _target(
         self,

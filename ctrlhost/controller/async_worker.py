@@ -66,7 +66,8 @@ class AsyncWorkers:
         scope.watchdog.on_stuck = self._replace
 
     def start(self) -> None:
-        """Start the thread that feeds the loop."""
+        """Start the loop, and the thread that feeds it; OSError or RuntimeError if that cannot be done now."""
+        self._loop.start()
         self._thread.start()
 
     @property
@@ -76,7 +77,8 @@ class AsyncWorkers:
 
     def drain(self, deadline: float) -> bool:
         """Wait for the last run, also of stuck ones; see `Pool`."""
-        self._thread.join(max(deadline - time.monotonic(), 0.0))
+        if self._thread.ident is not None:
+            self._thread.join(max(deadline - time.monotonic(), 0.0))
         self._abandoned = True
         # It may wait for a slot.
         self._slots.release()

@@ -52,6 +52,10 @@ class PluginLoop:
         turns = self._turns
         return turns.blocked if turns is not None else 0.0
 
+    def start(self) -> None:
+        """Start the thread unless it runs; OSError without free file descriptors."""
+        self._started()
+
     def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
         """Run a coroutine on the loop; callable from any thread. RuntimeError after `stop`."""
         try:
@@ -86,7 +90,8 @@ class PluginLoop:
             if self._ended:
                 raise RuntimeError(f"plugin {self._plugin} has ended: nothing more runs on its event loop")
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                # Not the loop of the event loop policy, which any plugin may set for the whole process.
+                self._loop = asyncio.SelectorEventLoop()
                 name, arguments = f"{self._plugin}/loop", (self._plugin, self._loop, self._ending)
                 self._thread = threading.Thread(target=_run, args=arguments, name=name, daemon=True)
                 self._thread.start()

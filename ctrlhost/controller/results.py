@@ -6,6 +6,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.controller.error_text import line_of
 from ctrlhost.controller.places import place_of
 from ctrlhost.coordination.writes import causes, refused
 from ctrlhost.errors import ApiError, Conflict, CtrlhostError, RetryAfter, Stale, TerminalError
@@ -155,17 +156,9 @@ def _wanted_delay(error: BaseException) -> float | None:
 
 def _described(error: BaseException) -> str:
     """Return an error and its direct cause as one line, even if a `__str__` raises."""
-    described = _alone(error)
+    described = line_of(error)
     cause = error.__cause__
-    return described if cause is None else f"{described}, caused by {_alone(cause)}"
-
-
-def _alone(error: BaseException) -> str:
-    try:
-        message = str(error)
-    except Exception:  # noqa: BLE001 - __str__ raised
-        message = ""
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return described if cause is None else f"{described}, caused by {line_of(cause)}"
 
 
 def _is_terminal(error: BaseException) -> bool:

@@ -27,7 +27,7 @@ class RetryLimiter:
 
     Beyond `qps` retries a second and a burst of five times that, retries are delayed further, by at most `max_delay`
     seconds; 0 is no bound. Up to a fifth is added to each delay, so that keys that failed together are not retried
-    together. `num_requeues` is the own limiter's. May be called from any thread.
+    together. `num_requeues` does not change. May be called from any thread.
     """
 
     def __init__(
@@ -47,6 +47,8 @@ class RetryLimiter:
         WorkQueue(rate_limiter=own, clock=cast("Any", clock))
         self._own = own
         self._entry = entry
+        #: The failures of each key with a plugin's limiter, whose code a thread of the host must not call.
+        self._failures: dict[Any, int] = {}
         self._jitter = jitter or (random.random if isinstance(clock, SystemClock) else float)
         self._bucket: Any = None
         if qps:
@@ -61,6 +63,7 @@ class RetryLimiter:
         return delay * (1 + _JITTER * self._jitter())
 
     def _reported(self, entry: Entry, key: Any) -> float:
+        self._failures[key] = self._failures.get(key, 0) + 1
         entry.begin(key)
         try:
             delay: float = self._own.when(key)
@@ -71,9 +74,12 @@ class RetryLimiter:
 
     def forget(self, key: Any) -> None:
         """Forget the failures of a key."""
+        self._failures.pop(key, None)
         self._own.forget(key)
 
     def num_requeues(self, key: Any) -> int:
         """Return the failures of a key since it was forgotten."""
+        if self._entry is not None:
+            return self._failures.get(key, 0)
         found: int = self._own.num_requeues(key)
         return found

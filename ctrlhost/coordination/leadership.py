@@ -170,8 +170,9 @@ class Leadership:
 
     def misplaced(self, plugin: str) -> str | None:
         """Return a line if this replica leads for a plugin that has failed here and shares its lease, else None."""
-        elector = self._electors[self._lease_of[plugin]]
-        if plugin not in self._absent or not elector.leading:
+        lease = self._lease_of.get(plugin)
+        # That of an isolated plugin may be none of this process.
+        if lease is None or plugin not in self._absent or not (elector := self._electors[lease]).leading:
             return None
         return (
             "this replica leads for the plugin, although the plugin has failed here, since others share the lease "

@@ -1,4 +1,4 @@
-"""The process of an isolated plugin, `python -m ctrlhost.host.child FD`, which a host starts.
+"""The process of an isolated plugin, `python -m ctrlhost.host.child FD PLUGIN`, which a host starts.
 
 It is a host with one plugin: its informers read the feed of the other host, whose leadership it follows, and which
 installs its CRDs. Exit codes: 0 after an orderly end, 1 when the plugin has failed, 2 for a mistake in the settings, 3
@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +28,8 @@ from ctrlhost.coordination.elector import suspend_aware
 from ctrlhost.coordination.term import Candidacy, Tenure, Term
 from ctrlhost.errors import ConfigError, CtrlhostError, PluginNotFound
 from ctrlhost.host.host import Host
+from ctrlhost.host.metrics import of_child
+from ctrlhost.host.switch_interval import switching_after
 from ctrlhost.supervisor import channel as messages
 from ctrlhost.supervisor.channel import Channel
 from ctrlhost.supervisor.containment import is_final
@@ -37,12 +40,14 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.informers import InformerFactory
+    from ctrlhost.plugin.probe import PluginCheck
+    from ctrlhost.supervisor.crds import Installation
     from ctrlhost.supervisor.runtime import PluginRuntime
 
 log = logging.getLogger("ctrlhost.host")
 
 _STOPPED, _FAILED, _MISTAKE, _ABANDONED, _MEMORY = range(5)
-#: Seconds between two heartbeats.
+#: Seconds between two heartbeats, at most a quarter of the time after which none counts as a failure.
 _HEARTBEAT = 1.0
 #: Seconds for the end of what a failed plugin has left.
 _FAILED_DRAIN = 1.0
@@ -70,6 +75,7 @@ class ChildHost(Host):
         self.runtime: PluginRuntime = self.plugins[0]
         self.runtime.install = self._install
         self.runtime.logs_states = False
+        self.inspection.metrics = of_child(self.runtime)
         #: Set when something changed that the other host shows.
         self.changed = threading.Event()
         self._start = start
@@ -79,6 +85,10 @@ class ChildHost(Host):
         self._elects = False
         self._numbers = itertools.count(1)
         self._answers: dict[int, Future[str]] = {}
+        #: The last request for the health checks, and those that run because of one.
+        self._probe = 0
+        self._awaited: set[Future[None]] = set()
+        self._waiting: Callable[[str], None] = lambda _reason: None
 
     def connect(self, kubeconfig: str | None) -> None:
         """Use the API server of this kubeconfig; None for that of the settings."""
@@ -86,7 +96,9 @@ class ChildHost(Host):
             self.settings = with_settings(self.settings, kubeconfig=kubeconfig, context=None)
 
     def lead(self, message: messages.Lead) -> None:
-        """Follow the leadership of the other host."""
+        """Follow the leadership of the other host, until the drain has ended."""
+        if self._stopped:
+            return
         before = self._tenure.current
         self._leader, self._elects = message.leader, message.elects
         self._tenure.current = Term(message.number, message.until)
@@ -97,6 +109,10 @@ class ChildHost(Host):
         """Pass on the answer to a request."""
         self._answers.pop(message.request).set_result(message.problem)
 
+    def waits(self, message: messages.Waits) -> None:
+        """Pass on why a request is not done yet."""
+        self._waiting(message.reason)
+
     def _ask(self, request: Callable[[int], object]) -> None:
         """Send a request, and wait until it is done; CtrlhostError with the reason if it cannot be."""
         number = next(self._numbers)
@@ -105,9 +121,17 @@ class ChildHost(Host):
         if problem := answer.result():
             raise CtrlhostError(problem)
 
-    def _install(self, _client: Client, crds: list[dict[str, Any]], stop: threading.Event, *_: Any) -> bool:
+    def _install(
+        self,
+        _client: Client,
+        crds: list[dict[str, Any]],
+        stop: threading.Event,
+        waiting: Callable[[str], None],
+        _installation: Installation,
+    ) -> bool:
         plugin = self.runtime.plugin
         version = plugin.version if plugin is not None else ""
+        self._waiting = waiting
         self._ask(lambda number: messages.Install(number, crds, version))
         return not stop.is_set()
 
@@ -150,19 +174,41 @@ class ChildHost(Host):
 
     def serve(self) -> None:
         """Answer the other host's requests for metrics, queues and pages."""
-        self._servers.serve(f"unix:{self._start.pages}", self.inspection)
+        self._servers.serve_host(self._start.pages, self.inspection)
+
+    def probe(self, number: int) -> None:
+        """Begin to call the plugin's health checks; this number and their ends are in the next beats."""
+        for check in self._health_checks():
+            ends = check.start()
+            # One that hangs is asked for again and again.
+            if ends not in self._awaited:
+                self._awaited.add(ends)
+                ends.add_done_callback(self._probed)
+        self._probe = number
+        self.changed.set()
+
+    def _probed(self, ends: Future[None]) -> None:
+        self._awaited.discard(ends)
+        self.changed.set()
+
+    def _health_checks(self) -> list[PluginCheck]:
+        context = self.runtime.context
+        return list(context.health_checks) if context is not None else []
 
     def beat(self) -> messages.Beat:
         """Return what the other host shows of the plugin."""
         runtime = self.runtime
-        context = runtime.context
-        checks = [check.last() for check in context.health_checks] if context is not None else []
+        # In this order: a check that has ended since is in the next beat.
+        probe = self._probe
         return messages.Beat(
             runtime.state,
             runtime.reason,
             is_final(runtime.error),
             runtime.error is None,
-            (*runtime.checks()[1:], *checks),
+            tuple(runtime.checks()[1:]),
+            tuple(self.leadership.checks()) if self.leadership is not None else (),
+            tuple(check.state() for check in self._health_checks()),
+            probe,
             dict(runtime.entries.degraded),
         )
 
@@ -177,6 +223,10 @@ class Child:
         self._may_set_up, self._may_run = threading.Event(), threading.Event()
         self._with_crds: bool | Literal["force"] = False
         self._drain: messages.Drain | None = None
+        timeout = start.configuration.supervision(start.plugin).heartbeat_timeout
+        self._period = min(_HEARTBEAT, float(timeout) / 4)
+        #: When the drain ends, by time.monotonic.
+        self._drained_by = 0.0
         for name, body in (("control", self._receive), ("heartbeat", self._beat)):
             threading.Thread(target=body, name=name, daemon=True).start()
 
@@ -191,8 +241,14 @@ class Child:
             self._channel.send(messages.Mistake(error.message, error.hint))
             host.stop(0)
             return _MISTAKE
+        except Exception:
+            log.exception("the process of plugin %s ends", host.runtime.name)
+            host.stop(0)
+            return _FAILED
         drain = self._drain
-        complete = host.stop(drain.seconds if drain is not None else _FAILED_DRAIN)
+        complete = host.stop(max(0.0, self._drained_by - time.monotonic()) if drain is not None else _FAILED_DRAIN)
+        # Why it has failed, if that is so.
+        self._channel.send(host.beat())
         self._channel.send(messages.Drained(complete))
         if drain is None:
             return _FAILED
@@ -207,7 +263,8 @@ class Child:
         if runtime.attempt is not None:
             self._wait(runtime.attempt.set_up, _SET_UP)
         host.serve()
-        self._channel.send(messages.IsSetUp(tuple(runtime.context.pages) if runtime.context is not None else ()))
+        pages = tuple(runtime.context.pages) if runtime.context is not None else ()
+        self._channel.send(messages.IsSetUp(pages, tuple(runtime.controller_names or ())))
         self._wait(self._may_run)
         host.begin(with_crds=self._with_crds)
         self._wait(threading.Event())
@@ -237,9 +294,14 @@ class Child:
                 case messages.Run(with_crds):
                     self._with_crds = with_crds
                     self._may_run.set()
+                case messages.Probe(number):
+                    self._host.probe(number)
                 case messages.Done():
                     self._host.answered(message)
-                case messages.Drain():
+                case messages.Waits():
+                    self._host.waits(message)
+                case messages.Drain(seconds):
+                    self._drained_by = time.monotonic() + seconds
                     self._drain = message
             self._host.woken()
         # Nothing more may be sent: another host may run the plugin by now.
@@ -247,9 +309,10 @@ class Child:
 
     def _beat(self) -> None:
         while True:
-            self._host.changed.wait(_HEARTBEAT)
+            self._host.changed.wait(self._period)
             self._host.changed.clear()
-            self._channel.send(self._host.beat())
+            if not self._channel.send(self._host.beat()):
+                os._exit(_ABANDONED)
 
 
 class _Over(Exception):
@@ -259,16 +322,20 @@ class _Over(Exception):
 def main() -> int:
     """Run the plugin that the other end of the control socket names; return the exit code."""
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
-    _core.end_with(channel.fileno())
-    # The other host decides; these reach all processes of a terminal, or of a service.
+    _core.end_with(channel.fileno(), _ABANDONED)
+    # The other host decides; these reach all processes of a terminal, or of a service. Programs that the plugin starts
+    # would inherit SIG_IGN, but no handler.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, lambda *_: None)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     start = channel.receive()
     if not isinstance(start, messages.Start):
         return _ABANDONED
     sys.path[:] = start.path
+    os.environ.pop("PYTHONPATH", None)
+    if start.python_path is not None:
+        os.environ["PYTHONPATH"] = start.python_path
 
     from ctrlhost.host import logs
 
@@ -282,7 +349,8 @@ def main() -> int:
         process_of=start.plugin,
     )
     try:
-        return Child(start, channel).run()
+        with switching_after(settings.switch_interval):
+            return Child(start, channel).run()
     finally:
         logs.end()
 

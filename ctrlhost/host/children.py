@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prometheus_client.core import Metric
+    from starlette.types import ASGIApp
 
     from ctrlhost.client import Client
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
+    from ctrlhost.host.child_view import ChildView
     from ctrlhost.informers import InformerFactory
     from ctrlhost.supervisor.runtime import PluginRuntime
+
+#: States of a plugin without a process that is shown.
+_DOWN = frozenset({"failing", "failed"})
+#: Seconds beyond a page's deadline, at which the process answers 504 itself, and counts that.
+_BEHIND = 0.5
 
 
 class Children(Collector):
@@ -38,8 +45,30 @@ class Children(Collector):
         self._plugins = plugins
         self._directory = RunDirectory()
         self._isolation = Isolation(settings, configuration, self._directory.for_plugin)
+        #: What is shown of the plugins' present processes.
+        self._views: dict[str, ChildView] = {}
         for plugin in plugins:
             plugin.isolation = self._isolation
+
+    def view(self, plugin: PluginRuntime) -> ChildView | None:
+        """Return what is shown of an isolated plugin's process; None unless the plugin is set up there."""
+        from ctrlhost.host.child_view import ChildView
+
+        attempt = plugin.attempt
+        if not isinstance(attempt, ChildAttempt) or not attempt.set_up.is_set() or plugin.state in _DOWN:
+            return None
+        known = self._views.get(plugin.name)
+        if known is None or known.attempt is not attempt:
+            known = self._views[plugin.name] = ChildView(plugin.name, attempt)
+        return known
+
+    def pages(self) -> dict[str, dict[str, ASGIApp]]:
+        """Return the pages of the plugins, by plugin and path; they answer from the processes."""
+        return {
+            plugin.name: dict.fromkeys(paths, _page_of(plugin))
+            for plugin in self._plugins
+            if (paths := self._isolation.pages.get(plugin.name))
+        }
 
     def elects(self, plugin: str) -> bool:
         """Return whether the process of an isolated plugin stands for the plugin's own lease."""
@@ -74,6 +103,21 @@ class Children(Collector):
         if self._isolation.feed is not None:
             self._isolation.feed.stop()
         self._directory.close()
+
+
+def _page_of(plugin: PluginRuntime) -> ASGIApp:
+    from ctrlhost.server.proxy import proxied
+
+    def socket() -> Path | None:
+        attempt = plugin.attempt
+        return attempt.socket if isinstance(attempt, ChildAttempt) else None
+
+    def retry_after() -> float | None:
+        # A new process is on its way in any other state.
+        return None if plugin.state == "failed" else plugin.restarts_in() or 0.0
+
+    deadline = plugin.entries.deadline("page")
+    return proxied(socket, deadline + _BEHIND if deadline else None, retry_after)
 
 
 def children_of(

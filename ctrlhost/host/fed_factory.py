@@ -36,7 +36,8 @@ class FedFactory(InformerFactory):
 
         `send` sends a message to the host; `ask` sends one with the given number, and waits until it is done.
         """
-        super().__init__(client.derive(transport=Urllib3Transport(from_unix_socket(socket))), resync, clock=clock)
+        fed = client.derive(transport=Urllib3Transport(from_unix_socket(socket)), discovery=client.transport)
+        super().__init__(fed, resync, clock=clock)
         self._send = send
         self._ask = ask
         self._fed: set[Scope] = set()

@@ -9,13 +9,14 @@ from __future__ import annotations
 import faulthandler
 import logging
 import os
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Self
 
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from ctrlhost.host.output import flush
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,6 +102,5 @@ class GilWatch(Collector):
 
 def leave(code: int) -> None:
     """End the process at once, although threads of plugins still run, after writing the output."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+    flush()
     os._exit(code)

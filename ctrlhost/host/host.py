@@ -142,7 +142,8 @@ class Host:
             self._servers.serve(self.settings.listen, self.inspection)
         _import_all()
         own_client = self._own_client or self._sandbox is not None
-        self._children = children_of(self.plugins, self.settings, self.configuration, self._given, own_client)
+        children = children_of(self.plugins, self.settings, self.configuration, self._given, own_client)
+        self._children = self.inspection.children = children
         self._deadlines.start()
         for runtime in self.plugins:
             runtime.begin(self._manager, self._given.get(runtime.name), self.configuration)
@@ -164,18 +165,17 @@ class Host:
             raise RuntimeError("a host starts only once, and not after `stop`: create another one")
         self.prepare()
         self.set_up()
+        _check_overrides(self.configuration.controllers(), self.plugins)
         if self.address is not None:
             log.info("listening on http://%s", self.address)
         self.begin(with_crds=self.settings.install_crds or self.settings.sandbox or self._sandbox is not None)
 
     def set_up(self) -> None:
         """Set up the plugins, which do not sync yet; the second part of `start`."""
-        overrides = self.configuration.controllers()
-        services = self._services(overrides)
+        services = self._services(self.configuration.controllers())
         for runtime in self.plugins:
             runtime.set_up(self._services_of(runtime, services), self._servers.open)
         wait_while_busy((one.set_up, one.processor_seconds) for one in self._attempts())
-        _check_overrides(overrides, self.plugins)
 
     def begin(self, *, with_crds: bool | Literal["force"]) -> None:
         """Let the plugins sync and run; the third part of `start`."""
@@ -197,23 +197,22 @@ class Host:
         from ctrlhost.controller.metrics import ReconcileMetrics
         from ctrlhost.controller.services import PluginServices
         from ctrlhost.events.recorder import EventRecorder
-        from ctrlhost.host.metrics import HostMetrics, PluginCollector
+        from ctrlhost.host.metrics import of_host
         from ctrlhost.host.queue_metrics import QueueCollector
 
         if self.client is None:
             kubeconfig = self._sandbox.kubeconfig if self._sandbox else self.settings.kubeconfig
             self.client = Client.load(kubeconfig, None if self._sandbox else self.settings.context)
         self.factory = self._make_factory(self.client)
-        metrics = self.inspection.metrics = HostMetrics()
+        metrics = self.inspection.metrics = self.inspection.metrics or of_host(self.plugins)
         reconciles, clients = ReconcileMetrics(), ClientCounts()
         self.events = EventRecorder(self.client, self.clock)
-        metrics.register(PluginCollector(self.plugins))
         if self._gil_watch is not None:
             metrics.register(self._gil_watch)
         metrics.register(reconciles)
         metrics.register(clients)
         metrics.register(QueueCollector(self._is_ours))
-        metrics.register(self.factory.metrics)
+        metrics.register_own(self.factory.metrics)
         if self._children is not None:
             self._children.serve(self.factory, self.client, self._sandbox.kubeconfig if self._sandbox else None)
             metrics.register(self._children)
@@ -224,7 +223,7 @@ class Host:
             self.leadership = Leadership(self.settings, named, self.client, self.clock, self.events, self._on_election)
             metrics.register(self.leadership.metrics)
         if self.client.metrics is not None:
-            metrics.register(self.client.metrics)
+            metrics.register_own(self.client.metrics)
         return PluginServices(
             client=self.client,
             factory=self.factory,
@@ -381,6 +380,7 @@ def _import_all() -> None:
     import ctrlhost.controller.services
     import ctrlhost.coordination.leadership
     import ctrlhost.host.metrics
+    import ctrlhost.host.pages
     import ctrlhost.host.queue_metrics
     import ctrlhost.informers
     import ctrlhost.plugin.context  # noqa: F401
@@ -388,12 +388,13 @@ def _import_all() -> None:
 
 def _check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime]) -> None:
     """Reject settings of controllers that do not exist; those of a failed plugin are unknown, so they pass."""
-    known = [controller.name for plugin in plugins for controller in plugin.controllers]
+    known = {plugin.name: plugin.controller_names for plugin in plugins}
     for name in overrides:
-        plugin = next((one for one in plugins if one.name == name.partition("/")[0]), None)
-        if plugin is not None and plugin.context is not None and not plugin.failed and name not in known:
-            theirs = ", ".join(f"`{one}`" for one in known if one.startswith(f"{plugin.name}/")) or "none"
+        plugin = name.partition("/")[0]
+        found = known.get(plugin)
+        if found is not None and name not in found:
+            theirs = ", ".join(f"`{one}`" for one in found) or "none"
             raise ConfigError(
-                f"controllers.{name}: plugin `{plugin.name}` has no controller of this name",
+                f"controllers.{name}: plugin `{plugin}` has no controller of this name",
                 hint=f"its controllers are: {theirs}",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
 
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.coordination.leadership import Leadership
+    from ctrlhost.host.child_view import ChildView
+    from ctrlhost.host.children import Children
     from ctrlhost.host.metrics import HostMetrics
     from ctrlhost.informers import InformerFactory
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.plugin.probe import PluginCheck
     from ctrlhost.reflector.status import InformerStatus
+    from ctrlhost.supervisor.child_health import ChildCheck
     from ctrlhost.supervisor.runtime import PluginRuntime, State
 
 #: Seconds that an informer may be without a watch before the host is not ready: watches end now and then.
@@ -69,8 +73,10 @@ class Inspection:
     def __init__(self, host: InspectedHost) -> None:
         """Inspect `host`, which need not be started."""
         self._host = host
-        #: The metrics of the host; None until it starts.
+        #: The metrics of the host; a host that starts without has its own.
         self.metrics: HostMetrics | None = None
+        #: The processes of isolated plugins; None without any.
+        self.children: Children | None = None
         #: What a look at the host reads now.
         self._step = ""
         # On its own thread: a lock that a plugin's code holds up must not hold up the probes.
@@ -154,50 +160,64 @@ class Inspection:
             look.leadership = list(leadership.checks())
             found = {f"plugin/{name}": leadership.misplaced(name) for name in look.plugins}
             look.misplaced = {name: why for name, why in found.items() if why}
+        look.leadership += [line for view in self._views() for line in view.leadership]
         self._step = "informers"
         factory = self._host.factory
         look.informers = [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
         return look
 
-    def _contexts(self) -> list[PluginContext]:
-        return [context for plugin in self._host.plugins if (context := plugin.context) is not None]
+    def _set_up(self) -> list[PluginContext | ChildView]:
+        """Return what is shown of each plugin that is set up."""
+        shown = (plugin.context or self._view(plugin) for plugin in self._host.plugins)
+        return [one for one in shown if one is not None]
 
-    def _checks_of_plugins(self, endpoint: str, plugin: str | None) -> list[PluginCheck]:
+    def _view(self, plugin: PluginRuntime) -> ChildView | None:
+        return self.children.view(plugin) if self.children is not None else None
+
+    def _checks_of_plugins(self, endpoint: str, plugin: str | None) -> list[PluginCheck | ChildCheck]:
         """Return the checks that plugins have added, which `healthz` shows."""
         if endpoint != "healthz":
             return []
-        contexts = [context for context in self._contexts() if plugin in (None, context.name)]
-        return [check for context in contexts for check in context.health_checks]
+        return [check for one in self._set_up() if plugin in (None, one.name) for check in one.health_checks]
 
     def begin_scrape(self, accept: str) -> list[Future[None]]:
         """Begin to collect the metrics of plugins in the format of an `Accept` header, unless this is under way."""
-        return [context.collected.start(accept) for context in self._contexts()]
+        return [one.collected.start(accept) for one in self._set_up()]
 
     def scraped(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics, those of plugins as they were collected last, and their content type."""
         if self.metrics is None:
             return b"", "text/plain"
-        return self.metrics.exposition([context.collected for context in self._contexts()], accept)
+        return self.metrics.exposition([one.collected for one in self._set_up()], accept)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics and their content type, after waiting for plugins for a short time."""
         wait(self.begin_scrape(accept), _PATIENCE)
         return self.scraped(accept)
 
+    def begin_queues(self) -> list[Future[None]]:
+        """Begin to ask the processes of isolated plugins for their queues, unless this is under way."""
+        return [view.begin_queues() for view in self._views()]
+
+    def _views(self) -> list[ChildView]:
+        return [view for plugin in self._host.plugins if (view := self._view(plugin)) is not None]
+
     def queues(self) -> list[dict[str, Any]]:
         """Return each controller's queue: the numbers of its keys by state, and the first 100 of each state."""
-        found = []
+        found: list[dict[str, Any]] = []
         for controller in (one for plugin in self._host.plugins for one in plugin.controllers):
             summary = controller.queue.summary(SHOWN_KEYS)
             first = summary.first
             counts = {part: getattr(summary, part) for part in first._fields}
             parts = {part: [_shown(item) for item in getattr(first, part)] for part in first._fields}
             found.append({"controller": controller.name, "counts": counts, **parts})
-        return found
+        return found + [queue for view in self._views() for queue in view.queues()]
 
     def pages(self) -> dict[str, dict[str, ASGIApp]]:
         """Return the pages of plugins, by plugin and path; they answer from the loops of their plugins."""
-        return {context.name: _relayed_pages(context) for context in self._contexts() if context.pages}
+        contexts = (context for plugin in self._host.plugins if (context := plugin.context) is not None)
+        here = {context.name: _relayed_pages(context) for context in contexts if context.pages}
+        return here | (self.children.pages() if self.children is not None else {})
 
 
 def _relayed_pages(context: PluginContext) -> dict[str, ASGIApp]:
@@ -207,9 +227,9 @@ def _relayed_pages(context: PluginContext) -> dict[str, ASGIApp]:
 
 
 def _shown(item: Any) -> dict[str, Any]:
-    """Return an entry of a queue in a form that JSON allows: delays may be infinite, and keys are tuples."""
+    """Return an entry of a queue in a form that JSON allows: keys are tuples, and a delay may be infinite or NaN."""
     return {
-        name: str(value) if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
+        name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in item._asdict().items()
     }
 

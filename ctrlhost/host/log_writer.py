@@ -33,7 +33,7 @@ class LogWriter:
 
     def __init__(self, stream: TextIO, more: Callable[[], Iterable[str]]) -> None:
         """Write to `stream`; `more` returns further lines; the thread calls it once a second."""
-        self._write = _write_to(stream)
+        self._write, self._release = _write_to(stream)
         self._more = more
         self._changed = threading.Condition(threading.RLock())
         self._lines: deque[bytes] = deque()
@@ -105,6 +105,7 @@ class LogWriter:
                 for line in self._reports():
                     self.put(line, reserved=True)
         self._last()
+        self._release()
 
     def _reports(self) -> list[str]:
         try:
@@ -121,11 +122,15 @@ class LogWriter:
         return b"".join(taken)
 
 
-def _write_to(stream: TextIO) -> Callable[[bytes], None]:
-    """Return a function that writes bytes to a stream and never raises: a log that cannot be written is lost."""
+def _write_to(stream: TextIO) -> tuple[Callable[[bytes], None], Callable[[], None]]:
+    """Return functions that write bytes to a stream, and that end it.
+
+    The former never raises: a log that cannot be written is lost.
+    """
     try:
         # Not through the stream's buffer: its lock would be held while the pipe is full, also when the process ends.
-        descriptor = stream.fileno()
+        # A copy: a plugin that closes or replaces stderr would have the lines written to what has its number then.
+        descriptor = os.dup(stream.fileno())
     except (AttributeError, OSError, ValueError):
 
         def write(data: bytes) -> None:
@@ -135,7 +140,7 @@ def _write_to(stream: TextIO) -> Callable[[bytes], None]:
             except Exception:  # noqa: BLE001, S110 - there is nowhere to report it
                 pass
 
-        return write
+        return write, lambda: None
 
     def write_all(data: bytes) -> None:
         rest = memoryview(data)
@@ -147,4 +152,4 @@ def _write_to(stream: TextIO) -> Callable[[bytes], None]:
             except OSError:
                 return
 
-    return write_all
+    return write_all, lambda: os.close(descriptor)

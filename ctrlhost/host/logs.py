@@ -137,14 +137,37 @@ class _Reports:
         self._full = 0
 
     def due(self, *, all_of_them: bool = False) -> list[str]:
-        """Return the summaries that are due, or all, and how many lines were lost since the output was too slow."""
+        """Return the summaries that are due, or all, and how many lines were lost since the output was too slow.
+
+        Also one about lines that were off until now.
+        """
         records = [summary_record(one) for one in self._sampler.summaries(all_of_them=all_of_them)]
         full = sum(count for (_, reason), count in self._sampler.dropped.items() if reason == "full")
         if full > self._full:
             text = f"dropped {full - self._full} log lines: they were not written in time"
             records.append(host_record(logging.WARNING, text, count=full - self._full))
             self._full = full
+        if why := _turned_on():
+            hint = "use `disable_existing_loggers: false` in a plugin's own configuration of logging"
+            text = f"log lines of the host were off because of {why}; they are on again (hint: {hint})"
+            records.append(host_record(logging.WARNING, text))
         return [self._formatter.format(record) for record in records]
+
+
+def _turned_on() -> str:
+    """Turn the loggers of the host on again, and return what turned them off; empty if they were on.
+
+    A plugin that configures logging does so for the whole process.
+    """
+    manager = logging.root.manager
+    if manager.disable >= logging.getLogger("ctrlhost").getEffectiveLevel():
+        logging.disable(logging.NOTSET)
+        return "`logging.disable`"
+    loggers = [one for one in list(manager.loggerDict.values()) if isinstance(one, logging.Logger)]
+    off = [one for one in loggers if one.disabled and one.name.partition(".")[0] in _OF_HOST]
+    for logger in off:
+        logger.disabled = False
+    return "`logging.config`" if off else ""
 
 
 def _end_in_time(reports: _Reports) -> None:

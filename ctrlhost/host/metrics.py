@@ -7,7 +7,7 @@ the core, the informers, the client and the controllers.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
@@ -21,9 +21,9 @@ from ctrlhost.host.log_sampling import REASONS
 from ctrlhost.plugin.metrics import Family
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ctrlhost.plugin.metrics import PluginMetrics, Series
+    from ctrlhost.plugin.metrics import Series
     from ctrlhost.supervisor.runtime import PluginRuntime
 
 #: The reasons for which a plugin may be degraded.
@@ -33,21 +33,50 @@ PLUGIN_STATES = (
 )  # fmt: skip
 
 
+class Collected(Protocol):
+    """Metrics that were collected before, from a plugin of this process or from the process of an isolated one."""
+
+    plugin: str
+
+    @property
+    def families(self) -> Sequence[Family]:
+        """What was collected last; empty before."""
+
+    @property
+    def errors(self) -> Mapping[str, float]:
+        """What was left out, by reason."""
+
+    def age(self) -> float:
+        """Return the age of `families` in seconds: 0 if they are current."""
+
+    def skip(self, reason: str, what: str) -> None:
+        """Count something that was left out for `reason`, and log `what` the first time."""
+
+
 class HostMetrics:
     """The metrics of one host."""
 
-    def __init__(self) -> None:
-        """Start with the metrics of the process."""
+    def __init__(self, child: str = "") -> None:
+        """Start with the metrics of the process, unless that is the one of the isolated plugin `child`."""
         self.registry = CollectorRegistry(auto_describe=False)
-        ProcessCollector(registry=self.registry)
-        PlatformCollector(registry=self.registry)
-        GCCollector(registry=self.registry)
+        self._child = child
+        if not child:
+            ProcessCollector(registry=self.registry)
+            PlatformCollector(registry=self.registry)
+            GCCollector(registry=self.registry)
 
     def register(self, collector: Collector) -> None:
         """Add a collector of the host."""
         self.registry.register(collector)
 
-    def exposition(self, plugins: Sequence[PluginMetrics], accept: str = "") -> tuple[bytes, str]:
+    def register_own(self, collector: Collector) -> None:
+        """Add a collector about what each process has for itself, such as informers.
+
+        Its series have a label `child` in the process of an isolated plugin: another process has the same ones.
+        """
+        self.register(_OfChild(collector, self._child) if self._child else collector)
+
+    def exposition(self, plugins: Sequence[Collected], accept: str = "") -> tuple[bytes, str]:
         """Return all metrics in the format that the `Accept` header asks for, and the content type.
 
         Those of plugins are as they were collected last.
@@ -76,7 +105,7 @@ class _Families:
         #: The metric that a name of series belongs to.
         self._owners: dict[str, str] = {}
 
-    def add(self, family: Family, plugin: PluginMetrics | None) -> None:
+    def add(self, family: Family, plugin: Collected | None) -> None:
         """Add a metric of a plugin, or of the host."""
         name, known = family.metric.name, self._by_name.get(family.metric.name, [])
         if known and known[0].metric.type != family.metric.type:
@@ -97,12 +126,12 @@ class _Families:
             yield families[0] if len(families) == 1 else families[0].with_all(families[1:])
 
 
-def _skip(plugin: PluginMetrics | None, what: str) -> None:
+def _skip(plugin: Collected | None, what: str) -> None:
     if plugin is not None:
         plugin.skip("repeated", what)
 
 
-def about_collections(plugins: Iterable[PluginMetrics]) -> Iterator[Metric]:
+def about_collections(plugins: Iterable[Collected]) -> Iterator[Metric]:
     """Return how old the metrics of plugins are, and what was left out of them."""
     age = GaugeMetricFamily(
         "ctrlhost_metrics_age_seconds", "Age of the plugin's own metrics in this answer", labels=("plugin",)
@@ -115,6 +144,19 @@ def about_collections(plugins: Iterable[PluginMetrics]) -> Iterator[Metric]:
         for reason, count in sorted(plugin.errors.items()):
             errors.add_metric((plugin.plugin, reason), count)
     yield from (age, errors)
+
+
+class _OfChild(Collector):
+    """The metrics of another collector with the label `child`."""
+
+    def __init__(self, collector: Collector, child: str) -> None:
+        self._collector = collector
+        self._child = child
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._collector.collect():
+            metric.samples = [one._replace(labels={**one.labels, "child": self._child}) for one in metric.samples]
+            yield metric
 
 
 class PluginCollector(Collector):
@@ -141,12 +183,30 @@ class PluginCollector(Collector):
             for one in PLUGIN_STATES:
                 state.add_metric((plugin.name, one), float(plugin.state == one))
             info.add_metric((plugin.name, plugin.installed), 1)
-        yield state
-        yield info
-        yield from self._collect_entries()
-        yield from self._collect_log()
+        restarts = CounterMetricFamily(
+            "ctrlhost_plugin_restarts", "Restarts of the plugin by reason", labels=("plugin", "reason")
+        )
+        degraded = GaugeMetricFamily(
+            "ctrlhost_plugin_degraded", "1 while the plugin is degraded for the reason", labels=("plugin", "reason")
+        )
+        for plugin in self._plugins:
+            # A copy: the threads of plugins add to it.
+            for reason, count in dict(plugin.restarted).items():
+                restarts.add_metric((plugin.name, reason), count)
+            for reason in DEGRADED:
+                degraded.add_metric((plugin.name, reason), float(reason in plugin.entries.degraded))
+        yield from (state, info, restarts, degraded)
 
-    def _collect_log(self) -> Iterator[Metric]:
+
+class LogCollector(Collector):
+    """Collects what this process has not logged."""
+
+    def __init__(self, plugins: Iterable[PluginRuntime]) -> None:
+        """Read `plugins` when scraped."""
+        self._plugins = plugins
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the family."""
         dropped, counts = (
             logs.dropped(),
             CounterMetricFamily("ctrlhost_log_dropped", "Log lines that were not written", labels=("plugin", "reason")),
@@ -156,13 +216,16 @@ class PluginCollector(Collector):
                 counts.add_metric((plugin, reason), dropped.get((plugin, reason), 0))
         yield counts
 
-    def _collect_entries(self) -> Iterator[Metric]:
-        restarts = CounterMetricFamily(
-            "ctrlhost_plugin_restarts", "Restarts of the plugin by reason", labels=("plugin", "reason")
-        )
-        degraded = GaugeMetricFamily(
-            "ctrlhost_plugin_degraded", "1 while the plugin is degraded for the reason", labels=("plugin", "reason")
-        )
+
+class EntryCollector(Collector):
+    """Collects how the calls of plugins go that run in this process."""
+
+    def __init__(self, plugins: Iterable[PluginRuntime]) -> None:
+        """Read `plugins` when scraped."""
+        self._plugins = plugins
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the families."""
         overdue = GaugeMetricFamily(
             "ctrlhost_entry_overdue", "Calls of the plugin beyond their deadline now", labels=("plugin", "entry")
         )
@@ -177,17 +240,29 @@ class PluginCollector(Collector):
             "Seconds for which the plugin's event loop has not turned",
             labels=("plugin",),
         )
-        for plugin in self._plugins:
+        for plugin in (one for one in self._plugins if one.isolation is None):
             if (context := plugin.context) is not None:
                 blocked.add_metric((plugin.name,), context.scope.loop.blocked)
             stuck.add_metric((plugin.name,), sum(one.stuck() for one in plugin.all_entries()))
-            # Copies: the threads of plugins add to both.
-            for reason, count in dict(plugin.restarted).items():
-                restarts.add_metric((plugin.name, reason), count)
-            for reason in DEGRADED:
-                degraded.add_metric((plugin.name, reason), float(reason in plugin.entries.degraded))
             overdue_now = sum((one.overdue() for one in plugin.all_entries()), Counter())
+            # A copy: the threads of the plugin add to it.
             for entry, count in sorted(dict(plugin.overruns).items()):
                 overdue.add_metric((plugin.name, entry), overdue_now[entry])
                 overruns.add_metric((plugin.name, entry), count)
-        yield from (restarts, degraded, stuck, overdue, overruns, blocked)
+        yield from (stuck, overdue, overruns, blocked)
+
+
+def of_host(plugins: Sequence[PluginRuntime]) -> HostMetrics:
+    """Return what the metrics of a host with these plugins begin with."""
+    metrics = HostMetrics()
+    for collector in (PluginCollector, EntryCollector, LogCollector):
+        metrics.register(collector(plugins))
+    return metrics
+
+
+def of_child(plugin: PluginRuntime) -> HostMetrics:
+    """Return what the metrics of the process of an isolated plugin begin with; the host has the plugin's states."""
+    metrics = HostMetrics(child=plugin.name)
+    metrics.register(EntryCollector([plugin]))
+    metrics.register_own(LogCollector([plugin]))
+    return metrics

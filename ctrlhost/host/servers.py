@@ -10,6 +10,8 @@ from ctrlhost.controller.event_loop import PluginLoop
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from starlette.types import ASGIApp
+
     from ctrlhost.host.inspection import Inspection
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.server.listener import HttpServer
@@ -37,9 +39,21 @@ class HostServers:
     def serve(self, address: str, inspection: Inspection) -> None:
         """Bind the address of the host's own server and answer requests; ConfigError if it is in use."""
         from ctrlhost.server.app import host_app
+
+        self._serve(address, host_app(inspection, self._status))
+
+    def serve_host(self, socket: str, inspection: Inspection) -> None:
+        """Answer at this Unix socket, in the process of an isolated plugin, what its host shows of it."""
+        from ctrlhost.server.app import PATIENCE, host_app
+        from ctrlhost.server.proxy import behind_proxy
+
+        # The host waits for this process as long as for its own plugins.
+        self._serve(f"unix:{socket}", behind_proxy(host_app(inspection, self._status, PATIENCE / 2)))
+
+    def _serve(self, address: str, app: ASGIApp) -> None:
         from ctrlhost.server.listener import HttpServer
 
-        self._own = HttpServer(address, host_app(inspection, self._status), "host")
+        self._own = HttpServer(address, app, "host")
         self._own.start()
 
     def open(self, context: PluginContext) -> Callable[[], None]:

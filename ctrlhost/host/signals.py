@@ -1,7 +1,8 @@
-"""The signals that shut a host down."""
+"""The signals that shut a host down, and the one that shows what its threads do."""
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import threading
@@ -18,6 +19,7 @@ _SAME_SIGNAL = 0.1
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 #: Maximum delay until a signal is noticed, in seconds.
 SIGNALS_SEEN = 0.5
+_STDERR = 2
 
 
 class StopRequested(BaseException):
@@ -36,6 +38,17 @@ def exiting() -> Iterator[None]:
 
     with _handled_by(leave):
         yield
+
+
+@contextmanager
+def writing_stacks() -> Iterator[None]:
+    """Have each SIGUSR1 write the stacks of all Python threads to stderr, also while the interpreter lock is held."""
+    # C code writes them at once.
+    faulthandler.register(signal.SIGUSR1, file=_STDERR, all_threads=True)
+    try:
+        yield
+    finally:
+        faulthandler.unregister(signal.SIGUSR1)
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.errors import CtrlhostError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -33,6 +35,13 @@ class PluginInformer:
     def enqueue_to(self, *args: Any, **options: Any) -> Handle:
         """Enqueue requests; see `Informer.enqueue_to`."""
         return self._informer.enqueue_to(*args, **{"caller": self._caller, **options})
+
+    def stop(self, *_: Any, **_options: Any) -> None:
+        """Raise CtrlhostError: other plugins use the informer, too."""
+        raise CtrlhostError(
+            f"informer {self._informer.key} was not stopped: other plugins use it, too",
+            hint="remove the plugin's handlers instead: `add_handler` returns a handle with `remove`",
+        )
 
     def add_indexers(self, indexers: Mapping[str, Any]) -> None:
         """Add indexes; see `Informer.add_indexers`."""

@@ -14,8 +14,9 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.samples import Sample
 
+from ctrlhost.controller.error_text import line_of
 from ctrlhost.entries import Entries
-from ctrlhost.plugin.probe import Probe, described
+from ctrlhost.plugin.probe import Probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +30,8 @@ T = TypeVar("T")
 
 #: Series of a plugin beyond this number are left out.
 MAX_SERIES = 10_000
+#: Characters of a label's value.
+_MAX_LABEL = 10_000
 #: Different warnings of a plugin; an error's message may contain anything.
 _MAX_WARNINGS = 100
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -180,7 +183,7 @@ class PluginMetrics:
         except Invalid as error:
             self.skip("invalid", str(error))
         except BaseException as error:  # noqa: BLE001 - one plugin's collector must not lose all metrics
-            self.skip("error", described(error))
+            self.skip("error", line_of(error))
         return []
 
 
@@ -205,6 +208,8 @@ def _copied(given: Any, limit: int) -> Metric:
         labels = {str(label): str(value) for label, value in sample.labels.items()}
         if not str(sample.name).startswith(name) or not _NAME.fullmatch(sample.name):
             raise Invalid(f"`{sample.name}` is not the name of a series of {name}")
+        if any(len(value) > _MAX_LABEL for value in labels.values()):
+            raise Invalid(f"{name} has a label with more than {_MAX_LABEL:,} characters")
         if not all(map(_LABEL.fullmatch, labels)):
             raise Invalid(f"{name} has a label with an invalid name")
         value = sample.value if type(sample.value) in (int, float) else float(sample.value)

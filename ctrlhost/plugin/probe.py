@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from ctrlhost.controller.error_text import line_of
 from ctrlhost.entries import Entries
 from ctrlhost.health import Check
 
@@ -58,6 +59,29 @@ class Probe(Generic[T]):
             run.set_result(None)
 
 
+@dataclass(frozen=True, slots=True)
+class CheckState:
+    """How a health check stands, for any process of this machine: they share the clock of `time.monotonic`."""
+
+    name: str
+    #: The reason of a failure, empty for a success; None before the first call has ended.
+    last: Outcome[str] | None
+    #: When the running call began; None if none runs.
+    since: float | None
+
+    def line(self, deadline: float) -> Check:
+        """Return the last outcome; with its age if a call runs, and a failure if that is beyond `deadline`."""
+        now, last = time.monotonic(), self.last
+        if self.since is not None and deadline and now - self.since >= deadline:
+            return Check(self.name, passed=False, detail=f"no answer for {now - self.since:.0f} s")
+        if last is None:
+            return Check(self.name, passed=True, detail="no answer yet")
+        detail = last.value
+        if self.since is not None:
+            detail = f"{detail or 'passed'} {now - last.at:.1f} s ago".strip()
+        return Check(self.name, passed=not last.value, detail=detail)
+
+
 class PluginCheck:
     """A health check of a plugin, called on its own thread, so that one that hangs fails."""
 
@@ -76,15 +100,13 @@ class PluginCheck:
 
     def last(self) -> Check:
         """Return the last outcome; with its age if a call runs, and a failure if that is beyond its deadline."""
-        running, outcome = self._probe.running_for(), self._probe.outcome
-        if running is not None and self._deadline and running >= self._deadline:
-            return Check(self.name, passed=False, detail=f"no answer for {running:.0f} s")
-        if outcome is None:
-            return Check(self.name, passed=True, detail="no answer yet")
-        detail = outcome.value
-        if running is not None:
-            detail = f"{detail or 'passed'} {time.monotonic() - outcome.at:.1f} s ago".strip()
-        return Check(self.name, passed=not outcome.value, detail=detail)
+        return self.state().line(self._deadline)
+
+    def state(self) -> CheckState:
+        """Return how the check stands now."""
+        running = self._probe.running_for()
+        since = None if running is None else time.monotonic() - running
+        return CheckState(self.name, self._probe.outcome, since)
 
     def _call(self) -> str:
         # A check has one thread at most, so it cannot use up those that may hang.
@@ -93,17 +115,9 @@ class PluginCheck:
         try:
             self._check()
         except BaseException as error:  # noqa: BLE001 - any exception is a failure of the check
-            return described(error)
+            return line_of(error)
         else:
             return ""
         finally:
             entry.end()
             entry.close()
-
-
-def described(error: BaseException) -> str:
-    """Return an error as one line, even if its `__str__` raises."""
-    try:
-        return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(": ")
-    except BaseException:  # noqa: BLE001 - its `__str__` is the plugin's code, too
-        return type(error).__name__

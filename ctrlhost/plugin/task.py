@@ -9,9 +9,9 @@ import threading
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.controller.error_text import line_of
 from ctrlhost.coordination.writes import refused
 from ctrlhost.entries import Entries
-from ctrlhost.plugin.probe import described
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +121,7 @@ class Task:
             if stop.is_set() or refused(error, permit):
                 return True
             self.failures += 1
-            self.error = described(error)
+            self.error = line_of(error)
             log.error("task %s failed: %s", self.name, self.error, exc_info=error)
             return False
         finally:

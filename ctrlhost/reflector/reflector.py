@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.informers.reflector")
 
+NO_PERMISSION = "no permission to"
+"""How the reason begins for which an informer without rights waits."""
+
 _LOG_INTERVAL = 60.0
 """Seconds after which the same failure is logged again."""
 
@@ -224,7 +227,7 @@ class Reflector:
         elif isinstance(error, Forbidden):
             where = f" in namespace {self._namespace}" if self._namespace else ""
             what = f"{self._verb} {self._kind} ({self._api_version}){where}"
-            self._set("waiting", f"no permission to {what}: {error.message}")
+            self._set("waiting", f"{NO_PERMISSION} {what}: {error.message}")
         else:
             self._set("reconnecting" if self._position.last else "listing", str(error))
         self._report(self._verb, error)

@@ -49,20 +49,23 @@ class Inspected(Protocol):
     def scraped(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics, those of plugins as they were collected last, and their content type."""
 
+    def begin_queues(self) -> Sequence[Future[None]]:
+        """Begin to ask other processes for `queues`, unless this is under way; return what ends with the answers."""
+
     def queues(self) -> list[dict[str, Any]]:
-        """Return the keys in each controller's queue."""
+        """Return the keys in each controller's queue, those of other processes as they said last."""
 
     def pages(self) -> Mapping[str, Mapping[str, ASGIApp]]:
         """Return the pages of plugins, by plugin and path, which answer from the loops of their plugins."""
 
 
-def host_app(host: Inspected, loop: Loop) -> ASGIApp:
-    """Return the app; what is neither a probe nor a page runs on `loop`."""
+def host_app(host: Inspected, loop: Loop, patience: float = PATIENCE) -> ASGIApp:
+    """Return the app, in which what is neither a probe nor a page runs on `loop`; it waits `patience` s for plugins."""
 
     async def probe(request: Request) -> Response:
         endpoint = request.url.path.split("/")[1]
         plugin = request.path_params.get("plugin")
-        await _soon(host.refresh(endpoint, plugin))
+        await _soon(host.refresh(endpoint, plugin), patience)
         checks = host.answer(endpoint, plugin)
         if checks is None:
             return PlainTextResponse(f"no plugin {plugin}\n", 404)
@@ -93,18 +96,18 @@ def host_app(host: Inspected, loop: Loop) -> ASGIApp:
         below = {**scope, "root_path": f"{scope.get('root_path', '')}/{name}{page.rstrip('/')}"}
         await pages[page](below, receive, send)
 
-    others = relayed(_status_app(host), loop, "the host")
+    others = relayed(_status_app(host, patience), loop, "the host")
     probes = [Route(f"/{endpoint}", probe) for endpoint in ("livez", "readyz", "healthz")]
     probes += [Route(f"/{endpoint}/{{plugin}}", probe) for endpoint in ("readyz", "healthz")]
     return Starlette(routes=[*probes, Mount("/", app=plugin_page)])
 
 
-def _status_app(host: Inspected) -> ASGIApp:
+def _status_app(host: Inspected, patience: float) -> ASGIApp:
     """Return the app of what may take a while."""
     scrapes: dict[str, asyncio.Task[tuple[bytes, str]]] = {}
 
     async def scrape(accept: str) -> tuple[bytes, str]:
-        await _soon(host.begin_scrape(accept))
+        await _soon(host.begin_scrape(accept), patience)
         # Those that come from here on wait for another scrape: this one may lack what they have just changed.
         scrapes.pop(accept, None)
         return host.scraped(accept)
@@ -121,6 +124,7 @@ def _status_app(host: Inspected) -> ASGIApp:
     async def queues(request: Request) -> Response:
         if not _is_local(request):
             return PlainTextResponse("only for clients on this machine\n", 403)
+        await _soon(host.begin_queues(), patience)
         return JSONResponse(host.queues())
 
     async def index(_request: Request) -> Response:
@@ -135,9 +139,9 @@ def _status_app(host: Inspected) -> ASGIApp:
     return Starlette(routes=[*routes, Route("/{path:path}", unknown, methods=None)])
 
 
-async def _soon(futures: Sequence[Future[None]]) -> None:
+async def _soon(futures: Sequence[Future[None]], patience: float) -> None:
     """Wait for all of them, but not for long. A callback on one that hangs would remain there."""
-    end, pause = time.monotonic() + PATIENCE, _LOOK
+    end, pause = time.monotonic() + patience, _LOOK
     while not all(one.done() for one in futures) and (left := end - time.monotonic()) > 0:
         await asyncio.sleep(min(pause, left))
         # Beside threads that compute, each look has to wait for the interpreter.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import socket
+import struct
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ log = logging.getLogger("ctrlhost.server")
 _BACKLOG = 128
 _UNIX = "unix:"
 _START_TIMEOUT = 10.0
+_CREDENTIALS = struct.Struct("iII")
 
 
 def parse_address(address: str, setting: str) -> tuple[str, int]:
@@ -105,7 +108,7 @@ def _shown(host: str, port: int) -> str:
 
 def _listen_at(path: str) -> socket.socket:
     """Listen on a Unix socket that only this user can use."""
-    listening = socket.socket(socket.AF_UNIX)
+    listening = _PrivateSocket(socket.AF_UNIX)
     try:
         listening.bind(path)
         # Nobody connects before `listen`.
@@ -116,6 +119,27 @@ def _listen_at(path: str) -> socket.socket:
         raise ConfigError(f"cannot listen on {path}: {error.strerror or error}") from None
     listening.setblocking(False)
     return listening
+
+
+class _PrivateSocket(socket.socket):
+    """A Unix socket that accepts connections of this user only, whoever can access its path."""
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; ConnectionAbortedError, which servers ignore, after closing that of another user."""
+        connection, address = super().accept()
+        if (user := _peer(connection)) != os.geteuid():
+            connection.close()
+            raise ConnectionAbortedError(f"refused a connection of the user {user}")
+        return connection, address
+
+
+def _peer(connection: socket.socket) -> int:
+    """Return the user at the other end of a connection to a Unix socket; here, where the system does not say."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return os.geteuid()
+    # Linux's `struct ucred`: process, user and group.
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(credentials)[1])
 
 
 def _listen(host: str, port: int, setting: str) -> socket.socket:

@@ -71,6 +71,11 @@ class Attempt:
         """The plugin's controllers; none before its set-up."""
         return list(self.context.controllers) if self.context else []
 
+    @property
+    def controller_names(self) -> list[str] | None:
+        """The names of the plugin's controllers; None before its set-up."""
+        return [controller.name for controller in self.context.controllers] if self.context else None
+
     def processor_seconds(self) -> float | None:
         """Return the processor time of the attempt's own thread; None where it cannot be read."""
         return processor_seconds(self.thread)

@@ -16,6 +16,7 @@ from ctrlhost import _core
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import ConfigError, CtrlhostError
 from ctrlhost.informers.declarations import served_scope
+from ctrlhost.reflector.reflector import NO_PERMISSION
 from ctrlhost.selectors.namespaces import NamespaceSelector
 from ctrlhost.supervisor.run_directory import check_path, make_private
 
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_DISCOVERY = 0.1
-"""Seconds between two looks for the plural of a kind that was not discovered yet."""
+_SOON = 0.1
+"""Seconds between two looks at a kind that was not discovered or listed yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,8 @@ class CacheServer:
         self._keeper: threading.Thread | None = None
         self._readers: list[Reader] = []
         self._kept: dict[Scope, _Kept] = {}
-        #: Kinds whose plural is not known yet.
-        self._undiscovered: list[tuple[Scope, _core.FeedKind]] = []
+        #: Kinds that were not discovered or listed yet.
+        self._unready: list[tuple[_Kept, _core.FeedKind]] = []
         self._slow_closed: dict[str, int] = {}
         self._stopped = False
 
@@ -114,7 +115,7 @@ class CacheServer:
         with self._lock:
             self._stopped = True
             readers, kept = self._readers, list(self._kept.values())
-            self._readers, self._kept, self._undiscovered = [], {}, []
+            self._readers, self._kept, self._unready = [], {}, []
             keeper = self._keeper
         self._changed.set()
         for reader in readers:
@@ -155,18 +156,22 @@ class CacheServer:
                 kept = self._kept[scope] = _Kept(self._factory.informer_of(scope))
             kept.readers += 1
             kept.release_at = None
-            if not self._discovered(scope, feed_kind):
-                self._undiscovered.append((scope, feed_kind))
+            if not self._ready(kept, feed_kind):
+                self._unready.append((kept, feed_kind))
                 self._wake()
         self._factory.start()
         return kept
 
-    def _discovered(self, scope: Scope, feed_kind: _core.FeedKind) -> bool:
-        resource = self._resources.known(scope.api_version, scope.kind)
-        if resource is None:
-            return False
-        feed_kind.set_resource(resource.plural, resource.namespaced)
-        return True
+    def _ready(self, kept: _Kept, feed_kind: _core.FeedKind) -> bool:
+        """Pass on the plural of a kind, and why the host may not list it; return whether it was listed."""
+        informer = kept.informer
+        resource = self._resources.known(informer.api_version, informer.kind)
+        if resource is not None:
+            feed_kind.set_resource(resource.plural, resource.namespaced)
+        refused = informer.state == "waiting" and informer.reason.startswith(NO_PERMISSION)
+        # Without what the process itself puts before it.
+        feed_kind.refuse(informer.reason.partition(": ")[2] if refused else None)
+        return resource is not None and informer.has_synced
 
     def _left(self, reader: Reader, served: list[_Served]) -> None:
         """Forget a reader that has closed; its informers run on for a while."""
@@ -175,7 +180,7 @@ class CacheServer:
                 self._readers.remove(reader)
                 self._slow_closed[reader.plugin] = self._slow_closed.get(reader.plugin, 0) + reader.slow_closed
             kinds = [each.kind for each in served]
-            self._undiscovered = [entry for entry in self._undiscovered if entry[1] not in kinds]
+            self._unready = [entry for entry in self._unready if entry[1] not in kinds]
             for each in served:
                 each.kept.readers -= 1
                 if each.kept.readers == 0:
@@ -193,13 +198,13 @@ class CacheServer:
         while True:
             with self._lock:
                 self._changed.clear()
-                self._undiscovered = [entry for entry in self._undiscovered if not self._discovered(*entry)]
+                self._unready = [entry for entry in self._unready if not self._ready(*entry)]
                 now = self._clock.now()
                 idle = {scope: at for scope, each in self._kept.items() if (at := each.release_at) is not None}
                 due = [self._kept.pop(scope) for scope, at in idle.items() if at <= now]
                 waits = [at - now for at in idle.values() if at > now]
-                if self._undiscovered:
-                    waits.append(_DISCOVERY)
+                if self._unready:
+                    waits.append(_SOON)
                 if self._stopped or not (waits or due):
                     self._keeper = None
                     return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import sys
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.health import Check
     from ctrlhost.informers.namespace_informer import Scope
+    from ctrlhost.plugin.probe import CheckState
 
 #: Seconds that a message may wait for a process that does not read.
 _SEND_TIMEOUT = 5
@@ -33,8 +35,9 @@ class Start:
     pages: str
     #: Whether the plugin has a lease of its own, for which the process stands itself.
     elects_itself: bool
-    #: The `sys.path` of the host.
+    #: The `sys.path` of the host, and its `PYTHONPATH`, which other programs that the plugin starts have to get.
     path: tuple[str, ...] = field(default_factory=lambda: tuple(sys.path))
+    python_path: str | None = field(default_factory=lambda: os.environ.get("PYTHONPATH"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +74,26 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
+class Probe:
+    """From the host: call the health checks of the plugin, unless they run. The next Beats say how these end."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """From the host: what the process asked for is done, or why it is not."""
 
     request: int
     problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """From the host: why what the process asked for is not done yet."""
+
+    request: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +111,10 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class IsSetUp:
-    """From the process: the plugin is set up, and has these pages."""
+    """From the process: the plugin is set up, and has these pages and controllers."""
 
     pages: tuple[str, ...]
+    controllers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +162,11 @@ class Beat:
     #: Whether a failure is one that no restart mends, and whether something hangs.
     final: bool
     hangs: bool
+    #: The lines of the controllers and of the plugin's own lease, and its health checks as of the Probe `probe`.
     checks: tuple[Check, ...]
+    leadership: tuple[Check, ...]
+    health: tuple[CheckState, ...]
+    probe: int
     degraded: dict[str, str]
 
 
@@ -161,30 +184,46 @@ class Channel:
         """Take over an end of a socket pair."""
         # Linux's `struct timeval`. A process that was stopped must not hold up the host.
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", _SEND_TIMEOUT, 0))
-        self._connection = Connection(end.detach())
-        self._sending = threading.Lock()
+        # Not for programs that a plugin starts.
+        end.set_inheritable(False)
+        self._end = end
+        self._connection = Connection(os.dup(end.fileno()))
+        self._sending, self._receiving = threading.Lock(), threading.Lock()
 
     def send(self, message: object) -> bool:
-        """Send a message; False if the other end is gone, or does not read."""
+        """Send a message; False if the other end is gone, or does not read, which ends the connection."""
         with self._sending:
             try:
                 self._connection.send(message)
             except OSError:
+                # A part of the message may have been sent, so nothing can follow it.
+                self._shut_down(socket.SHUT_RDWR)
                 return False
             return True
 
     def receive(self) -> Any:
-        """Wait for the next message; None when the other end is gone."""
-        try:
-            return self._connection.recv()
-        except (EOFError, OSError):
-            return None
+        """Wait for the next message; None when the other end is gone, or after `receive_rest`."""
+        with self._receiving:
+            try:
+                return self._connection.recv()
+            except (EOFError, OSError):
+                return None
+
+    def receive_rest(self) -> None:
+        """Receive only what was sent before now, whoever else still has the other end."""
+        self._shut_down(socket.SHUT_RD)
+
+    def _shut_down(self, how: int) -> None:
+        with suppress(OSError):
+            self._end.shutdown(how)
 
     def fileno(self) -> int:
         """Return the file descriptor."""
-        return self._connection.fileno()
+        return self._end.fileno()
 
     def close(self) -> None:
-        """Close this end. May be repeated."""
-        with suppress(OSError):
+        """End the connection, and close this end once no thread uses it. May be repeated."""
+        self._shut_down(socket.SHUT_RDWR)
+        with self._sending, self._receiving:
             self._connection.close()
+            self._end.close()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ctrlhost.controller.context import bound
 from ctrlhost.errors import ConfigError
 from ctrlhost.supervisor import channel as messages
+from ctrlhost.supervisor.child_health import ChildHealth
 from ctrlhost.supervisor.child_requests import ChildRequests
 from ctrlhost.supervisor.containment import Failure, failure_of
 from ctrlhost.supervisor.process import Process, described
@@ -37,8 +38,8 @@ log = logging.getLogger("ctrlhost.host")
 _PERIOD = 0.25
 #: Seconds for a process that hangs to write its stacks, and for one whose plugin has failed to end.
 _LAST_WORDS, _FAILED_END = 1.0, 3.0
-#: Seconds that a process may run without its control socket, and until its last messages are read after its end.
-_SILENT_END, _LAST_MESSAGES = 1.0, 0.05
+#: Seconds that a process may run without its control socket, and until its first message, at least.
+_SILENT_END, _START = 1.0, 30.0
 #: The multiple of its memory limit at which a process is killed, and the seconds for its drain at the limit itself.
 _FAR_OVER, _MEMORY_DRAIN = 1.25, 10.0
 #: The seconds of a drain, at most a quarter of it, in which the process ends after its plugin.
@@ -64,16 +65,18 @@ class ChildAttempt:
         self.thread = threading.Thread(target=self._run, name=f"{owner.name}/process", daemon=True)
         #: The process; None before it is started.
         self.process: Process | None = None
-        #: The last lines of its health report, the paths of its pages, and its memory in bytes.
-        self._checks: tuple[Check, ...] = ()
-        self.pages: tuple[str, ...] = ()
+        #: The names of its controllers, once the plugin is set up, and its memory in bytes.
+        self.controller_names: tuple[str, ...] | None = None
         self.rss = 0
         self._isolation = isolation
+        #: The messages of the process, and those for it from threads that must not wait.
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        #: What the process says about the plugin's health.
+        self.health = ChildHealth(entries.deadline("health"), lambda number: self._inbox.put(messages.Probe(number)))
         self._lock = threading.Lock()
         self._requests: ChildRequests | None = None
-        #: When the process was last heard of, by `time.monotonic`.
-        self._heard = 0.0
+        #: Whether the process was ever heard of, and for how many seconds it was not since.
+        self._heard, self._silence = False, 0.0
         #: What the process was told: to set up, to run, and the last term.
         self._may_set_up = self._may_run = False
         self._told: messages.Lead | None = None
@@ -82,13 +85,17 @@ class ChildAttempt:
         self._kill_at: float | None = None
         #: Whether all work had ended before the process; and set when the attempt is over.
         self._complete = False
+        #: Whether the end of the attempt does not wait for a drain.
+        self._killed = False
         self._over = threading.Event()
 
     @property
     def socket(self) -> Path | None:
-        """The socket of the process's own server, while the process runs."""
+        """The socket of the process's own server, while the process runs and has no reason to end."""
         process = self.process
-        return process.directory / "pages.sock" if process is not None and not process.ended else None
+        if process is None or process.ended or self._failure is not None:
+            return None
+        return process.directory / "pages.sock"
 
     def processor_seconds(self) -> float | None:
         """Return the processor time of the process so far."""
@@ -96,7 +103,7 @@ class ChildAttempt:
 
     def checks(self) -> Sequence[Check]:
         """Return the lines of a health report after the plugin's own, as the process sent them last."""
-        return self._checks
+        return self.health.lines()
 
     def running_tasks(self) -> list[Any]:
         """Return no task: nothing of a plugin outlives its process."""
@@ -118,12 +125,20 @@ class ChildAttempt:
         except BaseException as error:
             log.debug("plugin %s failed", self.owner.name, exc_info=error)
             failure = failure_of("starting its process", error)
-        self._clean_up()
-        if failure is not None and not self.ending.is_set():
+        try:
+            self._clean_up()
+        finally:
+            if failure is not None:
+                self._report(failure)
+            self.configured.set()
+            self.set_up.set()
+            self.owner.crds_tried.set()
+
+    def _report(self, failure: Failure) -> None:
+        if not self.ending.is_set():
             self.owner.attempt_failed(self, failure)
-        self.configured.set()
-        self.set_up.set()
-        self.owner.crds_tried.set()
+        elif self.process is not None and self.process.code not in (0, -signal.SIGKILL) and not self._complete:
+            log.error("plugin %s: %s", self.owner.name, failure.reason)
 
     def _clean_up(self) -> None:
         process = self.process
@@ -133,10 +148,13 @@ class ChildAttempt:
             process.channel.close()
             with contextlib.suppress(OSError):
                 (process.directory / "pages.sock").unlink(missing_ok=True)
-        if self._requests is not None:
-            self._requests.close()
         self.rss = 0
-        self._over.set()
+        self.health.end()
+        try:
+            if self._requests is not None:
+                self._requests.close()
+        finally:
+            self._over.set()
 
     def _live(self) -> Failure | None:
         """Start the process, and follow it until it ends; return why it did."""
@@ -144,12 +162,13 @@ class ChildAttempt:
         with self._lock:
             if self.ending.is_set():
                 return None
-            process = self.process = Process(directory)
-        self._requests = ChildRequests(
-            self.owner, process, self._isolation, self.ending, lambda why: self.owner.report(self, "waiting", why)
-        )
-        self._isolation.processes.setdefault(self.owner.name, []).append(process)
-        self._heard = time.monotonic()
+            spent = self._isolation.cpu_seconds(self.owner.name)
+            process = self.process = self._isolation.processes[self.owner.name] = Process(
+                self.owner.name, directory, spent
+            )
+            # Before the end of the attempt can ask for a drain.
+            process.channel.send(self._begin(directory))
+        self._requests = ChildRequests(self.owner, process, self._isolation, self.ending)
         reading = threading.Thread(
             target=self._receive, args=(process,), name=f"{self.owner.name}/messages", daemon=True
         )
@@ -157,18 +176,16 @@ class ChildAttempt:
         threading.Thread(
             target=self._await_end, args=(process, reading), name=f"{self.owner.name}/end", daemon=True
         ).start()
-        process.channel.send(self._begin(directory))
-        looked = self._heard
+        looked = time.monotonic()
         while not isinstance(message := self._next(), _Ended):
+            # No longer than that if the host itself was stopped, or very busy.
+            self._silence += min(time.monotonic() - looked, 2 * _PERIOD)
+            looked = time.monotonic()
             if message is not None:
+                self._heard, self._silence = True, 0.0
                 self._take(message)
-            now = time.monotonic()
-            if now - looked > 2 * _PERIOD:
-                # The host itself was stopped, or very busy; what the process sent meanwhile is about to come.
-                self._heard = now
-            looked = now
             self._allow(process)
-            self._watch(process, now)
+            self._watch(process, looked)
         return self._end_of(process)
 
     def _next(self) -> Any:
@@ -190,16 +207,16 @@ class ChildAttempt:
 
     def _receive(self, process: Process) -> None:
         while (message := process.channel.receive()) is not None:
-            self._heard = time.monotonic()
             self._inbox.put(message)
         if not process.wait(_SILENT_END):
-            log.error("plugin %s: its process %d closed its control socket; killed", self.owner.name, process.pid)
+            log.error("plugin %s: the control socket of its process %d is closed; killed", self.owner.name, process.pid)
             process.kill()
 
     def _await_end(self, process: Process, reading: threading.Thread) -> None:
         process.wait()
         # A process that it has started may hold the socket.
-        reading.join(_LAST_MESSAGES)
+        process.channel.receive_rest()
+        reading.join()
         self._inbox.put(_Ended())
 
     def _take(self, message: Any) -> None:
@@ -208,9 +225,11 @@ class ChildAttempt:
                 self.configured.set()
             case messages.Mistake(text, hint):
                 raise failure_of("loading", ConfigError(text, hint=hint))
-            case messages.IsSetUp(pages):
-                self.pages = pages
+            case messages.IsSetUp(pages, controllers):
+                self._isolation.pages[self.owner.name], self.controller_names = pages, controllers
                 self.set_up.set()
+            case messages.Probe() if self.process is not None:
+                self.process.channel.send(message)
             case messages.Synced() if self.owner.services is not None:
                 self.owner.services.candidacy.join()
             case messages.Beat():
@@ -221,7 +240,7 @@ class ChildAttempt:
                 self._requests.take(message)
 
     def _beat(self, beat: messages.Beat) -> None:
-        self._checks = beat.checks
+        self.health.heard(beat)
         self.entries.follow(beat.degraded)
         if beat.state == "failed":
             label = "deadline" if beat.hangs else "error"
@@ -244,6 +263,8 @@ class ChildAttempt:
         lead = messages.Lead(*candidacy.tenure.current, candidacy.leader(), elects=candidacy.elects)
         if lead != self._told and process.channel.send(lead):
             self._told = lead
+        if self.ending.is_set():
+            return
         if not self._may_set_up and self.configured.is_set() and owner.may_set_up.is_set():
             self._may_set_up = process.channel.send(messages.SetUp(self._isolation.kubeconfig))
         if not self._may_run and self.set_up.is_set() and owner.may_run.is_set():
@@ -254,7 +275,8 @@ class ChildAttempt:
     def _watch(self, process: Process, now: float) -> None:
         """End a process that hangs, has too much memory, or does not end."""
         supervision = self.owner.supervision
-        limit, silence = supervision.memory_limit, now - self._heard
+        limit, timeout = supervision.memory_limit, float(supervision.heartbeat_timeout)
+        silent = self._silence >= (timeout if self._heard else max(timeout, _START))
         self.rss = process.rss() or self.rss
         if limit is not None and self.rss > limit:
             reason = f"it has {self.rss // _MIB} MiB, and its limit is {limit // _MIB} MiB"
@@ -265,8 +287,8 @@ class ChildAttempt:
             elif first and not self.ending.is_set():
                 log.warning("plugin %s: %s: it drains and restarts", self.owner.name, reason)
                 self._drain_by(process, now + _MEMORY_DRAIN, memory=True)
-        elif silence >= float(supervision.heartbeat_timeout) and self._failure is None:
-            self._fail(Failure(f"no heartbeat for {silence:.0f} s", label="heartbeat"), now + _LAST_WORDS)
+        elif silent and self._failure is None and not self.ending.is_set():
+            self._fail(Failure(f"no heartbeat for {self._silence:.0f} s", label="heartbeat"), now + _LAST_WORDS)
             process.signal(signal.SIGUSR1)
         if self._kill_at is not None and now >= self._kill_at:
             process.kill()
@@ -296,17 +318,19 @@ class ChildAttempt:
         self.owner.crds_tried.set()
         if process is None:
             return
-        if deadline is None:
-            process.kill()
-        else:
+        if deadline is not None and self._may_set_up and deadline > time.monotonic():
             self._drain_by(process, deadline)
+        else:
+            # Nothing of a plugin that is not set up has to be finished.
+            self._complete, self._killed = not self._may_set_up, True
+            process.kill()
 
     def drain(self, deadline: float) -> bool:
         """Wait until `deadline` (time.monotonic) for the end of the process; True if all of its work had finished."""
         process = self.process
         if process is None:
             return True
-        if not self._over.wait(max(0.0, deadline - time.monotonic())):
+        if not self._over.wait(None if self._killed else max(0.0, deadline - time.monotonic())):
             log.error("plugin %s: its process %d did not stop in time; killed", self.owner.name, process.pid)
             process.kill()
             self._over.wait()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import bound
 from ctrlhost.errors import CtrlhostError
-from ctrlhost.supervisor.channel import Announce, AwaitLists, Declare, Done, Install
+from ctrlhost.supervisor.channel import Announce, AwaitLists, Declare, Done, Install, Waits
 from ctrlhost.supervisor.containment import failure_of
 from ctrlhost.supervisor.crds import Installation, install_crds
 
@@ -40,11 +40,9 @@ class ChildRequests:
         process: Process,
         isolation: Isolation,
         ending: threading.Event,
-        waiting: Callable[[str], None],
     ) -> None:
-        """Do what `process` asks for until `ending`; `waiting` is called with what the plugin waits for."""
+        """Do what `process` asks for until `ending`."""
         self._owner = owner
-        self._waiting = waiting
         self._process = process
         self._isolation = isolation
         self._ending = ending
@@ -60,7 +58,7 @@ class ChildRequests:
             case AwaitLists(number):
                 self._start(f"{self._owner.name}/lists", number, self._await_lists)
             case Install(number, crds, version):
-                self._start(f"{self._owner.name}/crds", number, self._install, crds, version)
+                self._start(f"{self._owner.name}/crds", number, self._install, number, crds, version)
 
     def _start(self, name: str, *args: Any) -> None:
         threading.Thread(target=self._answer, args=args, name=name, daemon=True).start()
@@ -100,7 +98,7 @@ class ChildRequests:
             self._reader = feed.open(self._owner.name, self._process.directory / "feed.sock")
         self._reader.declare(scope)
 
-    def _install(self, crds: list[dict[str, Any]], version: str) -> None:
+    def _install(self, number: int, crds: list[dict[str, Any]], version: str) -> None:
         """Install the CRDs of the plugin, and wait until its peers have tried to install theirs."""
         owner = self._owner
         services = owner.services
@@ -109,7 +107,7 @@ class ChildRequests:
 
         def waiting(why: str) -> None:
             owner.crds_tried.set()
-            self._waiting(f"installing CRDs: {why}")
+            self._process.channel.send(Waits(number, why))
 
         installation = Installation(version, force=owner.with_crds == "force")
         if not install_crds(services.client, crds, self._ending, waiting, installation):

@@ -7,6 +7,7 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.controller.error_text import line_of
 from ctrlhost.controller.places import place_of
 from ctrlhost.errors import ConfigError, PluginError, PluginLoadError, PluginNotFound
 from ctrlhost.supervisor.loader import PluginImportError
@@ -24,11 +25,7 @@ _FINAL = (ConfigError, PluginLoadError, PluginNotFound)
 
 def with_place(error: BaseException) -> str:
     """Return an error as one line, with the last place in the plugin's code that it passed through."""
-    try:
-        message = " ".join(str(error).split())
-    except BaseException:  # noqa: BLE001 - its `__str__` is the plugin's code, too
-        message = ""
-    text = f"{type(error).__name__}: {message}".rstrip(": ")
+    text = line_of(error)
     place = place_of(error.__traceback__)
     return f"{text} ({place})" if place else text
 

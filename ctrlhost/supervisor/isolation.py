@@ -27,13 +27,16 @@ class Isolation:
     kubeconfig: str | None = None
     #: Made when the host has its informers.
     feed: CacheServer | None = None
-    #: The processes of each plugin so far.
-    processes: dict[str, list[Process]] = field(default_factory=dict)
+    #: The last process of each plugin.
+    processes: dict[str, Process] = field(default_factory=dict)
+    #: The paths of the pages of each plugin, as its last process said.
+    pages: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def elects(self, plugin: str) -> bool:
         """Return whether the plugin has a lease of its own, for which its process stands itself."""
         return self.settings.leader_elect and plugin in self.settings.leader_elect_plugins
 
     def cpu_seconds(self, plugin: str) -> float:
-        """Return the processor time of all processes of a plugin."""
-        return sum(one.cpu_seconds() for one in list(self.processes.get(plugin, ())))
+        """Return the processor time of all processes of a plugin so far."""
+        process = self.processes.get(plugin)
+        return process.cpu_seconds() if process is not None else 0.0

@@ -23,36 +23,51 @@ _PROCESS_CLOCK = 2
 class Process:
     """A new interpreter, spawned and not forked, in a process group of its own. Callable from any thread."""
 
-    def __init__(self, directory: Path) -> None:
-        """Start it; OSError if that is not possible. It runs in the present folder, with the same output."""
+    def __init__(self, plugin: str, directory: Path, spent: float = 0.0) -> None:
+        """Start it in the present folder, with the same output; OSError or RuntimeError if that is not possible.
+
+        `plugin` is for those who look at the list of processes. `spent` is the processor time of the plugin's earlier
+        processes, in seconds.
+        """
         ours, theirs = socket.socketpair()
+        self.directory = directory
         self.began = time.monotonic()
+        self._spent, self._own_seconds = spent, 0.0
+        self._gone = threading.Event()
+        #: Guards its number, which belongs to it until its end is taken note of.
+        self._lock = threading.Lock()
+        self.channel = Channel(ours)
         try:
             with theirs:
-                # Not a shell, and no argument from outside.
+                # Not a shell, and no argument from outside. `-P`: no module of the present folder hides another one.
                 self._popen = subprocess.Popen(  # noqa: S603
-                    [sys.executable, "-m", _PROGRAM, str(theirs.fileno())],
+                    [sys.executable, "-P", "-m", _PROGRAM, str(theirs.fileno()), plugin],
                     stdin=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
                     process_group=0,
                     env=_environment(),
                 )
+            try:
+                threading.Thread(target=self._wait, name=f"process {self.pid}", daemon=True).start()
+            except BaseException:
+                self.kill()
+                self._wait()
+                raise
         except BaseException:
-            ours.close()
+            self.channel.close()
             raise
-        self.directory = directory
-        self.channel = Channel(ours)
-        self._cpu_seconds = 0.0
-        self._gone = threading.Event()
-        self._waiter = threading.Thread(target=self._wait, name=f"process {self.pid}", daemon=True)
-        self._waiter.start()
 
     def _wait(self) -> None:
-        self._popen.wait()
-        # What it has started, and left behind in its group.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self._gone.set()
+        # ChildProcessError: somebody else has taken note of its end, so that its code is not known.
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        with self._lock:
+            # What it has started, and left behind in its group.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self.cpu_seconds()
+            self._popen.wait()
+            self._gone.set()
 
     @property
     def pid(self) -> int:
@@ -75,15 +90,18 @@ class Process:
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to it, unless it has ended."""
-        self._popen.send_signal(number)
+        with self._lock, contextlib.suppress(ProcessLookupError):
+            if not self.ended:
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it at once."""
-        if not self.ended:
-            self.signal(signal.SIGKILL)
+        self.signal(signal.SIGKILL)
 
     def rss(self) -> int:
         """Return its resident memory in bytes; 0 if it has ended, and where there is no `/proc`."""
+        if self.ended:
+            return 0
         try:
             pages = int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1])
         except (OSError, IndexError):
@@ -91,11 +109,12 @@ class Process:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def cpu_seconds(self) -> float:
-        """Return its processor time, in the end as it was read last; 0 where it cannot be read."""
+        """Return its processor time and that of the processes before it; 0 where it cannot be read."""
         if sys.platform == "linux" and not self.ended:
             with contextlib.suppress(OSError):
-                self._cpu_seconds = time.clock_gettime(~self.pid << 3 | _PROCESS_CLOCK)
-        return self._cpu_seconds
+                now = time.clock_gettime(~self.pid << 3 | _PROCESS_CLOCK)
+                self._own_seconds = max(self._own_seconds, now)
+        return self._spent + self._own_seconds
 
 
 def _environment() -> dict[str, str]:

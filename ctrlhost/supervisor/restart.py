@@ -20,10 +20,12 @@ class Restarts:
         self.limit = limit
         #: Restarts since the plugin last ran well.
         self.count = 0
+        #: When the pause ends that was counted last.
+        self.at = 0.0
         self._delay = delay
 
-    def next_pause(self, ran: float | None) -> float | None:
-        """Return the seconds until the next restart and count it; None if none is left.
+    def next_pause(self, ran: float | None, now: float = 0.0) -> float | None:
+        """Return the seconds from `now` to the next restart and count it; None if none is left.
 
         `ran` is how long the plugin has run without a failure, in seconds; None if it did not run.
         """
@@ -34,4 +36,6 @@ class Restarts:
         self.count += 1
         # The exponent is bounded, too: a float has no 2^1024.
         pause = min(self._delay * 2.0 ** min(self.count - 1, 100), _MAX_DELAY)
-        return pause * random.uniform(1, 1 + _JITTER)  # noqa: S311 - spreads restarts only
+        pause *= random.uniform(1, 1 + _JITTER)  # noqa: S311 - spreads restarts only
+        self.at = now + pause
+        return pause

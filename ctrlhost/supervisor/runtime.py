@@ -95,15 +95,13 @@ class PluginRuntime:
         self._listen: Callable[[PluginContext], Callable[[], None]] = lambda _context: lambda: None
         self._close_listeners: Callable[[], None] = lambda: None
         self._restarts = Restarts(self.supervision.restart_limit, self.supervision.restart_delay)
-        self._restarts_at = 0.0
         self._running_since: float | None = None
         self._entries: list[Entries] = []
         self._left = LeftTasks()
         #: Guards the state and the attempt.
         self._lock = threading.RLock()
         self._ended = threading.Event()
-        self._prepared = False
-        self._may_log_end = False
+        self._prepared = self._may_log_end = False
 
     def __repr__(self) -> str:
         """Show name, state and reason."""
@@ -129,14 +127,19 @@ class PluginRuntime:
     def context(self) -> PluginContext | None:
         """The context of the current attempt, once the plugin is set up and until the attempt fails."""
         # In this order: a restart replaces the attempt before the state.
-        ended = self.state in ("failing", "failed")
-        attempt = self.attempt
+        ended, attempt = self.state in ("failing", "failed"), self.attempt
         return attempt.context if attempt is not None and not ended else None
 
     @property
     def controllers(self) -> list[Controller]:
         """The plugin's controllers; none before its set-up."""
         return list(self.context.controllers) if self.context else []
+
+    @property
+    def controller_names(self) -> Sequence[str] | None:
+        """The names of the plugin's controllers; None before its set-up and after a failure."""
+        attempt = None if self.state in ("failing", "failed") else self.attempt
+        return attempt.controller_names if attempt is not None else None
 
     @property
     def entries(self) -> Entries:
@@ -182,8 +185,7 @@ class PluginRuntime:
             fail=lambda reason: self.failed_now(attempt, reason),
             changed=self._changed,
         )
-        isolated = self.isolation
-        attempt = Attempt(self, entries) if isolated is None else ChildAttempt(self, entries, isolated)
+        attempt = ChildAttempt(self, entries, self.isolation) if self.isolation else Attempt(self, entries)
         with self._lock:
             if self._ended.is_set():
                 return
@@ -289,8 +291,7 @@ class PluginRuntime:
                 return
             now = self._clock.now()
             ran = None if self._running_since is None else now - self._running_since
-            pause = None if failure.final else self._restarts.next_pause(ran)
-            self._restarts_at = now + (pause or 0.0)
+            pause = None if failure.final else self._restarts.next_pause(ran, now)
             self._set_state("failing" if pause is not None else "failed", failure.reason)
         threading.Thread(
             target=self._end_and_restart, args=(current, pause), name=f"{self.name}/restart", daemon=True
@@ -303,7 +304,7 @@ class PluginRuntime:
             except Exception:
                 # The plugin restarts in any case.
                 log.exception("plugin %s: the clean-up failed", self.name)
-            if pause is None or self._clock.wait_until(self._ended, self._restarts_at):
+            if pause is None or self._clock.wait_until(self._ended, self._restarts.at):
                 return
             with self._lock:
                 if self.state != "failing":
@@ -386,11 +387,14 @@ class PluginRuntime:
         attempt = self.attempt
         return lines if attempt is None or self.state in ("failing", "failed") else [*lines, *attempt.checks()]
 
+    def restarts_in(self) -> float | None:
+        """Return the seconds until the restart of a plugin that is failing; None for any other."""
+        return max(0.0, self._restarts.at - self._clock.now()) if self.state == "failing" else None
+
     def _detail(self) -> str:
         with self._lock:
             detail = f"{self.state}: {self.reason}" if self.reason else self.state
-            if self.state == "failing":
-                left = max(0.0, self._restarts_at - self._clock.now())
+            if (left := self.restarts_in()) is not None:
                 return f"{detail}, restart {self._restarts.count} of {self._restarts.limit} in {left:.0f} s"
         degraded = "; ".join(f"{reason}: {why}" for reason, why in sorted(self.entries.degraded.items()))
         return f"{detail}, degraded: {degraded}" if degraded else detail

@@ -6,6 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from ctrlhost.controller.context import bound
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -33,7 +35,8 @@ class _Stop:
         self._thread.start()
 
     def _run(self) -> None:
-        self._drained = self.plugin.stop(self._deadline)
+        with bound(plugin=self.plugin.name):
+            self._drained = self.plugin.stop(self._deadline)
 
     def wait(self) -> bool:
         """Return whether all work of the plugin ended in time."""

@@ -50,6 +50,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         found.close()
 
 
+@pytest.mark.slow
 @pytest.mark.behaviour("findings/FS27")
 @pytest.mark.timeout(SECONDS + 300)
 def test_random_requests_get_the_answers_of_a_real_server(servers: Servers) -> None:

@@ -16,11 +16,13 @@ from ctrlhost import hookspecs
 from ctrlhost.cli.group import COMMANDS, main_group
 from ctrlhost.client import Client
 from ctrlhost.config import settings
+from ctrlhost.config.load import Configuration
 from ctrlhost.controller.clients import ClientCounts
 from ctrlhost.controller.metrics import ReconcileMetrics
 from ctrlhost.coordination.leadership import LeaderElectionCollector
+from ctrlhost.host.children import Children
 from ctrlhost.host.gil_watch import GilWatch
-from ctrlhost.host.metrics import HostMetrics, PluginCollector, about_collections
+from ctrlhost.host.metrics import EntryCollector, HostMetrics, LogCollector, PluginCollector, about_collections
 from ctrlhost.host.queue_metrics import QueueCollector
 from ctrlhost.informers import InformerFactory
 from ctrlhost.supervisor.loader import hook_names
@@ -118,13 +120,21 @@ def described_hooks() -> str:
 
 def described_metrics() -> str:
     client = Client("http://127.0.0.1:1")
+    factory = InformerFactory(client)
+    children = Children([], settings.HostSettings(), Configuration.gather(environ={}))
+    children.serve(factory, client, None)
     collectors = {
         "The host and its plugins": SimpleNamespace(
-            collect=lambda: [*PluginCollector([]).collect(), *about_collections([]), *GilWatch(stacks=False).collect()]
+            collect=lambda: [
+                *(one for kind in (PluginCollector, EntryCollector, LogCollector) for one in kind([]).collect()),
+                *about_collections([]),
+                *GilWatch(stacks=False).collect(),
+            ]
         ),
+        "Processes of isolated plugins": children,
         "Reconciles": ReconcileMetrics(),
         "Work queues": QueueCollector(lambda _: False),
-        "Informers": InformerFactory(client).metrics,
+        "Informers": factory.metrics,
         "Leader election": LeaderElectionCollector([]),
         "Requests to the API server": client.metrics,
         "Requests of plugins": ClientCounts(),
@@ -139,6 +149,8 @@ def described_metrics() -> str:
             for one in families
         ]
         parts.append("\n".join(rows) + "\n")
+    children.stop()
+    factory.stop()
     client.close()
     return "\n".join(parts)
 

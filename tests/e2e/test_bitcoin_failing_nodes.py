@@ -64,6 +64,7 @@ def test_a_restart_without_a_change_of_readiness_is_detected_by_its_count(cluste
     assert [ready for _, ready, _ in cluster.nodes("net")] == [True] * 3
 
 
+@pytest.mark.slow
 @behaviour("bitcoin/E9")
 def test_a_hanging_node_delays_no_other_and_is_reported_once(cluster: Cluster) -> None:
     cluster.start(rpc_timeout="500ms", onetry_timeout="1s")

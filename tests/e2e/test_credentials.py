@@ -80,6 +80,8 @@ printf '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredenti
 """
 
 
+# A real server forgets a token that it has accepted after 10 s.
+@pytest.mark.slow
 @pytest.mark.parametrize("kept_by", ["file", "program"])
 def test_an_informer_continues_with_a_new_token_when_its_old_one_is_revoked(
     kube_apiserver: KubeApiserver, tmp_path: Path, kept_by: str

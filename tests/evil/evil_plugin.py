@@ -16,16 +16,24 @@ EVIL = os.environ["EVIL"]
 MAPS = ctrlhost.For("v1", "ConfigMap")
 
 
+def tell():
+    """Print that the plugin misbehaves now."""
+    print("evil", flush=True)
+
+
 def hang(*_args, **_kwargs):
+    tell()
     threading.Event().wait()
 
 
 def compute(*_args, **_kwargs):
+    tell()
     while True:
         pass
 
 
 def leave(*_args, **_kwargs):
+    tell()
     raise SystemExit(3)
 
 
@@ -35,12 +43,14 @@ class Odd(BaseException):
 
 
 def odd(*_args, **_kwargs):
+    tell()
     raise Odd
 
 
 if EVIL == "import_hangs":
     hang()
 if EVIL == "import_raises":
+    tell()
     raise RuntimeError("on purpose")
 if EVIL == "import_exits":
     leave()
@@ -88,10 +98,12 @@ def nothing(_ctx, _request):
 
 
 async def block_the_loop(_ctx, _request):
+    tell()
     time.sleep(3600)  # noqa: ASYNC251 - this is the misbehaviour
 
 
 async def ignore_the_cancellation(_ctx, _request):
+    tell()
     while True:
         try:
             await asyncio.sleep(0.05)
@@ -100,6 +112,7 @@ async def ignore_the_cancellation(_ctx, _request):
 
 
 def fill_the_log(_ctx, _request):
+    tell()
     for number in range(20_000):
         logging.getLogger("evil").error("line %d", number)
 
@@ -121,6 +134,7 @@ class Limiter:
 
 
 def fail(_ctx, _request):
+    tell()
     raise RuntimeError("on purpose")
 
 
@@ -132,10 +146,12 @@ def add_handler(callback):
 
 
 async def page_that_blocks(_scope, _receive, _send):
+    tell()
     time.sleep(3600)  # noqa: ASYNC251 - this is the misbehaviour
 
 
 async def page_that_exits(_scope, _receive, _send):
+    tell()
     raise SystemExit(3)
 
 
@@ -151,6 +167,7 @@ class Collector:
 
 
 def many_series():
+    tell()
     from prometheus_client.core import GaugeMetricFamily
 
     family = GaugeMetricFamily("evil_many", "Too many", labels=("number",))
@@ -170,6 +187,7 @@ def hold_the_root_logger(_plugin):
 
 
 def hold_the_interpreter(_ctx, _request):
+    tell()
     # A call that keeps the interpreter lock, of one second.
     ctypes.PyDLL(None).usleep(1_000_000)
 

@@ -50,6 +50,7 @@ def test_a_standby_takes_over_from_a_killed_leader(replicas):
     replicas.check(SHORT)
 
 
+@pytest.mark.slow
 def test_a_paused_leader_detects_that_it_is_deposed_and_starts_no_write(replicas):
     first, second = leader_and_standby(replicas, SHORT)
     logged = len(first.lines)
@@ -79,6 +80,7 @@ def test_a_leader_that_shuts_down_hands_over_at_once(replicas):
     replicas.check(LONG)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("silent", [False, True], ids=["refused", "silent"])
 def test_a_disconnected_leader_stops_before_another_starts(replicas, control_plane, silent):
     with FaultProxy(control_plane) as network:

@@ -25,7 +25,9 @@ LIMIT = 60.0
 class HostProcess:
     """A running host on a free port. Each wait is for a condition, `LIMIT` seconds at most."""
 
-    def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *arguments: str, environment: Mapping[str, str] | None = None, process_group: int | None = None
+    ) -> None:
         self._changed = threading.Condition()
         self.lines: list[dict[str, Any]] = []
         self.output: list[str] = []
@@ -35,6 +37,7 @@ class HostProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            process_group=process_group,
         )
         self._readers = [
             threading.Thread(target=self._read, args=(self.process.stdout, self.output.append)),
@@ -63,9 +66,11 @@ class HostProcess:
 
     def _take_line(self, line: str) -> None:
         try:
-            self.lines.append(json.loads(line))
+            found = json.loads(line)
         except ValueError:
-            self.lines.append({"msg": line, "level": "plain"})
+            found = None
+        # A plugin may write anything to stderr.
+        self.lines.append(found if isinstance(found, dict) else {"msg": line, "level": "plain"})
 
     def wait_for(self, condition: Callable[[], Any], what: str) -> Any:
         with self._changed:

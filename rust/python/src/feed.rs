@@ -150,6 +150,12 @@ impl FeedKind {
         Ok(())
     }
 
+    #[pyo3(signature = (reason))]
+    fn refuse(&self, reason: Option<String>) -> PyResult<()> {
+        self.kind.get()?.refuse(reason);
+        Ok(())
+    }
+
     fn add(&self, py: Python<'_>, namespace: String, engine: &SharedInformer) -> PyResult<()> {
         let kind = self.kind.get()?;
         let engine = &engine.engine;

@@ -1,30 +1,31 @@
 //! Ends this process when the one that started it is gone, also while a thread holds the interpreter.
 
+use std::ffi::c_int;
 use std::io::Error;
 use std::os::fd::BorrowedFd;
 use std::thread;
-use std::time::Duration;
 
 use pyo3::prelude::*;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Signal, getpid, kill_process};
 
-/// For Python, which ends the process itself if it can.
-const PATIENCE: Duration = Duration::from_millis(500);
+// SAFETY: this is the function of POSIX, which any thread may call.
+unsafe extern "C" {
+    /// Ends the process without calling what was registered for its end.
+    safe fn _exit(code: c_int) -> !;
+}
 
-/// Kills this process half a second after the other end of a socket has closed.
+/// Ends this process with an exit code as soon as the other end of a socket has closed.
 ///
-/// `socket` is a file descriptor that stays open. `OSError` if no thread can be started.
+/// At once, since another host may run the plugin by then: no thread may send anything more, also one that goes on
+/// before Python could notice. `socket` is a file descriptor that stays open. `OSError` if no thread can be started.
 #[pyfunction]
-pub(crate) fn end_with(socket: i32) -> PyResult<()> {
+pub(crate) fn end_with(socket: i32, code: i32) -> PyResult<()> {
     thread::Builder::new()
         .name("lifeline".to_owned())
         .spawn(move || {
             wait_for_end(socket);
-            thread::sleep(PATIENCE);
-            // Nothing is left to do if the kernel refuses.
-            let _ = kill_process(getpid(), Signal::KILL);
+            _exit(code)
         })
         .map_err(Error::into)
         .map(drop)

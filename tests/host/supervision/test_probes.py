@@ -144,6 +144,12 @@ def unnamed() -> Metric:
     return family
 
 
+def labelled() -> Metric:
+    family = GaugeMetricFamily("long", "Long", labels=["label"])
+    family.add_metric(["x" * 10_001], 1)
+    return family
+
+
 @behaviour("supervision/PR4")
 @pytest.mark.parametrize(
     ("last", "reason", "text"),
@@ -152,6 +158,7 @@ def unnamed() -> Metric:
         (lambda: SystemExit(3), "error", "SystemExit: 3"),
         (lambda: "no metric", "invalid", "a collector gave a str, which is no metric"),
         (unnamed, "invalid", "`not a name` is not the name of a metric"),
+        (labelled, "invalid", "long has a label with more than 10,000 characters"),
     ],
 )
 def test_a_bad_collector_is_counted_and_named_once(start, caplog, last: Any, reason: str, text: str) -> None:

@@ -78,6 +78,34 @@ def test_a_drain_that_holds_the_interpreter_lock_ends(start_host: StartHost, dis
     assert "in hold" in host.text
 
 
+def test_a_signal_shows_the_stacks_of_a_host_that_runs_on(start_host: StartHost, distributions) -> None:
+    distributions.add("bad", HOLDING)
+    host = start_host("--sandbox", plugins="bad")
+    host.line("plugin bad running")
+    host.signal(signal.SIGUSR1)
+    host.line("Current thread 0x")
+    assert host.get("/livez")[0] == 200
+    assert "GIL" not in host.text
+    assert host.stop() == 0
+
+
+def test_a_signal_shows_who_holds_the_interpreter_lock(start_host: StartHost, distributions) -> None:
+    distributions.add("bad", HOLDING)
+    host = start_host("--sandbox", plugins="bad")
+    host.line("plugin bad running")
+    answers: list[tuple[int, str]] = []
+    asking = threading.Thread(target=lambda: answers.append(host.get("/bad/hold?3")))
+    asking.start()
+    while asking.is_alive() and "in hold" not in host.text:
+        host.signal(signal.SIGUSR1)
+        asking.join(0.2)
+    # The frame is only there while the lock is held.
+    assert "in hold" in host.text
+    asking.join(60)
+    assert answers == [(200, "held")]
+    assert host.stop() == 0
+
+
 @behaviour("supervision/PR16")
 def test_hosts_of_a_library_leave_the_process_alone(ctrlhost_host, good: Good, caplog) -> None:
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

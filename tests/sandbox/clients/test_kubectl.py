@@ -141,7 +141,8 @@ def test_creating_by_command(run: Run) -> None:
         k("expose", "deployment", "d", "--port=80", "--name=ex", "-o", "yaml")
         k("run", "p", "--image=example.org/run", "--dry-run=server", "-o", "yaml")
         k("create", "namespace", f"{ns}-made", "-o", "yaml")
-        k("delete", "namespace", f"{ns}-made")
+        # Its end takes a real server 5 s.
+        k("delete", "namespace", f"{ns}-made", "--wait=false")
         k("create", "deployment", "UPPER", "--image=x", code=1)
         k("create", "-f", "-", objects=[config_map("a", {"bad key": "v"})], code=1)
         k("create", "-f", "-", objects=[{**config_map("a"), "kind": "Nonesuch"}], code=1)

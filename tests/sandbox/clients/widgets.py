@@ -59,7 +59,7 @@ def define(shell: Shell) -> str:
     name = f"widgets.{group(shell)}"
     shell("create", "-f", "-", objects=[widget_crd(shell)])
     shell("wait", "crd", name, "--for=condition=Established", "--timeout=20s")
-    # A real server publishes the schema after it starts to serve the kind, lists it still later; kubectl needs both.
+    # A real server publishes the schema after it starts to serve the kind, and lists it later. kubectl needs both.
     path = f"apis/{group(shell)}/v1"
     eventually(lambda: f'"{path}"' in shell.run("get", "--raw", "/openapi/v3")[1], what=f"{path} in /openapi/v3")
     eventually(lambda: '"Widget"' in shell.run("get", "--raw", f"/openapi/v3/{path}")[1], what=f"the schema of {path}")

@@ -187,3 +187,25 @@ def test_settings_of_an_unknown_plugin_or_of_an_unknown_name_are_refused(tmp_pat
     configuration = Configuration.gather(None, environ)
     assert configuration.supervision("demo") == Supervision(retry_qps=3)
     assert configuration.supervision("other") == Supervision(retry_qps=4)
+
+
+def test_a_look_at_the_queue_calls_no_limiter_of_a_plugin(bench: Bench, manual_clock: ManualClock) -> None:
+    class Unknowing:
+        def when(self, _key: object) -> float:
+            return 1.0
+
+        def forget(self, _key: object) -> None:
+            """Forget nothing."""
+
+        def num_requeues(self, _key: object) -> int:
+            raise RuntimeError("on purpose")
+
+    controller = bench.controller(Script(RuntimeError("one"), RuntimeError("two"), None), rate_limiter=Unknowing())
+    controller.queue.add(WEB)
+    for failures in (1, 2):
+        eventually(lambda failures=failures: bench.results() == {"error": failures} and idle(controller))
+        (delayed,) = controller.queue.snapshot().delayed
+        assert delayed.failures == failures
+        manual_clock.advance(10)
+    eventually(lambda: bench.results() == {"error": 2, "success": 1})
+    assert controller.queue.num_requeues(WEB) == 0

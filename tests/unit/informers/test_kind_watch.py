@@ -32,6 +32,8 @@ def test_waiting_for_sync_names_the_unsynced_informers(server, factory, caplog):
     factory.start()
     assert not factory.wait_for_sync(0.2)
     assert caplog.messages[-1] == "timed out waiting for Node.v1 (listing), Secret.v1 (listing)"
+    # The threads that list end.
+    server.stopping.set()
 
 
 @pytest.mark.behaviour("informers/WT1")
@@ -61,6 +63,8 @@ def test_waiting_for_sync_ends_when_the_factory_is_stopped(server, factory):
     results: list[bool] = []
     waiter = threading.Thread(target=lambda: results.append(factory.wait_for_sync()))
     waiter.start()
-    factory.stop()
+    factory.stop(0.1)
     waiter.join(10)
     assert results == [False]
+    # The thread that lists ends.
+    server.stopping.set()

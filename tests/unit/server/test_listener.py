@@ -32,6 +32,9 @@ class FakeHost:
     def scraped(self, accept):
         return f"accept {accept}".encode(), "text/plain; version=0.0.4"
 
+    def begin_queues(self):
+        return []
+
     def queues(self):
         return [{"controller": "naming/names"}]
 

@@ -287,6 +287,8 @@ def test_before_the_first_list_the_client_is_asked_to_come_back(
         answer = api.get(PODS, **query)
         answer.fails(503, "ServiceUnavailable")
         assert answer.headers["retry-after"] == "1"
+    # The thread that lists ends.
+    server.stopping.set()
 
 
 @behaviour("supervision/FD12")
@@ -301,6 +303,18 @@ def test_a_kind_that_is_not_discovered_yet_may_come(server: StubApiServer, clien
     server.on("GET", "/apis/example.com/v1", Json({"kind": "APIResourceList", "resources": [widgets]}))
     assert api.listed("/apis/example.com/v1/widgets")["metadata"]["resourceVersion"] == "5"
     api.get("/apis/example.com/v1/gadgets").fails(403, "Forbidden")
+
+
+def test_a_kind_that_the_host_may_not_list_is_refused(server: StubApiServer, client: Client, feed_of: Feeds) -> None:
+    serve(server, PODS, [Failure(403, "Forbidden", "pods is forbidden to the host")], [Frames()])
+    api = feed_of(client).serving()
+    eventually(lambda: api.get(PODS).status == 403)
+    for query in ({}, {"watch": "true", "resourceVersion": "10"}):
+        answer = api.get(PODS, **query)
+        answer.fails(403, "Forbidden")
+        assert answer.json()["message"] == "pods is forbidden to the host"
+    serve(server, PODS, [Json(pod_list(10, pod("a", 5)))], [Frames()])
+    eventually(lambda: api.get(PODS).status == 200)
 
 
 @behaviour("supervision/FD15")
@@ -347,6 +361,8 @@ def test_metadata_never_take_the_place_of_whole_objects(server: StubApiServer, c
     # The second informer has no list yet.
     api.get(PODS).fails(503, "ServiceUnavailable")
     assert api.get(PODS, METADATA).json()["kind"] == "PartialObjectMetadataList"
+    # The thread that lists ends.
+    server.stopping.set()
 
 
 @behaviour("supervision/FD10")

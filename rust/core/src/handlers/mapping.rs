@@ -1,11 +1,15 @@
 //! Mappings from a changed object to requests.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{OwnerScope, RequestRef};
 use crate::object::{Object, Owner};
 use crate::store::{Lag, Store};
+
+/// Requests of a change that are compared one by one; more are looked up, since a change may map to 100,000.
+const FEW: usize = 16;
 
 /// A request made by a mapping function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -67,7 +71,7 @@ pub enum Mapping {
 }
 
 /// A request with texts borrowed from the object where they are not escaped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Mapped<'a> {
     pub(super) name: Cow<'a, str>,
     pub(super) namespace: Cow<'a, str>,
@@ -127,8 +131,18 @@ impl Mapping {
         removed: &dyn Fn() -> bool,
     ) {
         let begin = out.len();
+        let mut many = HashSet::new();
         let mut push = |request: Mapped<'a>| {
-            if !out.iter().skip(begin).any(|seen| *seen == request) {
+            let seen = out.get(begin..).unwrap_or_default();
+            let is_new = if seen.len() < FEW {
+                !seen.contains(&request)
+            } else {
+                if many.is_empty() {
+                    many.extend(seen.iter().cloned());
+                }
+                many.insert(request.clone())
+            };
+            if is_new {
                 out.push(request);
             }
         };
@@ -222,6 +236,32 @@ mod tests {
         let other = by(LabelNamespace::Label("ns".into()));
         assert_eq!(requests(&other, Some(&old), &new), ["y/one"]);
         assert_eq!(requests(&by(LabelNamespace::Cluster), None, &new), ["/two"]);
+    }
+
+    #[test]
+    fn many_requests_are_each_named_once() {
+        struct Many;
+
+        impl MapFunc for Many {
+            fn requests(
+                &self,
+                _old: Option<&Arc<Object>>,
+                _new: Option<&Arc<Object>>,
+                _removed: &dyn Fn() -> bool,
+            ) -> Vec<OwnedRequest> {
+                (0..200_000)
+                    .map(|number| OwnedRequest {
+                        name: (number % 100_000).to_string(),
+                        ..OwnedRequest::default()
+                    })
+                    .collect()
+            }
+        }
+
+        let found = requests(&Mapping::Custom(Arc::new(Many)), None, &pod("a", "{}"));
+        assert_eq!(found.len(), 100_000);
+        assert_eq!(found.first().map(String::as_str), Some("/0"));
+        assert_eq!(found.last().map(String::as_str), Some("/99999"));
     }
 
     struct Uses;

@@ -46,6 +46,8 @@ pub struct Kind {
     resource: Mutex<Option<(String, bool)>>,
     /// By namespace; empty for all of them.
     logs: Mutex<HashMap<String, Arc<EventLog>>>,
+    /// Why the host may not list it.
+    refusal: Mutex<Option<String>>,
     relay: Arc<Relay>,
 }
 
@@ -68,6 +70,7 @@ impl Kind {
             declared,
             resource: Mutex::default(),
             logs: Mutex::default(),
+            refusal: Mutex::default(),
             relay,
         }
     }
@@ -80,6 +83,16 @@ impl Kind {
     /// Set the plural, and whether the kind is namespaced.
     pub fn set_resource(&self, plural: String, namespaced: bool) {
         *self.resource.lock() = Some((plural, namespaced));
+    }
+
+    /// Refuse requests for this reason until the first list, since the host may not list the kind; None if it may.
+    pub fn refuse(&self, reason: Option<String>) {
+        *self.refusal.lock() = reason;
+    }
+
+    /// Return why the host may not list it.
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.refusal.lock().clone()
     }
 
     /// Serve the objects of a namespace from this log; an empty namespace means all of them.

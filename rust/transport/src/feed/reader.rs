@@ -117,11 +117,12 @@ impl Reader {
             Form::Whole => form,
             Form::Metadata => Form::Metadata,
         };
-        let not_listed = || {
-            Failure::not_yet(format!(
+        let not_listed = || match kind.refusal() {
+            Some(reason) => Failure::new(StatusCode::FORBIDDEN, "Forbidden", reason),
+            None => Failure::not_yet(format!(
                 "the first list of {} is not complete",
                 target.plural
-            ))
+            )),
         };
         let style = Style {
             form,

@@ -1,0 +1,19 @@
+"""The text of an error that a plugin raised, as one line of bounded length."""
+
+from __future__ import annotations
+
+#: Characters of a message; the log has the whole one with the traceback.
+LIMIT = 2_000
+
+
+def line_of(error: BaseException) -> str:
+    """Return the class and the message of an error, at most about 2,000 characters, even if its `__str__` raises."""
+    try:
+        message = str(error)
+    except BaseException:  # noqa: BLE001 - its `__str__` is the plugin's code, too
+        message = ""
+    # Cut first: a message may have any length.
+    cut = message[: LIMIT + 1]
+    line = " ".join(cut.split())
+    line = f"{line[:LIMIT]} …" if len(cut) > LIMIT else line
+    return f"{type(error).__name__}: {line}".rstrip(": ")
