@@ -153,6 +153,14 @@ def test_a_time_is_within_its_limit(figure: str, peer: str, most: float) -> None
         pytest.param(
             "feed: memory of the host per reader", "itself", 2e6, id="reader", marks=behaviour("supervision/PI23")
         ),
+        pytest.param("feed: event to its reader, p99", "itself", 0.002, id="feed", marks=behaviour("supervision/PI23")),
+        # 1.8 times the rate of one process.
+        pytest.param(
+            "isolation: a reconcile of four plugins that compute, each in a process of its own",
+            "one-process",
+            1 / 1.8,
+            id="cores",
+        ),
         pytest.param("isolation: memory of a process before its cache", "itself", 60e6, id="memory"),
         pytest.param("isolation: memory of a process in each cached pod", "host", 1.1, id="memory-of-a-pod"),
     ],
