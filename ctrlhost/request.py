@@ -18,6 +18,10 @@ class Request(NamedTuple):
     namespace: str = ""
     cluster: str = ""
 
+    def __str__(self) -> str:
+        """Return `namespace/name`, as in upstream's log lines; the name alone without a namespace."""
+        return "/".join(filter(None, (self.cluster, self.namespace, self.name)))
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
