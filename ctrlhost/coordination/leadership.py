@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import threading
+import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -204,11 +205,13 @@ class Leadership:
 
     def stop(self, drained: Collection[str]) -> None:
         """Stop the electors, and release the leases whose plugins have all `drained`; the others expire."""
-        for elector in self._electors.values():
-            elector.withdraw()
+        kept = {lease for plugin, lease in self._lease_of.items() if plugin not in drained}
+        # All of them at once: each may wait for a server that does not answer.
         for name, elector in self._electors.items():
-            led = [plugin for plugin, lease in self._lease_of.items() if lease == name]
-            if not elector.stop(_STOP_TIMEOUT, release=all(plugin in drained for plugin in led)):
+            elector.stop(0, release=name not in kept)
+        deadline = time.monotonic() + _STOP_TIMEOUT
+        for name, elector in self._electors.items():
+            if not elector.stop(max(0.0, deadline - time.monotonic()), release=name not in kept):
                 log.warning("lease %s/%s not released in time; it will expire", self.namespace, name)
         self._client.close()
 

@@ -194,3 +194,26 @@ def test_a_shared_lease_is_released_when_all_of_its_plugins_have_failed(sandbox,
     eventually(lambda: works.plugin.term == 1, LIMIT)
     assert holders(second, "ctrlhost") == {identity, "", second.host.leadership.identity}
     assert lease(second.client)["holderIdentity"] == second.host.leadership.identity
+
+
+def test_a_stop_releases_all_leases_at_once(ctrlhost_host, monkeypatch, caplog) -> None:
+    """One lease must not wait for another, whose server may not answer."""
+    names = ["one", "two", "three"]
+    plugins = [plugin_of(lambda _: None, name) for name in names]
+    host = ctrlhost_host(*plugins, leader_elect=True, leader_elect_plugins=names)
+    electors = list(host.host.leadership._electors.values())
+    eventually(lambda: all(elector.leading for elector in electors), LIMIT)
+    all_of_them = threading.Barrier(len(names))
+
+    def together(release: Any) -> Any:
+        def call() -> None:
+            all_of_them.wait(60)
+            release()
+
+        return call
+
+    for elector in electors:
+        monkeypatch.setattr(elector, "release", together(elector.release))
+    host.host.stop()
+    assert not [record for record in caplog.records if "not released in time" in record.getMessage()]
+    assert all(lease(host.client, f"ctrlhost-{name}")["holderIdentity"] == "" for name in names)
