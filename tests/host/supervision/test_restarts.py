@@ -104,6 +104,10 @@ def test_nothing_is_left_of_a_failed_set_up(start, good: Good) -> None:
     clock = ManualClock()
     attempts: list[int] = []
     ticks: list[int] = []
+    before = set(threading.enumerate())
+
+    def workers() -> list[str]:
+        return sorted(one.name for one in set(threading.enumerate()) - before if one.name.startswith("bad/all worker"))
 
     def synced() -> None:
         if len(attempts) == 1:
@@ -148,8 +152,7 @@ def test_nothing_is_left_of_a_failed_set_up(start, good: Good) -> None:
     assert metric(host, "made_total") == 2
     eventually(lambda: get(f"{own}/readyz") == 200)
     eventually(lambda: get(f"{own}/healthz/bad") == 200)
-    names = [one.name for one in threading.enumerate() if one.name.startswith("bad/all worker")]
-    assert sorted(names) == ["bad/all worker 0", "bad/all worker 1"]
+    eventually(lambda: workers() == ["bad/all worker 0", "bad/all worker 1"])
     assert [one.name for one in host.host.plugins[0].controllers] == ["bad/all"]
     good.goes_on(host)
 

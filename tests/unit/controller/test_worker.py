@@ -87,7 +87,8 @@ def test_a_controller_that_never_started_has_no_threads(bench: Bench) -> None:
     before = set(threading.enumerate())
     controller = bench.controller(Script(), start=False)
     controller.queue.add(WEB)
-    assert set(threading.enumerate()) == before
+    # Those of earlier tests may end now.
+    assert set(threading.enumerate()) <= before
 
 
 @pytest.mark.behaviour("workqueue/K29")

@@ -378,6 +378,7 @@ def add(rig: Rig, use: str, function: Callable[..., Any], caller: Caller) -> Any
 def test_a_function_that_hangs_is_reported_and_holds_up_only_its_plugin(rig, frames, plugin, hanging, use, caplog):
     bad, good, function = plugin("bad", callback=0.05), plugin("good"), hanging(lambda _: [])
     queue, heard = WorkQueue(), []
+    before = set(threading.enumerate())
     add(rig, use, function, bad.caller)
     rig.pods.enqueue_to(queue, lambda obj: [Request(obj.name)], caller=good.caller)
     rig.pods.add_handler(on_add=lambda obj, _: heard.append(obj.name), caller=good.caller)
@@ -389,9 +390,8 @@ def test_a_function_that_hangs_is_reported_and_holds_up_only_its_plugin(rig, fra
     eventually(lambda: len(queue) == 2 and heard == ["a", "b"])
     assert [obj.name for obj in rig.pods.indexer.by_index("name", "b")] == ["b"]
     assert rig.pods.status().objects == 2
-    thread = next(
-        each for each in threading.enumerate() if each.name == f"bad/{'indexes' if use == 'index' else 'callbacks'}"
-    )
+    name = f"bad/{'indexes' if use == 'index' else 'callbacks'}"
+    thread = next(each for each in set(threading.enumerate()) - before if each.name == name)
     begin = f"plugin bad: {entry} of default/a runs for"
     (line,) = [record for record in caplog.records if record.message.startswith(begin)]
     assert any("__call__" in frame for frame in line.stack)
@@ -537,6 +537,8 @@ def test_a_transform_that_hangs_fails_its_plugin_and_holds_up_nobody_else(rig, p
 @behaviour("supervision/IN19")
 def test_a_factory_stops_within_its_timeout_although_a_handler_hangs(rig, frames, hanging):
     function = hanging()
+    # A test before may have left a thread of this name.
+    before = set(threading.enumerate())
     nodes = rig.factory.informer("v1", "Node")
     stream = Frames()
     rig.server.on(
@@ -559,7 +561,7 @@ def test_a_factory_stops_within_its_timeout_although_a_handler_hangs(rig, frames
     threading.Thread(target=stop, daemon=True).start()
     assert stopped.wait(20)
     assert rig.pods.state == nodes.state == "stopped"
-    (thread,) = [each for each in threading.enumerate() if each.name == "informers/callbacks"]
+    (thread,) = [each for each in set(threading.enumerate()) - before if each.name == "informers/callbacks"]
     function.proceed.set()
     thread.join(20)
     assert function.seen == [("2",)]
