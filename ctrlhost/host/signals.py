@@ -42,13 +42,19 @@ def exiting() -> Iterator[None]:
 
 @contextmanager
 def writing_stacks() -> Iterator[None]:
-    """Have each SIGUSR1 write the stacks of all Python threads to stderr, also while the interpreter lock is held."""
-    # C code writes them at once.
-    faulthandler.register(signal.SIGUSR1, file=_STDERR, all_threads=True)
+    """Have each SIGUSR1 write the stacks of all Python threads to stderr, as soon as the main thread runs.
+
+    Not `faulthandler.register`, whose C code writes while the threads run, and now and then reads a frame that is gone.
+    """
+
+    def write(_number: int, _frame: FrameType | None) -> None:
+        faulthandler.dump_traceback(_STDERR, all_threads=True)
+
+    before = signal.signal(signal.SIGUSR1, write)
     try:
         yield
     finally:
-        faulthandler.unregister(signal.SIGUSR1)
+        signal.signal(signal.SIGUSR1, before)
 
 
 @contextmanager
