@@ -14,6 +14,7 @@ from ctrlhost.config.load import Configuration
 from ctrlhost.config.settings import HostSettings
 from ctrlhost.host.host import Host
 from ctrlhost.testing import FaultProxy, HurriedClock
+from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
 from tests.support.control_plane import ControlPlane
 from tests.support.plugin_modules import plugin_of
 from tests.support.waiting import eventually
@@ -47,11 +48,17 @@ def proxy(control_plane: ControlPlane, faults: Any) -> FaultProxy:
 @pytest.mark.timeout(120 + FAULTS // 5)
 def test_no_reconcile_is_lost_in_a_storm(control_plane: ControlPlane, namespace: str, proxy: FaultProxy) -> None:
     source = For("v1", "ConfigMap", namespaces=[namespace], label_selector="storm=source")
-    plugin = plugin_of(lambda plugin: plugin.add_controller("c", mirror, source, workers=2), "mirror")
+    # A key that fails fourteen times in a row waits longer than this test: queues count real seconds.
+    limiter = ItemExponentialFailureRateLimiter(0.005, 1.0)
+    plugin = plugin_of(
+        lambda plugin: plugin.add_controller("c", mirror, source, workers=2, rate_limiter=limiter), "mirror"
+    )
+    # Else each reconcile of more than 6 ms counts as stuck, and gets another worker.
+    unhurried = {"mirror/c": {"slow_after": "0s"}}
     host = Host(
         HostSettings(listen=""),
         (plugin,),
-        configuration=Configuration({"host": {"listen": ""}, "plugins": {}, "controllers": {}}, ""),
+        configuration=Configuration({"host": {"listen": ""}, "plugins": {}, "controllers": unhurried}, ""),
         client=Client.load(proxy.kubeconfig),
         clock=HurriedClock(10_000),
     )
