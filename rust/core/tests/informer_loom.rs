@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ctrlhost_core::handlers::{Mapping, QueueHandler, RequestRef, RequestSink};
+use ctrlhost_core::handlers::{
+    MapFunc, Mapping, OwnedRequest, QueueHandler, RequestRef, RequestSink,
+};
 use ctrlhost_core::informer::{Config, Handler, HandlerId, Resync, SharedInformer};
+use ctrlhost_core::object::Object;
 use ctrlhost_core::store::Store;
 use loom::thread;
 
@@ -124,5 +127,67 @@ fn a_handler_that_is_attached_during_a_delivery_hears_each_object_once() {
         late.attach(&informer);
         delivery.join().expect("no panic");
         assert_eq!((early.heard(), late.heard()), (1, 1));
+    });
+}
+
+/// Notes the states of which it is told.
+#[derive(Default)]
+struct States(std::sync::Mutex<Vec<(String, String)>>);
+
+impl MapFunc for States {
+    fn requests(
+        &self,
+        old: Option<&Arc<Object>>,
+        new: Option<&Arc<Object>>,
+        _: &dyn Fn() -> bool,
+    ) -> Vec<OwnedRequest> {
+        let version = |object: Option<&Arc<Object>>| {
+            object.map_or_else(String::new, |one| one.resource_version().into_owned())
+        };
+        let name = new.or(old).map(|one| one.name().to_owned());
+        let step = format!("{}>{}", version(old), version(new));
+        let mut told = self.0.lock().expect("no panic");
+        told.push((name.expect("a state"), step));
+        Vec::new()
+    }
+}
+
+// behaviour: scale/SC122
+#[test]
+fn a_replay_in_pieces_beside_changes_tells_each_object_once_and_never_goes_back() {
+    explore(|| {
+        let informer = informer();
+        let event = |kind, name, version| {
+            format!(
+                r#"{{"type":"{kind}","object":{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}}}
+"#
+            )
+        };
+        let feed = |informer: &SharedInformer, text: String| {
+            informer.feed_watch(text.as_bytes()).expect("good frames");
+            informer.process();
+        };
+        // A piece each.
+        feed(&informer, event("ADDED", "a", 1) + &event("ADDED", "b", 1));
+        let changing = {
+            let informer = informer.clone();
+            let events = event("MODIFIED", "a", 2) + &event("DELETED", "b", 3);
+            thread::spawn(move || feed(&informer, events))
+        };
+        let states = Arc::new(States::default());
+        let sink = Arc::new(Sink::default());
+        let handler = QueueHandler::new(sink, Mapping::Custom(states.clone()));
+        informer.add_handler(Handler::Queue(handler), Resync::Informer, 0.0);
+        changing.join().expect("no panic");
+        let told = states.0.lock().expect("no panic");
+        let of = |name: &str| -> Vec<&str> {
+            let mine = told.iter().filter(|(told, _)| told == name);
+            mine.map(|(_, step)| &**step).collect()
+        };
+        assert!(
+            [&[">1", "1>2"][..], &[">2"]].contains(&&*of("a")),
+            "{told:?}"
+        );
+        assert!([&[">1", "3>"][..], &[]].contains(&&*of("b")), "{told:?}");
     });
 }

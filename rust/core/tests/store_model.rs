@@ -43,10 +43,8 @@ impl IndexFunc for Picky {
 
 fn values_of(object: &Arc<Object>) -> Vec<String> {
     let path = Path::parse("values[*]").expect("a path");
-    path.texts(object.value())
-        .into_iter()
-        .map(std::borrow::Cow::into_owned)
-        .collect()
+    let texts = object.texts(&path).into_iter();
+    texts.map(String::from).collect()
 }
 
 fn made(thing: &Thing) -> Arc<Object> {
@@ -137,23 +135,23 @@ proptest! {
                 Step::Upsert(thing) => {
                     let object = made(thing);
                     let old = store.upsert(object.key().clone(), object.clone());
-                    let before = twin.insert(object.key().to_string(), object.value().json().to_owned());
-                    prop_assert_eq!(old.map(|old| old.value().json().to_owned()), before);
+                    let before = twin.insert(object.key().to_string(), object.json().into_owned());
+                    prop_assert_eq!(old.map(|old| old.json().into_owned()), before);
                 }
                 Step::Delete(name, namespace) => {
                     let object = made(&Thing { name: *name, namespace: *namespace, values: Vec::new() });
                     let old = store.delete(object.key().clone(), None);
-                    prop_assert_eq!(old.map(|old| old.value().json().to_owned()), twin.remove(&**object.key()));
+                    prop_assert_eq!(old.map(|old| old.json().into_owned()), twin.remove(&**object.key()));
                 }
                 Step::Batch(things) => {
                     let objects: Vec<_> = things.iter().map(made).collect();
                     store.apply(objects.iter().map(|one| Write::Upsert(one.key().clone(), one.clone())).collect());
-                    twin.extend(objects.iter().map(|one| (one.key().to_string(), one.value().json().to_owned())));
+                    twin.extend(objects.iter().map(|one| (one.key().to_string(), one.json().into_owned())));
                 }
                 Step::Replace(things) => {
                     let objects: Vec<_> = things.iter().map(made).collect();
                     store.replace(objects.iter().map(|one| (one.key().clone(), one.clone())).collect(), Some("9"));
-                    twin = objects.iter().map(|one| (one.key().to_string(), one.value().json().to_owned())).collect();
+                    twin = objects.iter().map(|one| (one.key().to_string(), one.json().into_owned())).collect();
                 }
                 Step::AddIndex => {
                     let added = store.add_indexes(&[("late".into(), path())]);
@@ -162,7 +160,7 @@ proptest! {
                 }
             }
             let content: BTreeMap<String, String> =
-                store.entries().into_iter().map(|(key, object)| (key.to_string(), object.value().json().to_owned())).collect();
+                store.entries().into_iter().map(|(key, object)| (key.to_string(), object.json().into_owned())).collect();
             prop_assert_eq!(&content, &twin);
             prop_assert_eq!(index(&store, "namespace"), scan(&store, |object| vec![object.namespace().to_owned()]));
             prop_assert_eq!(index(&store, "path"), scan(&store, values_of));

@@ -18,11 +18,14 @@ def test_a_child_cannot_use_what_its_parent_made() -> None:
         from ctrlhost.testing import ManualClock
         from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, MaxOfRateLimiter, WorkQueue
         from tests.support.shared_informers import pod, relist, watch
+        from tests.support.streams import open_stream
 
         class Key(tuple):
             pass
 
-        work_queue, indexer, clock, body = WorkQueue("parent"), Indexer(), ManualClock(), _core.Body(chunked=False)
+        work_queue, indexer, clock = WorkQueue("parent"), Indexer(), ManualClock()
+        http = _core.HttpClient(https=False, host="localhost", port=1, authority="localhost")
+        stream = open_stream(b"x", rest=threading.Event())
         limiter = MaxOfRateLimiter(ItemExponentialFailureRateLimiter(0.001, 1.0))
         fifo = DeltaFIFO(indexer)
         informer = SharedInformer("pods", "v1", "Pod", clock=clock)
@@ -57,7 +60,11 @@ def test_a_child_cannot_use_what_its_parent_made() -> None:
                     "add_listener": [], "remove_handler": [1], "resync": [], "stop": [], "stats": [],
                 }),
                 ("listener", listener, {"next": [0], "done": [], "close": []}),
-                ("body", body, {"feed": [b"x"], "end": [], "drop_socket": [], "receive": [1], "take_socket": [0]}),
+                ("client", http, {
+                    "call": ["GET", "/", [], None, 1.0, ""], "stream": ["/", [], 1.0, ""], "set_tls": [_core.Tls()],
+                    "begin": [_core.Answers(), print, "GET", "/", [], None, 1.0, ""], "close": [], "counts": [],
+                }),
+                ("stream", stream, {"read": [1], "close": []}),
             ]
             for method, args in methods.items()
         }
@@ -70,7 +77,7 @@ def test_a_child_cannot_use_what_its_parent_made() -> None:
                 "last_resource_version",
             ]),
             ("listener", listener, ["closed", "has_synced", "pending", "merged"]),
-            ("body", body, ["done"]),
+            ("stream", stream, ["held_back"]),
         ]:
             calls |= {f"{name}.{each}": (lambda one=one, each=each: getattr(one, each)) for each in attributes}
         calls |= {

@@ -1,6 +1,6 @@
 //! Watch streams: one JSON frame per line, `{"type": …, "object": …}`.
 
-use super::{DecodeError, RawObject};
+use super::{DecodeError, RawJson};
 use crate::json::read::{Kind, Value};
 use crate::json::scan::{Member, Scan, Shape};
 use crate::json::text::key_is;
@@ -22,13 +22,26 @@ pub enum FrameKind {
     Unknown,
 }
 
+impl FrameKind {
+    pub(super) fn of(name: &[u8]) -> Self {
+        match name {
+            b"ADDED" => Self::Added,
+            b"MODIFIED" => Self::Modified,
+            b"DELETED" => Self::Deleted,
+            b"BOOKMARK" => Self::Bookmark,
+            b"ERROR" => Self::Error,
+            _ => Self::Unknown,
+        }
+    }
+}
+
 /// One frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// What happened.
     pub kind: FrameKind,
     /// The object to which it happened.
-    pub object: RawObject<'a>,
+    pub object: RawJson<'a>,
     /// The object's text.
     pub value: Value<'a>,
     /// The frame's type as written, quotes included.
@@ -185,16 +198,9 @@ fn read<'a>(text: &'a str, scan: &'a Scan) -> Option<Frame<'a>> {
         Some(member.value.value(text))
     };
     let type_text = find("type").filter(|value| value.kind() == Kind::String)?;
-    let kind = match type_text.as_str().as_deref() {
-        Some("ADDED") => FrameKind::Added,
-        Some("MODIFIED") => FrameKind::Modified,
-        Some("DELETED") => FrameKind::Deleted,
-        Some("BOOKMARK") => FrameKind::Bookmark,
-        Some("ERROR") => FrameKind::Error,
-        _ => FrameKind::Unknown,
-    };
+    let kind = FrameKind::of(type_text.as_str().unwrap_or_default().as_bytes());
     let value = find("object").unwrap_or(Value("null"));
-    let object = RawObject {
+    let object = RawJson {
         text,
         root: scan.members(1),
         metadata: scan.members(2),

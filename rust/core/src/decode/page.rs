@@ -1,6 +1,6 @@
 //! List pages: `{"kind": …, "metadata": …, "items": […]}`, the members in any order, the items passed on one by one.
 
-use super::{DecodeError, RawObject, SHOWN};
+use super::{DecodeError, RawJson, SHOWN};
 use crate::json::read::{Kind, Value};
 use crate::json::scan::{Scan, Shape};
 use crate::json::text::{StringEnd, quote_into, skip_string, unescape};
@@ -104,7 +104,7 @@ impl PageDecoder {
     pub fn feed(
         &mut self,
         chunk: &[u8],
-        on_item: &mut dyn FnMut(RawObject<'_>),
+        on_item: &mut dyn FnMut(RawJson<'_>),
     ) -> Result<(), DecodeError> {
         for piece in chunk.chunks(PIECE) {
             let missing = SHOWN.saturating_sub(self.first_bytes.len());
@@ -142,7 +142,7 @@ impl PageDecoder {
     fn read(
         &mut self,
         bytes: &[u8],
-        on_item: &mut dyn FnMut(RawObject<'_>),
+        on_item: &mut dyn FnMut(RawJson<'_>),
     ) -> Result<usize, DecodeError> {
         while self.step(bytes, on_item)? {}
         let used = std::mem::take(&mut self.pos);
@@ -165,7 +165,7 @@ impl PageDecoder {
     fn step(
         &mut self,
         bytes: &[u8],
-        on_item: &mut dyn FnMut(RawObject<'_>),
+        on_item: &mut dyn FnMut(RawJson<'_>),
     ) -> Result<bool, DecodeError> {
         let Some(&byte) = bytes.get(self.pos) else {
             return Ok(false);
@@ -262,7 +262,7 @@ impl PageDecoder {
     fn read_item(
         &mut self,
         bytes: &[u8],
-        on_item: &mut dyn FnMut(RawObject<'_>),
+        on_item: &mut dyn FnMut(RawJson<'_>),
     ) -> Result<bool, DecodeError> {
         let Some(len) = self.scan_value(bytes)? else {
             return Ok(false);
@@ -270,7 +270,7 @@ impl PageDecoder {
         let bytes = bytes.get(self.pos..self.pos + len).unwrap_or_default();
         let text = std::str::from_utf8(bytes)
             .map_err(|error| self.error(self.pos + error.valid_up_to(), "not UTF-8"))?;
-        on_item(RawObject {
+        on_item(RawJson {
             text,
             root: self.scan.members(0),
             metadata: self.scan.members(1),

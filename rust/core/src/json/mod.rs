@@ -3,6 +3,7 @@
 pub mod lookup;
 pub mod path;
 pub mod read;
+pub mod same;
 pub mod scan;
 pub mod text;
 

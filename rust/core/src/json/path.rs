@@ -99,34 +99,35 @@ impl Path {
     /// Return the scalars at the path as text, in order and once each.
     pub fn texts<'a>(&self, value: Value<'a>) -> Vec<Cow<'a, str>> {
         let mut found = Vec::new();
-        collect(value, &self.0, &mut found);
+        walk(value, &self.0, &mut |value| {
+            if let Some(text) = value.as_text().filter(|text| !found.contains(text)) {
+                found.push(text);
+            }
+        });
         found
     }
 }
 
-fn collect<'a>(value: Value<'a>, steps: &[Step], found: &mut Vec<Cow<'a, str>>) {
+/// Visit the values to which the steps lead from `value`, in order.
+pub fn walk<'a>(value: Value<'a>, steps: &[Step], visit: &mut dyn FnMut(Value<'a>)) {
     let Some((step, rest)) = steps.split_first() else {
-        if let Some(text) = value.as_text().filter(|text| !found.contains(text)) {
-            found.push(text);
-        }
+        visit(value);
         return;
     };
     match step {
         Step::Key(key) => {
             if let Some(inner) = value.get(key) {
-                collect(inner, rest, found);
+                walk(inner, rest, visit);
             }
         }
         Step::Index(index) => {
             if let Some(inner) = value.elements().nth(*index) {
-                collect(inner, rest, found);
+                walk(inner, rest, visit);
             }
         }
         Step::All if value.kind() == Kind::Object => value
             .members()
-            .for_each(|(_, inner)| collect(inner, rest, found)),
-        Step::All => value
-            .elements()
-            .for_each(|inner| collect(inner, rest, found)),
+            .for_each(|(_, inner)| walk(inner, rest, visit)),
+        Step::All => value.elements().for_each(|inner| walk(inner, rest, visit)),
     }
 }

@@ -176,24 +176,45 @@ pub fn key_is(quoted: &[u8], name: &str) -> bool {
         && std::str::from_utf8(inner).is_ok_and(|raw| unescape(raw) == name)
 }
 
+/// Return the offset of the first byte that a string literal must escape.
+fn plain_run(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let found = special(u64::from_le_bytes(*chunk));
+        if found != 0 {
+            return Some(at + (found.trailing_zeros() / 8) as usize);
+        }
+        at += 8;
+    }
+    let rest = bytes.get(at..).unwrap_or_default();
+    let found = rest
+        .iter()
+        .position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f));
+    found.map(|found| at + found)
+}
+
 /// Append `text` as a string literal, quotes included.
 pub fn quote_into(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    for &byte in text.as_bytes() {
+    let mut rest = text.as_bytes();
+    while let Some(at) = plain_run(rest) {
+        out.extend_from_slice(rest.get(..at).unwrap_or_default());
+        let byte = rest.get(at).copied().unwrap_or_default();
+        rest = rest.get(at + 1..).unwrap_or_default();
         match byte {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
             b'\n' => out.extend_from_slice(b"\\n"),
             b'\r' => out.extend_from_slice(b"\\r"),
             b'\t' => out.extend_from_slice(b"\\t"),
-            0..=0x1f => {
+            _ => {
                 let hex = b"0123456789abcdef";
                 out.extend_from_slice(b"\\u00");
                 out.push(hex[usize::from(byte >> 4)]);
                 out.push(hex[usize::from(byte & 15)]);
             }
-            _ => out.push(byte),
         }
     }
+    out.extend_from_slice(rest);
     out.push(b'"');
 }

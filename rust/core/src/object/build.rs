@@ -3,14 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-
-use super::project::Node;
-use super::{Body, Key, Object, Place, Projection, Types};
-use crate::decode::RawObject;
-use crate::json::read::{Kind, Value};
-use crate::json::scan::{Member, Scan, ScanError, Shape};
-use crate::json::text::{key_is, quote_into};
+use super::body::Body;
+use super::{Key, Object, Projection, Types};
+use crate::decode::{DecodeError, RawJson, RawObject};
+use crate::json::scan::{Scan, ScanError, Shape};
+use crate::proto::Unknown;
 
 /// Why bytes cannot be kept as an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +33,9 @@ pub enum ObjectError {
     /// The object is of another kind than the watched one.
     #[error("the object is a {0}")]
     OtherKind(String),
+    /// The stream cannot be trusted any more: what the object holds is not a message.
+    #[error(transparent)]
+    Malformed(Box<DecodeError>),
     /// Larger than the offsets of places allow.
     #[error("the object is too large")]
     TooLarge,
@@ -44,16 +44,29 @@ pub enum ObjectError {
 /// Builds objects of one resource; reuses its buffer.
 #[derive(Debug)]
 pub struct Builder {
-    types: Arc<Types>,
+    pub(super) types: Arc<Types>,
     /// Reject objects of another apiVersion or kind.
     strict: bool,
     /// Mark all objects as partial, whatever they contain.
     partial: bool,
-    projection: Option<Projection>,
-    scratch: Vec<u8>,
+    pub(super) projection: Option<Projection>,
+    pub(super) scratch: Vec<u8>,
+    /// What the object that is being built has and the table of fields lacks.
+    pub(super) unknown: Option<Unknown>,
 }
 
-/// What identifies an object and its state, read before anything is copied.
+/// Returns the known object that has this identity.
+pub(crate) type Known<'a> = &'a dyn Fn(&Identity<'_>) -> Option<Arc<Object>>;
+
+/// What became of an object that came.
+pub(crate) enum Taken {
+    /// It is known in this state.
+    Known(Arc<Object>),
+    /// It is new or has changed.
+    New(Object),
+}
+
+/// What identifies an object and its state.
 pub(crate) struct Identity<'a> {
     pub(crate) key: Key,
     pub(crate) uid: Cow<'a, str>,
@@ -72,6 +85,7 @@ impl Builder {
             partial: false,
             projection: None,
             scratch: Vec::new(),
+            unknown: None,
         }
     }
 
@@ -127,110 +141,59 @@ impl Builder {
         if !text.trim_ascii_start().starts_with('{') {
             return Err(ObjectError::NotAnObject);
         }
-        let raw = RawObject {
+        let raw = RawJson {
             text,
             root: scan.members(0),
             metadata: scan.members(1),
         };
-        self.build(Self::identify(raw)?.key, raw)
-    }
-
-    /// Return the key and the state of an object.
-    pub(crate) fn identify(raw: RawObject<'_>) -> Result<Identity<'_>, ObjectError> {
-        let names = ["name", "namespace", "uid", "resourceVersion"];
-        let [name, namespace, uid, resource_version] = strings(raw.text, raw.metadata, names);
-        if name.is_empty() || name.contains('/') || namespace.contains('/') {
-            return Err(ObjectError::NoName);
+        match self.take_json(raw, &|_| None)? {
+            Taken::New(object) => Ok(object),
+            Taken::Known(_) => Err(ObjectError::NotAnObject),
         }
-        let key = if namespace.is_empty() {
-            Key::from(&*name)
-        } else {
-            Key::from(format!("{namespace}/{name}"))
-        };
-        Ok(Identity {
-            key,
-            uid,
-            resource_version,
-        })
     }
 
-    /// Copy what is kept and record where the metadata lies in the copy.
-    pub(crate) fn build(&mut self, key: Key, raw: RawObject<'_>) -> Result<Object, ObjectError> {
-        let RawObject {
-            text,
-            root,
-            metadata,
-        } = raw;
-        let types = self.type_of(text, root)?;
-        let mut object = Object {
-            body: Body::Json(Box::default()),
+    /// Return the object that `raw` is: the one that is known in this state, or a new one. Nothing is copied before that
+    /// is known.
+    pub(crate) fn take(
+        &mut self,
+        raw: RawObject<'_>,
+        known: Known<'_>,
+    ) -> Result<Taken, ObjectError> {
+        match raw {
+            RawObject::Json(raw) => self.take_json(raw, known),
+            RawObject::Proto(raw) => self.take_proto(&raw, known),
+        }
+    }
+
+    /// Return what the last object had that the table of fields lacks.
+    pub(crate) fn take_unknown(&mut self) -> Option<Unknown> {
+        self.unknown.take()
+    }
+
+    /// Return whether objects are built as parts of the server's.
+    pub(crate) fn builds_partial(&self) -> bool {
+        self.partial || self.projection.is_some()
+    }
+
+    pub(super) fn object(
+        &self,
+        key: Key,
+        types: Arc<Types>,
+        body: Body,
+    ) -> Result<Object, ObjectError> {
+        Ok(Object {
+            body,
             namespace_len: u32::try_from(key.rfind('/').unwrap_or(0))
                 .map_err(|_| ObjectError::TooLarge)?,
             key,
             types,
-            metadata: Place::default(),
-            uid: Place::default(),
-            resource_version: Place::default(),
-            labels: Place::default(),
-            owner_references: Place::default(),
-            partial: self.partial || self.projection.is_some(),
-        };
-        let mut out = std::mem::take(&mut self.scratch);
-        out.clear();
-        // Each member is written with the comma before it; the first comma becomes the brace.
-        for (name, value) in [
-            ("apiVersion", &object.types.api_version),
-            ("kind", &object.types.kind),
-        ] {
-            if !value.is_empty() {
-                out.push(b',');
-                quote_into(&mut out, name);
-                out.push(b':');
-                quote_into(&mut out, value);
-            }
-        }
-        let mut metadata_written = false;
-        let last = LastOfName::new(text, root);
-        for (index, member) in root.iter().enumerate() {
-            let key = key_of(text, member);
-            match &*key {
-                "apiVersion" | "kind" => {}
-                "metadata" if metadata_written => {}
-                "metadata" => {
-                    metadata_written = true;
-                    out.extend_from_slice(b",\"metadata\":");
-                    write_metadata(&mut out, text, metadata, &mut object);
-                }
-                _ if !last.holds(index, &key) => {}
-                _ => {
-                    let part = self.projection.as_ref().map(|kept| kept.part(&key));
-                    if part == Some(None) {
-                        continue;
-                    }
-                    out.push(b',');
-                    out.extend_from_slice(member.key.of(text.as_bytes()));
-                    out.push(b':');
-                    let value = member.value.value(text);
-                    match part.flatten() {
-                        Some(part) => write_part(&mut out, part, value),
-                        None => out.extend_from_slice(value.0.as_bytes()),
-                    }
-                }
-            }
-        }
-        if let Some(first) = out.first_mut() {
-            *first = b'{';
-        }
-        out.push(b'}');
-        let built = u32::try_from(out.len()).map_err(|_| ObjectError::TooLarge);
-        let text = std::str::from_utf8(&out).map_err(|_| ObjectError::NotUtf8)?;
-        object.body = Body::Json(text.into());
-        self.scratch = out;
-        built.map(|_| object)
+            partial: self.builds_partial() || self.unknown.is_some(),
+        })
     }
 
-    fn type_of(&self, text: &str, root: &[Member]) -> Result<Arc<Types>, ObjectError> {
-        let [mut api_version, mut kind] = strings(text, root, ["apiVersion", "kind"]);
+    /// Return the type of an object that says to have these `apiVersion` and kind.
+    pub(super) fn type_of(&self, said: [Cow<'_, str>; 2]) -> Result<Arc<Types>, ObjectError> {
+        let [mut api_version, mut kind] = said;
         // The server names metadata-only objects after their form; the cache names them after their content.
         let metadata_only = kind == "PartialObjectMetadata" && self.projection.is_some();
         if api_version.is_empty() || metadata_only {
@@ -260,111 +223,22 @@ impl Builder {
     }
 }
 
-fn write_metadata(out: &mut Vec<u8>, text: &str, metadata: &[Member], object: &mut Object) {
-    let opened = out.len() + 1;
-    out.push(b'{');
-    let last = LastOfName::new(text, metadata);
-    for (index, member) in metadata.iter().enumerate() {
-        let key = key_of(text, member);
-        if key == "managedFields" || !last.holds(index, &key) {
-            continue;
+impl<'a> Identity<'a> {
+    /// Check a name, a namespace, a uid and a resource version.
+    pub(super) fn new(strings: [Cow<'a, str>; 4]) -> Result<Self, ObjectError> {
+        let [name, namespace, uid, resource_version] = strings;
+        if name.is_empty() || name.contains('/') || namespace.contains('/') {
+            return Err(ObjectError::NoName);
         }
-        if out.len() > opened {
-            out.push(b',');
-        }
-        out.extend_from_slice(member.key.of(text.as_bytes()));
-        out.push(b':');
-        let value = member.value.value(text);
-        let place = Place::new(out.len(), out.len() + value.0.len());
-        out.extend_from_slice(value.0.as_bytes());
-        let slot = match &*key {
-            "uid" => &mut object.uid,
-            "resourceVersion" => &mut object.resource_version,
-            "labels" => &mut object.labels,
-            "ownerReferences" => &mut object.owner_references,
-            _ => continue,
+        let key = if namespace.is_empty() {
+            Key::from(&*name)
+        } else {
+            Key::from(format!("{namespace}/{name}"))
         };
-        *slot = place;
-    }
-    out.push(b'}');
-    object.metadata = Place::new(opened - 1, out.len());
-}
-
-/// Append the part of a value that a projection keeps.
-pub(super) fn write_part(out: &mut Vec<u8>, part: &Node, value: Value<'_>) {
-    match (value.kind(), &part.each) {
-        (Kind::Object, _) if !part.members.is_empty() => {
-            out.push(b'{');
-            let opened = out.len();
-            for (key, part) in &part.members {
-                if let Some(inner) = value.get(key) {
-                    if out.len() > opened {
-                        out.push(b',');
-                    }
-                    quote_into(out, key);
-                    out.push(b':');
-                    write_part(out, part, inner);
-                }
-            }
-            out.push(b'}');
-        }
-        (Kind::Array, Some(each)) => {
-            out.push(b'[');
-            for (position, element) in value.elements().enumerate() {
-                if position > 0 {
-                    out.push(b',');
-                }
-                write_part(out, each, element);
-            }
-            out.push(b']');
-        }
-        _ => out.extend_from_slice(value.0.as_bytes()),
-    }
-}
-
-fn key_of<'a>(text: &'a str, member: &Member) -> Cow<'a, str> {
-    member.key.value(text).as_str().unwrap_or_default()
-}
-
-/// Return the strings of these members; empty for a missing member and for another type.
-fn strings<'a, const N: usize>(
-    text: &'a str,
-    members: &[Member],
-    names: [&str; N],
-) -> [Cow<'a, str>; N] {
-    let mut found = [const { Cow::Borrowed("") }; N];
-    for member in members {
-        let key = key_of(text, member);
-        for (slot, _) in found.iter_mut().zip(names).filter(|(_, name)| *name == key) {
-            *slot = member.value.value(text).as_str().unwrap_or_default();
-        }
-    }
-    found
-}
-
-/// The last of several members of one name counts; the others are dropped.
-enum LastOfName<'a> {
-    /// Most objects have few members: a look at the following ones is cheaper than a table.
-    Few(&'a str, &'a [Member]),
-    Many(HashMap<Cow<'a, str>, usize>),
-}
-
-impl<'a> LastOfName<'a> {
-    fn new(text: &'a str, members: &'a [Member]) -> Self {
-        if members.len() <= 32 {
-            return Self::Few(text, members);
-        }
-        let named = |(index, member)| (key_of(text, member), index);
-        Self::Many(members.iter().enumerate().map(named).collect())
-    }
-
-    fn holds(&self, index: usize, key: &str) -> bool {
-        match self {
-            Self::Few(text, members) => !members
-                .iter()
-                .skip(index + 1)
-                .any(|later| key_is(later.key.of(text.as_bytes()), key)),
-            Self::Many(table) => table.get(key) == Some(&index),
-        }
+        Ok(Self {
+            key,
+            uid,
+            resource_version,
+        })
     }
 }

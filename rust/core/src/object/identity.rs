@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Builder, Object};
+use crate::json::read::Value;
 use crate::json::text::quote_into;
 
 /// What the server alone decides: where an object is, which one it is, and in which state.
@@ -18,13 +19,15 @@ impl Object {
         if same {
             return changed;
         }
-        let mut text = Vec::with_capacity(changed.body.len() + 128);
-        for (key, value) in changed.value().members() {
+        let (own, theirs) = (self.json(), changed.json());
+        let mut text = Vec::with_capacity(theirs.len() + 128);
+        for (key, value) in Value(&theirs).members() {
             text.push(if text.is_empty() { b'{' } else { b',' });
             text.extend_from_slice(key.0.as_bytes());
             text.push(b':');
             if key.as_str().is_some_and(|key| key == "metadata") {
-                self.write_metadata_of(&changed, &mut text);
+                let own = Value(&own).get("metadata").unwrap_or(Value("{}"));
+                write_metadata_of(own, value, &mut text);
             } else {
                 text.extend_from_slice(value.0.as_bytes());
             }
@@ -33,27 +36,26 @@ impl Object {
         let built = Builder::new("", "").partial(changed.partial).parse(&text);
         built.map_or_else(|_| self.clone(), Arc::new)
     }
+}
 
-    /// Write the metadata of `changed` with the identity of this object.
-    fn write_metadata_of(&self, changed: &Self, text: &mut Vec<u8>) {
-        let mut separator = b'{';
-        for name in IDENTITY {
-            let value = self.in_metadata(name);
-            if !value.0.is_empty() {
-                text.push(std::mem::replace(&mut separator, b','));
-                quote_into(text, name);
-                text.push(b':');
-                text.extend_from_slice(value.0.as_bytes());
-            }
+/// Write the metadata of `changed` with the identity of `own`.
+fn write_metadata_of(own: Value<'_>, changed: Value<'_>, text: &mut Vec<u8>) {
+    let mut separator = b'{';
+    for name in IDENTITY {
+        if let Some(value) = own.get(name) {
+            text.push(std::mem::replace(&mut separator, b','));
+            quote_into(text, name);
+            text.push(b':');
+            text.extend_from_slice(value.0.as_bytes());
         }
-        for (key, value) in changed.at(changed.metadata).members() {
-            if key.as_str().is_none_or(|key| !IDENTITY.contains(&&*key)) {
-                text.push(std::mem::replace(&mut separator, b','));
-                text.extend_from_slice(key.0.as_bytes());
-                text.push(b':');
-                text.extend_from_slice(value.0.as_bytes());
-            }
-        }
-        text.push(b'}');
     }
+    for (key, value) in changed.members() {
+        if key.as_str().is_none_or(|key| !IDENTITY.contains(&&*key)) {
+            text.push(std::mem::replace(&mut separator, b','));
+            text.extend_from_slice(key.0.as_bytes());
+            text.push(b':');
+            text.extend_from_slice(value.0.as_bytes());
+        }
+    }
+    text.push(b'}');
 }

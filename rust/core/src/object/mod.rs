@@ -2,22 +2,30 @@
 
 mod body;
 mod build;
+mod build_json;
+mod build_proto;
+mod document;
 mod identity;
+mod json_body;
 mod owner;
 mod project;
+mod proto_body;
 mod write;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use body::Body;
-pub use body::Place;
+use body::{Body, StringMap};
+pub(crate) use build::Taken;
 pub use build::{Builder, ObjectError};
+pub use document::{Document, Part};
 pub use owner::{Owner, OwnerReference};
 pub use project::Projection;
 pub use write::Form;
 
-use crate::json::read::{Kind, Value};
+use crate::json::path::{Path, Step};
+use crate::json::read::Value;
+use crate::json::same::same;
 
 /// The key of an object in a store: `namespace/name`, or only the name.
 pub type Key = Arc<str>;
@@ -30,12 +38,6 @@ pub struct Object {
     types: Arc<Types>,
     namespace_len: u32,
     partial: bool,
-    /// The places of what is read of every object; other fields are looked up in `metadata`.
-    metadata: Place,
-    uid: Place,
-    resource_version: Place,
-    labels: Place,
-    owner_references: Place,
 }
 
 /// The type of an object, shared by all objects of an informer.
@@ -46,19 +48,47 @@ struct Types {
 }
 
 impl Object {
-    /// Return the whole object, `apiVersion` and `kind` included.
-    pub fn value(&self) -> Value<'_> {
-        self.body.value()
+    /// Return the text, if the object is cached as text.
+    fn cached_text(&self) -> Option<&str> {
+        match &self.body {
+            Body::Json(body) => Some(&body.text),
+            Body::Proto(_) => None,
+        }
     }
 
-    /// Return the place of `value`, which must be a part of this object.
-    pub fn place_of(&self, value: Value<'_>) -> Place {
-        self.body.place_of(value)
+    /// Return the whole object as JSON, `apiVersion` and `kind` included.
+    pub fn json(&self) -> Cow<'_, str> {
+        match &self.body {
+            Body::Json(body) => Cow::Borrowed(&body.text),
+            Body::Proto(body) => Cow::Owned(body.json(&self.types)),
+        }
     }
 
-    /// Return the value at a place of this object.
-    pub fn at(&self, place: Place) -> Value<'_> {
-        self.body.at(place)
+    /// Return the JSON of the value at the end of a path; None if something on it is missing or null.
+    pub fn find(&self, path: &[Step]) -> Option<Cow<'_, str>> {
+        match &self.body {
+            Body::Json(body) => body.find(path).map(|found| Cow::Borrowed(found.json())),
+            Body::Proto(body) => body.find(path, &self.types).map(Cow::Owned),
+        }
+    }
+
+    /// Return the value at the end of a path; None if something on it is missing or null.
+    pub fn part(self: &Arc<Self>, path: &[Step]) -> Option<Part> {
+        match &self.body {
+            Body::Json(body) => Some(Document::cached(self).part(body.find(path)?)),
+            Body::Proto(_) => {
+                let document = Document::written(&self.find(path)?);
+                Some(document.part(document.value()))
+            }
+        }
+    }
+
+    /// Return the scalars at a path as text, in order and once each.
+    pub fn texts(&self, path: &Path) -> Vec<Box<str>> {
+        match &self.body {
+            Body::Json(body) => body.texts(path),
+            Body::Proto(body) => body.texts(path, &self.types),
+        }
     }
 
     /// `namespace/name`, or only the name.
@@ -101,56 +131,52 @@ impl Object {
 
     /// Return `metadata.uid`, or empty.
     pub fn uid(&self) -> Cow<'_, str> {
-        self.at(self.uid).as_str().unwrap_or_default()
+        self.body.uid()
     }
 
     /// Return `metadata.resourceVersion`, or empty.
     pub fn resource_version(&self) -> Cow<'_, str> {
-        self.at(self.resource_version).as_str().unwrap_or_default()
+        self.body.resource_version()
     }
 
     /// Return `metadata.generation`, or 0.
     pub fn generation(&self) -> i64 {
-        let generation = self.in_metadata("generation");
-        generation.json().parse().unwrap_or(0)
-    }
-
-    fn in_metadata(&self, name: &str) -> Value<'_> {
-        self.at(self.metadata).get(name).unwrap_or(Value(""))
+        self.body.generation()
     }
 
     /// Return `metadata.deletionTimestamp` as sent.
     pub fn deletion_timestamp(&self) -> Option<Cow<'_, str>> {
-        self.in_metadata("deletionTimestamp").as_str()
-    }
-
-    /// Return `metadata.labels`.
-    pub fn labels(&self) -> Value<'_> {
-        self.at(self.labels)
+        self.body.deletion_timestamp()
     }
 
     /// Return the value of a label, if the object has it.
     pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.labels().get(key).and_then(Value::as_str)
+        self.body.label(key)
     }
 
-    /// Return `metadata.annotations`.
-    pub fn annotations(&self) -> Value<'_> {
-        self.in_metadata("annotations")
+    /// Return `metadata.labels`.
+    pub fn labels(&self) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+        self.body.labels()
+    }
+
+    /// Return whether both have the same labels.
+    pub fn same_labels(&self, other: &Self) -> bool {
+        same_strings(self.body.labels(), other.body.labels())
+    }
+
+    /// Return whether both have the same annotations.
+    pub fn same_annotations(&self, other: &Self) -> bool {
+        same_strings(self.body.annotations(), other.body.annotations())
     }
 
     /// Return `metadata.finalizers`.
-    pub fn finalizers(&self) -> impl Iterator<Item = Cow<'_, str>> {
-        self.in_metadata("finalizers")
-            .elements()
-            .filter_map(Value::as_str)
+    pub fn finalizers(&self) -> Vec<Cow<'_, str>> {
+        self.body.finalizers()
     }
 
     /// Return `metadata.ownerReferences` that have a kind and a name.
-    pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
-        self.at(self.owner_references)
-            .elements()
-            .filter_map(OwnerReference::read)
+    pub fn owner_references(&self) -> Vec<OwnerReference<'_>> {
+        self.body.owner_references()
     }
 
     /// Return whether the object is incomplete (only metadata, or a projection), so that writing it back would erase
@@ -166,38 +192,36 @@ impl Object {
             && self.uid() == uid
     }
 
+    /// Return whether both have the same content in the same bytes: a quick test that says nothing if it is false.
+    pub fn has_equal_bytes(&self, other: &Self) -> bool {
+        match (&self.body, &other.body) {
+            (Body::Json(one), Body::Json(other)) => one.text == other.text,
+            (Body::Proto(one), Body::Proto(two)) => {
+                one.has_equal_bytes(two)
+                    && self.types.api_version == other.types.api_version
+                    && self.types.kind == other.types.kind
+            }
+            _ => false,
+        }
+    }
+
     /// Return the bytes that the object takes, with allocations and without allocator overhead.
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.body.len() + self.key.len() + 4 * size_of::<usize>()
     }
 }
 
+/// Equal by value, whatever the encodings.
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
-        self.body == other.body
+        self.has_equal_bytes(other) || same(Value(&self.json()), Value(&other.json()))
     }
 }
 
-/// Return whether two string maps (labels, annotations) are equal, in any order.
-pub fn same_map(old: Value<'_>, new: Value<'_>) -> bool {
-    if old == new {
-        return true;
+fn same_strings(mut one: StringMap<'_>, mut other: StringMap<'_>) -> bool {
+    one == other || {
+        one.sort_unstable();
+        other.sort_unstable();
+        one == other
     }
-    // `null`, an empty map and a missing map are equal.
-    let empty = |value: Value<'_>| value.kind() != Kind::Object || value.members().next().is_none();
-    (empty(old) && empty(new)) || sorted(old) == sorted(new)
-}
-
-fn sorted(value: Value<'_>) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
-    let mut all: Vec<_> = value
-        .members()
-        .map(|(key, inner)| {
-            (
-                key.as_str().unwrap_or_default(),
-                inner.as_text().unwrap_or_default(),
-            )
-        })
-        .collect();
-    all.sort_unstable();
-    all
 }

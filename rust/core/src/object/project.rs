@@ -58,6 +58,11 @@ impl Projection {
         Ok(Self(root))
     }
 
+    /// Return whether only the metadata is kept.
+    pub(super) fn is_metadata(&self) -> bool {
+        self.0.members.is_empty()
+    }
+
     /// Return what to keep of the member `key` of an object; None if nothing.
     pub(super) fn part(&self, key: &str) -> Option<&Node> {
         self.0.members.get(key)
@@ -66,7 +71,7 @@ impl Projection {
 
 #[cfg(test)]
 mod tests {
-    use super::super::build::write_part;
+    use super::super::build_json::write_part;
     use super::*;
     use crate::json::read::Value;
 

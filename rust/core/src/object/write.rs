@@ -1,6 +1,7 @@
 //! Writing a cached object for another process, without reading it again.
 
-use super::{Object, Place};
+use super::Object;
+use super::body::{Body, Place};
 use crate::json::read::Value;
 use crate::json::text::quote_into;
 
@@ -16,37 +17,53 @@ pub enum Form {
 impl Object {
     /// Append the object as JSON; with `version` in place of its own resource version.
     pub fn write(&self, form: Form, version: Option<&str>, out: &mut Vec<u8>) {
+        let text = self.json();
+        let (metadata, own) = self.metadata_in(&text);
         match form {
-            Form::Whole => self.write_part(self.value(), version, out),
+            Form::Whole => write_part(&text, Place::new(0, text.len()), own, version, out),
             Form::Metadata => {
                 let head =
                     r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
                 out.extend_from_slice(head.as_bytes());
-                self.write_part(self.at(self.metadata), version, out);
+                write_part(&text, metadata, own, version, out);
                 out.push(b'}');
             }
         }
     }
 
-    fn write_part(&self, part: Value<'_>, version: Option<&str>, out: &mut Vec<u8>) {
-        let own = self.resource_version;
-        let (Some(version), true) = (version, own.end > own.start) else {
-            out.extend_from_slice(part.0.as_bytes());
-            return;
+    /// Return where the metadata and the resource version lie in the text of this object.
+    fn metadata_in(&self, text: &str) -> (Place, Place) {
+        if let Body::Json(body) = &self.body {
+            return (body.metadata, body.resource_version);
+        }
+        let place = |found: Option<Value<'_>>| {
+            found
+                .map(|value| Place::of(value, text))
+                .unwrap_or_default()
         };
-        let all = self.place_of(part);
-        let before = Place {
-            end: own.start,
-            ..all
-        };
-        let after = Place {
-            start: own.end,
-            ..all
-        };
-        out.extend_from_slice(self.at(before).0.as_bytes());
-        quote_into(out, version);
-        out.extend_from_slice(self.at(after).0.as_bytes());
+        let metadata = Value(text).get("metadata");
+        let version = metadata.and_then(|metadata| metadata.get("resourceVersion"));
+        (place(metadata), place(version))
     }
+}
+
+/// Append a part of a text; with `version` in place of its own one, which lies at `own`.
+fn write_part(text: &str, part: Place, own: Place, version: Option<&str>, out: &mut Vec<u8>) {
+    let (Some(version), true) = (version, own.end > own.start) else {
+        out.extend_from_slice(part.in_text(text).0.as_bytes());
+        return;
+    };
+    let before = Place {
+        end: own.start,
+        ..part
+    };
+    let after = Place {
+        start: own.end,
+        ..part
+    };
+    out.extend_from_slice(before.in_text(text).0.as_bytes());
+    quote_into(out, version);
+    out.extend_from_slice(after.in_text(text).0.as_bytes());
 }
 
 #[cfg(test)]

@@ -5,6 +5,9 @@
 //! and continues there when more have come, so the cost is linear however the network cuts the stream.
 
 mod skim;
+mod whole;
+
+pub use whole::whole;
 
 use super::MAX_DEPTH;
 use super::read::Value;

@@ -1,0 +1,106 @@
+//! Building an object from a message.
+
+use std::sync::Arc;
+
+use super::body::Body;
+use super::build::{Identity, Known, Taken};
+use super::proto_body::ProtoBody;
+use super::{Builder, ObjectError, Projection, Types};
+use crate::decode::{DecodeError, RawJson, RawProto};
+use crate::json::scan::{Scan, Shape};
+use crate::proto::{self, Message, ProtoError, Table};
+
+const METADATA_ONLY: (&str, &str) = ("meta.k8s.io/v1", "PartialObjectMetadata");
+
+impl Builder {
+    pub(super) fn take_proto(
+        &mut self,
+        raw: &RawProto<'_>,
+        known: Known<'_>,
+    ) -> Result<Taken, ObjectError> {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        let taken = self.take_message(raw, &mut bytes, known);
+        self.scratch = bytes;
+        taken
+    }
+
+    fn take_message(
+        &mut self,
+        raw: &RawProto<'_>,
+        bytes: &mut Vec<u8>,
+        known: Known<'_>,
+    ) -> Result<Taken, ObjectError> {
+        let malformed = |error: ProtoError| {
+            let error = DecodeError::of_message(raw.offset, &error, raw.bytes);
+            ObjectError::Malformed(Box::new(error))
+        };
+        let (types, mut message) = self.message_of(raw)?;
+        proto::strip_managed_fields(message, raw.bytes, bytes).map_err(malformed)?;
+        let header = proto::header(message, bytes).map_err(malformed)?;
+        let identity = Identity::new([
+            header.name,
+            header.namespace,
+            header.uid,
+            header.resource_version,
+        ])?;
+        if let Some(known) = known(&identity) {
+            return Ok(Taken::Known(known));
+        }
+        let key = identity.key;
+        let unknown = proto::check(message, bytes).map_err(|error| {
+            // The place of the error in what came, with its managed fields.
+            malformed(proto::check(message, raw.bytes).err().unwrap_or(error))
+        })?;
+        self.unknown = (unknown.count > 0).then_some(unknown);
+        let metadata_only = self.projection.as_ref().map(Projection::is_metadata);
+        if metadata_only == Some(false) {
+            let text = ProtoBody::new(message, bytes).json(&types);
+            return self.take_part(&text);
+        }
+        if metadata_only == Some(true) {
+            message = Table::kind(METADATA_ONLY.0, METADATA_ONLY.1).unwrap_or(message);
+            proto::keep_metadata(bytes).map_err(malformed)?;
+        }
+        if u32::try_from(bytes.len()).is_err() {
+            return Err(ObjectError::TooLarge);
+        }
+        let body = Body::Proto(ProtoBody::new(message, bytes));
+        self.object(key, types, body).map(Taken::New)
+    }
+
+    /// Return the type and the message of an object of an envelope, or of an item of a list, which has no type.
+    fn message_of(&self, raw: &RawProto<'_>) -> Result<(Arc<Types>, Message), ObjectError> {
+        let types = self.type_of([raw.api_version.clone(), raw.kind.clone()])?;
+        let message = match &*raw.kind {
+            "PartialObjectMetadata" => Table::kind(METADATA_ONLY.0, METADATA_ONLY.1),
+            _ => Table::kind(&types.api_version, &types.kind),
+        };
+        let message = message.ok_or_else(|| {
+            ObjectError::OtherKind(format!(
+                "{} of {}, in protobuf",
+                types.kind, types.api_version
+            ))
+        })?;
+        Ok((types, message))
+    }
+
+    /// Keep the part of an object that the projection names, as text: JSON has no members beside those.
+    fn take_part(&mut self, text: &str) -> Result<Taken, ObjectError> {
+        let mut scan = Scan::new(Shape::Object);
+        match scan.advance(text.as_bytes()) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Err(ObjectError::Short),
+            Err(error) => return Err(ObjectError::Json(error)),
+        }
+        let unknown = self.unknown.take();
+        let json = RawJson {
+            text,
+            root: scan.members(0),
+            metadata: scan.members(1),
+        };
+        let built = self.take_json(json, &|_| None);
+        self.unknown = unknown;
+        built
+    }
+}

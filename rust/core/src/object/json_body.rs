@@ -1,0 +1,111 @@
+//! Bodies that are JSON text.
+
+use std::borrow::Cow;
+
+use super::OwnerReference;
+use super::body::{Place, StringMap};
+use crate::json::path::{Path, Step};
+use crate::json::read::{Kind, Value};
+
+/// Valid JSON text of a whole object, and where in it lies what is read of every object.
+#[derive(Debug, Default)]
+pub(super) struct JsonBody {
+    pub(super) text: Box<str>,
+    pub(super) metadata: Place,
+    pub(super) uid: Place,
+    pub(super) resource_version: Place,
+    pub(super) labels: Place,
+    pub(super) owner_references: Place,
+}
+
+impl JsonBody {
+    fn at(&self, place: Place) -> Value<'_> {
+        place.in_text(&self.text)
+    }
+
+    fn in_metadata(&self, name: &str) -> Value<'_> {
+        self.at(self.metadata).get(name).unwrap_or(Value(""))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    pub(super) fn find(&self, path: &[Step]) -> Option<Value<'_>> {
+        let (mut at, rest) = match path {
+            [Step::Key(first), Step::Key(second), rest @ ..]
+                if **first == *"metadata" && **second == *"labels" =>
+            {
+                (self.at(self.labels), rest)
+            }
+            [Step::Key(first), rest @ ..] if **first == *"metadata" => {
+                (self.at(self.metadata), rest)
+            }
+            _ => (Value(&self.text), path),
+        };
+        for step in rest {
+            at = match step {
+                Step::Key(name) => at.get(name)?,
+                Step::Index(index) => at.elements().nth(*index)?,
+                Step::All => return None,
+            };
+            if at.kind() == Kind::Null {
+                return None;
+            }
+        }
+        (at.kind() != Kind::Null).then_some(at)
+    }
+
+    pub(super) fn texts(&self, path: &Path) -> Vec<Box<str>> {
+        let texts = path.texts(Value(&self.text)).into_iter();
+        texts.map(|text| Box::from(&*text)).collect()
+    }
+
+    pub(super) fn uid(&self) -> Cow<'_, str> {
+        self.at(self.uid).as_str().unwrap_or_default()
+    }
+
+    pub(super) fn resource_version(&self) -> Cow<'_, str> {
+        self.at(self.resource_version).as_str().unwrap_or_default()
+    }
+
+    pub(super) fn generation(&self) -> i64 {
+        self.in_metadata("generation").json().parse().unwrap_or(0)
+    }
+
+    pub(super) fn deletion_timestamp(&self) -> Option<Cow<'_, str>> {
+        self.in_metadata("deletionTimestamp").as_str()
+    }
+
+    pub(super) fn label(&self, key: &str) -> Option<Cow<'_, str>> {
+        self.at(self.labels).get(key).and_then(Value::as_str)
+    }
+
+    pub(super) fn labels(&self) -> StringMap<'_> {
+        strings(self.at(self.labels))
+    }
+
+    pub(super) fn annotations(&self) -> StringMap<'_> {
+        strings(self.in_metadata("annotations"))
+    }
+
+    pub(super) fn finalizers(&self) -> Vec<Cow<'_, str>> {
+        let all = self.in_metadata("finalizers").elements();
+        all.filter_map(Value::as_str).collect()
+    }
+
+    pub(super) fn owner_references(&self) -> Vec<OwnerReference<'_>> {
+        let all = self.at(self.owner_references).elements();
+        all.filter_map(OwnerReference::read).collect()
+    }
+}
+
+/// Return the members of a string map; other scalars as they are written.
+fn strings(map: Value<'_>) -> StringMap<'_> {
+    let members = map.members();
+    let pairs = members.map(|(key, inner)| {
+        let name = key.as_str().unwrap_or_default();
+        (name, inner.as_text().unwrap_or_default())
+    });
+    pairs.collect()
+}

@@ -1,0 +1,6 @@
+//! Lists and watches in protobuf, cut and damaged.
+
+mod cuts;
+mod damage;
+mod rig;
+mod wire;
