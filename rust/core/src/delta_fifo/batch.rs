@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use super::{DeltaFifo, Deltas};
+use super::{DeltaFifo, Deltas, KEEP};
 use crate::object::Key;
 
 /// A key that was handed out.
@@ -21,11 +21,21 @@ pub struct Popped {
 pub struct Batch<'a> {
     fifo: &'a DeltaFifo,
     items: Vec<Popped>,
+    is_list: bool,
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(fifo: &'a DeltaFifo, items: Vec<Popped>) -> Self {
-        Self { fifo, items }
+    pub(super) fn new(fifo: &'a DeltaFifo, items: Vec<Popped>, is_list: bool) -> Self {
+        Self {
+            fifo,
+            items,
+            is_list,
+        }
+    }
+
+    /// Return whether the keys of a list are in here, all of them.
+    pub fn is_list(&self) -> bool {
+        self.is_list
     }
 
     /// Take the items out; they count as being processed until the batch is dropped.
@@ -46,6 +56,7 @@ impl Drop for Batch<'_> {
     fn drop(&mut self) {
         let mut state = self.fifo.state.lock();
         state.in_flight.clear();
+        state.in_flight.shrink_to(KEEP);
         state.initial -= state.initial_in_flight;
         state.initial_in_flight = 0;
         state.taken = false;

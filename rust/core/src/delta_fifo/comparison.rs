@@ -9,6 +9,9 @@ use super::{Delta, DeltaFifo, DeltaObject, DeltaType, State};
 use crate::object::{Key, Object};
 use crate::store::Store;
 
+/// Keys that a resync queues under one lock.
+const PIECE: usize = 1_000;
+
 /// The objects that the consumer knows, with which `replace`, `delete` and `resync` compare. Called without locks.
 pub trait KnownObjects {
     /// Return the keys of all known objects; None if they are unavailable, which abandons the comparison.
@@ -37,30 +40,28 @@ impl DeltaFifo {
         skip_same: bool,
     ) {
         let (_comparing, in_flight) = self.begin_comparing();
-        let known_objects = known.map_or(Some(Known::default()), known_of);
-        let mut state = self.state.lock();
-        let Some(known_objects) = known_objects.filter(|_| !state.closed) else {
+        let Some(differences) = Differences::find(&objects, known, skip_same) else {
             return;
         };
+        let mut state = self.state.lock();
+        if state.closed {
+            return;
+        }
         let kind = if self.emit_replaced {
             DeltaType::Replaced
         } else {
             DeltaType::Sync
         };
-        let mut listed: HashSet<Key, RandomState> =
-            HashSet::with_capacity_and_hasher(objects.len(), RandomState::default());
-        if known_objects.is_empty() {
-            // All of them are new.
-            state.items.reserve(objects.len());
-            state.queue.reserve(objects.len());
-        }
-        for (key, object) in objects {
-            listed.insert(key.clone());
-            let same = known_objects
-                .get(&key)
-                .and_then(Option::as_ref)
-                .is_some_and(|known| Arc::ptr_eq(known, &object));
-            if !(skip_same && same) || state.holds(&key) || in_flight.contains_key(&key) {
+        let Differences {
+            listed,
+            same,
+            gone: unlisted,
+        } = differences;
+        let new = objects.len() - same.iter().filter(|same| **same).count();
+        state.items.reserve(new);
+        state.queue.reserve(new);
+        for ((key, object), same) in objects.into_iter().zip(same) {
+            if !same || state.holds(&key) || in_flight.contains_key(&key) {
                 state.push(key, Delta::live(kind, object));
             }
         }
@@ -89,14 +90,10 @@ impl DeltaFifo {
             }
         }
         let queued_gone = gone.len();
-        for (key, object) in known_objects {
-            let queued = items.contains_key(&key)
-                || in_flight.contains_key(&key)
-                || still.contains_key(&key);
-            if !listed.contains(&key) && !queued {
-                gone.push((key, object));
-            }
-        }
+        gone.extend(unlisted.into_iter().filter(|(key, _)| {
+            let in_flight = in_flight.contains_key(key) || still.contains_key(key);
+            !in_flight && !items.contains_key(key)
+        }));
         // The known objects have no order; the same input must give the same output.
         gone[queued_gone..].sort_unstable_by(|one, other| one.0.cmp(&other.0));
         for (key, object) in gone {
@@ -114,16 +111,20 @@ impl DeltaFifo {
     /// Queue a `Sync` of every known object that has nothing queued and is not being processed.
     pub fn resync(&self, known: &dyn KnownObjects) {
         let (_comparing, in_flight) = self.begin_comparing();
-        let mut known_objects: Vec<_> = known_of(known).unwrap_or_default().into_iter().collect();
-        known_objects.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        let mut state = self.state.lock();
-        for (key, object) in known_objects {
-            if let Some(object) = object
-                && !state.closed
-                && !state.holds(&key)
-                && !in_flight.contains_key(&key)
-            {
-                state.push(key, Delta::live(DeltaType::Sync, object));
+        let mut keys = known.list_keys().unwrap_or_default();
+        keys.sort_unstable();
+        for keys in keys.chunks(PIECE) {
+            let known = keys.iter().map(|key| (key, known.get_by_key(key)));
+            let known: Vec<_> = known.collect();
+            let mut state = self.state.lock();
+            for (key, object) in known {
+                if let Some(object) = object
+                    && !state.closed
+                    && !state.holds(key)
+                    && !in_flight.contains_key(key)
+                {
+                    state.push(key.clone(), Delta::live(DeltaType::Sync, object));
+                }
             }
         }
     }
@@ -166,14 +167,35 @@ impl Drop for Comparing<'_> {
     }
 }
 
-type Known = HashMap<Key, Option<Arc<Object>>, RandomState>;
+/// What a list changes of what is known.
+struct Differences {
+    listed: HashSet<Key, RandomState>,
+    /// For each listed object, whether it is known as the same instance and may be skipped.
+    same: Vec<bool>,
+    /// What is known and was not listed.
+    gone: Vec<(Key, Option<Arc<Object>>)>,
+}
 
-fn known_of(known: &dyn KnownObjects) -> Option<Known> {
-    Some(
-        known
-            .list_keys()?
-            .into_iter()
-            .map(|key| (key.clone(), known.get_by_key(&key)))
-            .collect(),
-    )
+impl Differences {
+    /// Compare, without the lock; None if what is known is unavailable.
+    fn find(
+        objects: &[(Key, Arc<Object>)],
+        known: Option<&dyn KnownObjects>,
+        skip_same: bool,
+    ) -> Option<Self> {
+        let known_keys = known.map_or(Some(Vec::new()), KnownObjects::list_keys)?;
+        let of = |key: &str| known.and_then(|known| known.get_by_key(key));
+        let is_same = |(key, object): &(Key, Arc<Object>)| {
+            skip_same && of(key).is_some_and(|known| Arc::ptr_eq(&known, object))
+        };
+        let same = objects.iter().map(is_same).collect();
+        let listed: HashSet<Key, _> = objects.iter().map(|(key, _)| key.clone()).collect();
+        let unlisted = known_keys.into_iter().filter(|key| !listed.contains(key));
+        let with_object = |key: Key| {
+            let object = of(&key);
+            (key, object)
+        };
+        let gone = unlisted.map(with_object).collect();
+        Some(Self { listed, same, gone })
+    }
 }

@@ -96,7 +96,7 @@ impl DeltaFifo {
         loop {
             let blocked = state.taken || state.comparing > 0;
             if !blocked && !state.queue.is_empty() {
-                return Taken::Items(Batch::new(self, state.hand_out(max)));
+                return Taken::Items(Batch::new(self, state.hand_out(max), false));
             }
             if state.closed && state.queue.is_empty() {
                 return Taken::Closed;
@@ -109,15 +109,15 @@ impl DeltaFifo {
 
     /// Take up to `max` keys if there are any, and wait only for others to finish.
     pub fn take_ready(&self, max: usize) -> Option<Batch<'_>> {
-        self.take_now(|_| max)
+        self.take_now(max, false)
     }
 
     /// Do the same, but take at least all keys that were there at the last `replace`: all of a list.
     pub fn take_whole(&self, max: usize) -> Option<Batch<'_>> {
-        self.take_now(|state| max.max(std::mem::take(&mut state.whole)))
+        self.take_now(max, true)
     }
 
-    fn take_now(&self, max: impl FnOnce(&mut State) -> usize) -> Option<Batch<'_>> {
+    fn take_now(&self, max: usize, whole: bool) -> Option<Batch<'_>> {
         let mut state = self.state.lock();
         while state.taken || state.comparing > 0 {
             wait(&self.changed, &mut state, None);
@@ -125,8 +125,13 @@ impl DeltaFifo {
         if state.queue.is_empty() {
             return None;
         }
-        let max = max(&mut state);
-        Some(Batch::new(self, state.hand_out(max)))
+        let list = if whole {
+            std::mem::take(&mut state.whole)
+        } else {
+            0
+        };
+        let items = state.hand_out(max.max(list));
+        Some(Batch::new(self, items, list > 0))
     }
 
     /// Return whether everything of the first list was processed, or the first input was not a list.

@@ -43,8 +43,16 @@ struct State {
     /// The informer's first list is processed, so no further initial adds come.
     synced: bool,
     closed: bool,
+    /// What the handler has not heard of yet.
+    replay: Option<Arc<dyn Replay>>,
     /// Wakes the thread of the handler.
     signal: Option<Arc<Signal>>,
+}
+
+/// What was there before a handler was added, and is told in pieces.
+pub trait Replay: Send + Sync {
+    /// Append the next piece to the listener; return whether there is more.
+    fn next(&self) -> bool;
 }
 
 /// Called when a listener was closed because it was full; no lock is held.
@@ -78,6 +86,7 @@ impl State {
     /// Ignore further changes, and return what is pending, to be dropped without the lock.
     fn close(&mut self) -> Pending {
         self.closed = true;
+        self.replay = None;
         self.raise();
         self.pending.take_all()
     }
@@ -154,8 +163,37 @@ impl Listener {
         self.changed.notify_all();
     }
 
+    /// Append what was there before the handler was added: a piece now, and a further one whenever the handler has taken
+    /// the last one.
+    pub fn replay(&self, replay: Arc<dyn Replay>) {
+        let mut state = self.state.lock();
+        if !state.closed {
+            state.replay = Some(replay);
+        }
+        drop(state);
+        self.refill();
+    }
+
+    /// Append the next piece of the replay if the handler has taken the last one.
+    fn refill(&self) {
+        loop {
+            let state = self.state.lock();
+            let Some(replay) = state.replay.clone().filter(|_| state.pending.initial == 0) else {
+                return;
+            };
+            drop(state);
+            if !replay.next() {
+                let ended = self.state.lock().replay.take();
+                self.changed.notify_all();
+                drop(ended);
+                return;
+            }
+        }
+    }
+
     /// Take the oldest change; None if there is none, or the listener is closed. [`Listener::done`] comes afterwards.
     pub fn take(&self) -> Option<Change> {
+        self.refill();
         self.state.lock().take()
     }
 
@@ -163,6 +201,7 @@ impl Listener {
     /// last batch is handled.
     pub fn next(&self, max: usize, deadline: Option<Instant>) -> Next {
         self.done();
+        self.refill();
         let mut state = self.state.lock();
         loop {
             if state.closed {
@@ -199,7 +238,7 @@ impl Listener {
     /// Return whether the informer is synced and the handler has returned from every initial add.
     pub fn has_synced(&self) -> bool {
         let state = self.state.lock();
-        state.synced && state.pending.initial + state.handed_out == 0
+        state.synced && state.replay.is_none() && state.pending.initial + state.handed_out == 0
     }
 
     /// Return the number of pending notifications, plus one while the handler processes others.

@@ -157,6 +157,7 @@ impl Mapping {
                 for object in [old, new].into_iter().flatten() {
                     for reference in object
                         .owner_references()
+                        .into_iter()
                         .filter(|reference| owner.matches(reference))
                     {
                         push(Mapped::new(reference.name, object.namespace()));

@@ -12,11 +12,12 @@ mod selection;
 use std::sync::Arc;
 
 pub use causes::{Cause, Causes};
-pub use listener::{Bounds, Listener, Next, OnFull, SharedListener};
+pub use listener::{Bounds, Listener, Next, OnFull, Replay, SharedListener};
 pub use mapping::{LabelNamespace, MapFunc, Mapping, OwnedRequest};
 pub use owner_scope::OwnerScope;
 pub use predicate::{Predicate, PredicateFunc};
 pub use queue_handler::QueueHandler;
+pub(crate) use selection::Labels;
 pub use selection::{LabelRequirement, Selection};
 
 use crate::delta_fifo::DeltaObject;

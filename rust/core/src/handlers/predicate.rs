@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Selection;
-use crate::object::{Object, same_map};
+use crate::object::Object;
 
 /// A predicate from beyond the border.
 pub trait PredicateFunc: Send + Sync {
@@ -60,10 +60,8 @@ impl Predicate {
         };
         match self {
             Self::GenerationChanged => differ(|old, new| old.generation() != new.generation()),
-            Self::LabelsChanged => differ(|old, new| !same_map(old.labels(), new.labels())),
-            Self::AnnotationsChanged => {
-                differ(|old, new| !same_map(old.annotations(), new.annotations()))
-            }
+            Self::LabelsChanged => differ(|old, new| !old.same_labels(new)),
+            Self::AnnotationsChanged => differ(|old, new| !old.same_annotations(new)),
             Self::ResourceVersionChanged => {
                 differ(|old, new| old.resource_version() != new.resource_version())
             }

@@ -1,6 +1,15 @@
 //! Selections: the part of a wider informer that a narrower one would have.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+
 use crate::object::Object;
+
+/// From so many look-ups in the labels of an object on, a table of them pays.
+const MANY: usize = 8;
 
 /// A condition on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,7 +17,7 @@ pub struct LabelRequirement {
     /// The label's key.
     pub key: String,
     /// The values that match; None requires only the key.
-    pub values: Option<Vec<String>>,
+    pub values: Option<BTreeSet<String>>,
     /// Inverted: a missing key matches.
     pub negated: bool,
 }
@@ -17,7 +26,7 @@ pub struct LabelRequirement {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// One of these; None for any.
-    pub namespaces: Option<Vec<String>>,
+    pub namespaces: Option<BTreeSet<String>>,
     /// This name; None for any.
     pub name: Option<String>,
     /// All of these match.
@@ -30,18 +39,49 @@ impl Selection {
         let here = self
             .namespaces
             .as_ref()
-            .is_none_or(|all| all.iter().any(|one| one == object.namespace()));
+            .is_none_or(|all| all.contains(object.namespace()));
         here && self.name.as_ref().is_none_or(|name| name == object.name())
-            && self.labels.iter().all(|one| one.is_met_by(object))
+            && LabelRequirement::all_are_met(&self.labels, object)
+    }
+}
+
+/// The labels of an object, for a number of look-ups.
+pub(crate) enum Labels<'a> {
+    Few(&'a Object),
+    Many(HashMap<Cow<'a, str>, Cow<'a, str>, RandomState>),
+}
+
+impl<'a> Labels<'a> {
+    pub(crate) fn of(object: &'a Object, look_ups: usize) -> Self {
+        if look_ups < MANY {
+            return Self::Few(object);
+        }
+        Self::Many(object.labels().into_iter().collect())
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Few(object) => object.label(key),
+            Self::Many(table) => table.get(key).map(|value| Cow::Borrowed(&**value)),
+        }
     }
 }
 
 impl LabelRequirement {
-    pub(crate) fn is_met_by(&self, object: &Object) -> bool {
-        let found = match (object.label(&self.key), &self.values) {
+    /// Return whether the object meets all of them.
+    pub fn all_are_met(all: &[Self], object: &Object) -> bool {
+        if all.is_empty() {
+            return true;
+        }
+        let labels = Labels::of(object, all.len());
+        all.iter().all(|one| one.is_met_by(&labels))
+    }
+
+    pub(crate) fn is_met_by(&self, labels: &Labels<'_>) -> bool {
+        let found = match (labels.get(&self.key), &self.values) {
             (None, _) => false,
             (Some(_), None) => true,
-            (Some(value), Some(values)) => values.iter().any(|one| *one == value),
+            (Some(value), Some(values)) => values.contains(&*value),
         };
         found != self.negated
     }
@@ -74,7 +114,7 @@ mod tests {
         let all = Selection::default();
         assert!(all.selects(&pod("x", "{}")));
         let some = Selection {
-            namespaces: Some(vec!["x".into()]),
+            namespaces: Some(["x".into()].into()),
             name: Some("a".into()),
             labels: vec![
                 label("app", Some(&["b", "c"]), false),

@@ -1,13 +1,24 @@
 //! One handler of an informer: notified by one thread at a time, and by none once it is removed.
+//!
+//! A handler that is added late hears of what is there in pieces, place by place of the store, while changes go on. A change
+//! at a place that was replayed is told as it comes; of the others the replay tells the newest state. Whoever writes has
+//! the store's turn, and the replay takes it to read a piece, so each change is clearly before that or after.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool as Flag, Ordering};
+use std::sync::atomic::{AtomicBool as Flag, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use super::Handler;
-use crate::handlers::Change;
+use crate::handlers::{Change, Replay};
+use crate::store::{Store, Writing};
 use crate::sync::{AtomicBool, Condvar, Mutex, Rank, ThreadId};
 use crate::sync::{assert_none_held, this_thread, wait, wait_until};
+
+/// The places of the store that are replayed at a time. The models of loom have few objects.
+const PIECE: usize = if cfg!(feature = "loom") { 1 } else { 1_000 };
+
+/// Everything was replayed.
+const ALL: usize = usize::MAX;
 
 /// A handler, shared by the informer's list and the threads that notify it. No lock is held while the handler runs.
 pub(super) struct Attached {
@@ -16,47 +27,105 @@ pub(super) struct Attached {
     syncing: Flag,
     /// It was removed, which ends even a running notification at its next change.
     removed: AtomicBool,
-    /// The thread that notifies the handler.
-    notifier: Mutex<Option<ThreadId>>,
+    /// The handler has heard of what is at places below this one; changed only with the store's turn.
+    replayed: AtomicUsize,
+    notifier: Mutex<Turns>,
     idle: Condvar,
 }
 
 /// The handlers of an informer as of one moment.
 pub(super) type Handlers = Arc<[Arc<Attached>]>;
 
+/// A change with what decides who hears of it.
+pub(super) struct Noted {
+    pub(super) change: Change,
+    /// It comes from a resync, for the handlers that want one.
+    pub(super) sync: bool,
+    /// Where the object is or was in the store.
+    pub(super) place: Option<usize>,
+}
+
+/// Those who notify the handler, in the order in which they came: neither a replay nor the changes wait for more than one
+/// piece of the other.
+#[derive(Default)]
+struct Turns {
+    /// The thread whose turn it is.
+    holder: Option<ThreadId>,
+    /// The number that the next one gets.
+    next: u64,
+    /// The number of the one whose turn it is.
+    now: u64,
+}
+
 /// The right to notify a handler, until this is dropped.
 struct Notifier<'a>(&'a Attached);
 
 impl Attached {
-    /// Attach a handler, which only this thread notifies until it calls [`Attached::replay`].
+    /// Attach a handler that has heard of nothing.
     pub(super) fn new(handler: Handler) -> Self {
         Self {
             handler,
             syncing: Flag::new(false),
             removed: AtomicBool::new(false),
-            notifier: Mutex::new(Rank::Attached, Some(this_thread())),
+            replayed: AtomicUsize::new(0),
+            notifier: Mutex::new(Rank::Attached, Turns::default()),
             idle: Condvar::default(),
         }
     }
 
-    /// Notify the handler of what was there before it was attached. Called once, by the thread that created this.
-    pub(super) fn replay(&self, changes: &[Change], synced: bool) {
-        let _notifier = Notifier(self);
-        self.deliver(changes.iter(), changes.len());
+    /// Notify the handler of what was there before it was attached: of all of it, or of a piece whenever the thread of a
+    /// listener has handled the last one.
+    pub(super) fn replay(self: &Arc<Self>, store: &Arc<Store>, synced: bool) {
+        match &self.handler {
+            Handler::Queue(_) => while self.replay_piece(store) {},
+            Handler::Listener(listener) => listener.replay(Arc::new(Rest {
+                attached: Arc::downgrade(self),
+                store: store.clone(),
+            })),
+        }
         if synced {
-            self.informer_synced();
+            self.notify_synced();
         }
     }
 
-    /// Notify the handler of changes, in order. Marked changes come from a resync and go only to its handlers. Return
-    /// the number of notifications that were merged into others.
-    pub(super) fn notify(&self, changes: &[(Change, bool)], objects: usize) -> usize {
+    /// Notify the handler of the next piece of what was there; return whether there is more.
+    fn replay_piece(&self, store: &Store) -> bool {
+        let Some(_notifier) = self.begin() else {
+            return false;
+        };
+        let writing = store.writing();
+        let from = self.replayed.load(Ordering::Relaxed);
+        if from == ALL {
+            return false;
+        }
+        let (objects, next) = writing.piece(from, PIECE);
+        self.replayed.store(next.unwrap_or(ALL), Ordering::Relaxed);
+        drop(writing);
+        let initial = |object| Change::Add {
+            object,
+            initial: true,
+        };
+        let changes: Vec<Change> = objects.into_iter().map(initial).collect();
+        self.deliver(changes.iter(), store.len());
+        next.is_some()
+    }
+
+    /// Return the place below which the handler has heard of everything, as long as the turn lasts.
+    pub(super) fn replayed(&self, _: &Writing<'_>) -> usize {
+        self.replayed.load(Ordering::Relaxed)
+    }
+
+    /// Notify the handler of changes, in order, for which it had heard of what is at places below `replayed`. Return the
+    /// number of notifications that were merged into others.
+    pub(super) fn notify(&self, changes: &[Noted], replayed: usize, objects: usize) -> usize {
         let Some(_notifier) = self.begin() else {
             return 0;
         };
         let syncing = self.syncing.load(Ordering::Relaxed);
-        let changes = changes.iter().filter(|(_, sync)| syncing || !sync);
-        self.deliver(changes.map(|(change, _)| change), objects)
+        let heard = |place: Option<usize>| replayed == ALL || place.is_some_and(|at| at < replayed);
+        let changes = changes.iter();
+        let changes = changes.filter(|one| (syncing || !one.sync) && heard(one.place));
+        self.deliver(changes.map(|one| &one.change), objects)
     }
 
     /// Note that the informer has its first list, after the handler has what was there before.
@@ -66,18 +135,21 @@ impl Attached {
         }
     }
 
-    /// Wait until no other thread notifies the handler; None if it was removed.
+    /// Wait for a turn to notify the handler; None if it was removed.
     fn begin(&self) -> Option<Notifier<'_>> {
-        let mut notifier = self.notifier.lock();
+        let mut turns = self.notifier.lock();
+        let mine = turns.next;
+        turns.next += 1;
         loop {
+            // It stays removed, so nobody waits for a number that was not used.
             if self.is_removed() {
                 return None;
             }
-            if notifier.is_none() {
-                *notifier = Some(this_thread());
+            if turns.now == mine {
+                turns.holder = Some(this_thread());
                 return Some(Notifier(self));
             }
-            wait(&self.idle, &mut notifier, None);
+            wait(&self.idle, &mut turns, None);
         }
     }
 
@@ -126,9 +198,9 @@ impl Attached {
 
     /// Wait until no other thread notifies the handler; false if that is not so at the deadline.
     pub(super) fn wait_idle(&self, deadline: Option<Instant>) -> bool {
-        let mut notifier = self.notifier.lock();
-        while notifier.is_some_and(|thread| thread != this_thread()) {
-            if wait_until(&self.idle, &mut notifier, deadline) {
+        let mut turns = self.notifier.lock();
+        while turns.holder.is_some_and(|thread| thread != this_thread()) {
+            if wait_until(&self.idle, &mut turns, deadline) {
                 return false;
             }
         }
@@ -137,13 +209,29 @@ impl Attached {
 
     /// Return whether a thread notifies the handler.
     pub(super) fn is_notified(&self) -> bool {
-        self.notifier.lock().is_some()
+        self.notifier.lock().holder.is_some()
     }
 }
 
 impl Drop for Notifier<'_> {
     fn drop(&mut self) {
-        *self.0.notifier.lock() = None;
+        let mut turns = self.0.notifier.lock();
+        turns.holder = None;
+        turns.now += 1;
+        drop(turns);
         self.0.idle.notify_all();
+    }
+}
+
+/// What a listener has not heard of yet.
+struct Rest {
+    attached: Weak<Attached>,
+    store: Arc<Store>,
+}
+
+impl Replay for Rest {
+    fn next(&self) -> bool {
+        let attached = self.attached.upgrade();
+        attached.is_some_and(|attached| attached.replay_piece(&self.store))
     }
 }

@@ -3,22 +3,48 @@
 //! After each return the caller may have to wait for the interpreter while another thread computes. So a call returns
 //! only what the caller needs at once, after everything received is in the store and in the queues.
 
+use std::time::{Duration, Instant};
+
 use super::{SharedInformer, WatchProgress};
 use crate::decode::DecodeError;
-use crate::stream::{Body, BodyError};
+
+/// A stream that paused for so long has no more for now.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The result of a wait for bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received<P> {
+    /// Bytes that arrived.
+    Piece(P),
+    /// The body is complete, or the stream was closed here.
+    End,
+    /// Nothing arrived in time; more may come.
+    Nothing,
+}
+
+/// The body of a response as it arrives.
+pub trait Source {
+    /// Bytes of the body, cut anywhere.
+    type Piece: AsRef<[u8]>;
+    /// Why the body is not complete.
+    type Error;
+
+    /// Return what has arrived; if nothing has, wait for it, at most `limit`.
+    ///
+    /// # Errors
+    /// The body was cut.
+    fn receive(&self, limit: Duration) -> Result<Received<Self::Piece>, Self::Error>;
+}
 
 /// Why following cannot continue.
 #[derive(Debug, thiserror::Error)]
-pub enum FollowError {
+pub enum FollowError<E> {
     /// A frame is malformed.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The body is cut, or its framing is invalid.
-    #[error(transparent)]
-    Body(#[from] BodyError),
-    /// The connection broke.
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
+    /// The body was cut.
+    #[error("the body was cut")]
+    Source(E),
     /// Nothing arrived for as long as a stream may be idle.
     #[error("nothing arrived in time")]
     Idle,
@@ -26,157 +52,105 @@ pub enum FollowError {
 
 /// What was followed in one call.
 #[derive(Debug)]
-pub struct Followed {
+pub struct Followed<E> {
     /// What came.
     pub progress: WatchProgress,
     /// The error that ended it, after that.
-    pub error: Option<FollowError>,
+    pub error: Option<FollowError<E>>,
+    /// Whether the stream has ended.
+    pub ended: bool,
 }
 
-impl Followed {
+impl<E> Followed<E> {
     fn add(&mut self, more: WatchProgress) {
         let all = &mut self.progress;
         all.events += more.events;
         all.bookmarks += more.bookmarks;
         all.plain_bookmarks += more.plain_bookmarks;
         all.skipped += more.skipped;
+        all.unknown_fields += more.unknown_fields;
         all.resource_version = more.resource_version;
         all.initial_events_end |= more.initial_events_end;
         all.error = more.error;
     }
 
-    fn continues(&self) -> bool {
-        self.error.is_none() && self.progress.error.is_none()
+    /// Return whether something came that the caller needs at once.
+    fn is_notable(&self) -> bool {
+        let progress = &self.progress;
+        self.error.is_some()
+            || progress.error.is_some()
+            || progress.bookmarks > 0
+            || progress.skipped > 0
+            || progress.unknown_fields > 0
     }
 }
 
 impl SharedInformer {
-    fn no_progress(&self) -> Followed {
-        let progress = WatchProgress {
-            resource_version: self.input.lock().resource_version.clone(),
-            ..WatchProgress::default()
-        };
-        Followed {
-            progress,
+    /// Follow a watch up to something notable: a bookmark, a skipped frame, an end. Before that, events alone are
+    /// passed on to handlers for at most `linger`; silence of `idle` is an error.
+    pub fn follow<S: Source>(
+        &self,
+        source: &S,
+        idle: Duration,
+        linger: Duration,
+    ) -> Followed<S::Error> {
+        let mut followed = Followed {
+            progress: WatchProgress {
+                resource_version: self.input.lock().resource_version.clone(),
+                ..WatchProgress::default()
+            },
             error: None,
+            ended: false,
+        };
+        let mut started: Option<Instant> = None;
+        while !followed.is_notable() {
+            let left = started.map(|started| linger.saturating_sub(started.elapsed()).min(PAUSE));
+            if left == Some(Duration::ZERO) {
+                break;
+            }
+            match source.receive(left.unwrap_or(idle)) {
+                Ok(Received::Piece(piece)) => {
+                    match self.feed_watch(piece.as_ref()) {
+                        Ok(progress) => followed.add(progress),
+                        Err(error) => followed.error = Some(error.into()),
+                    }
+                    self.process();
+                    started.get_or_insert_with(Instant::now);
+                }
+                Ok(Received::End) => {
+                    followed.ended = true;
+                    break;
+                }
+                Ok(Received::Nothing) => {
+                    followed.error = left.is_none().then_some(FollowError::Idle);
+                    break;
+                }
+                Err(error) => followed.error = Some(FollowError::Source(error)),
+            }
         }
-    }
-
-    /// Pass a piece of the body of a watch to the handlers.
-    pub fn follow(&self, body: &mut Body, piece: &[u8]) -> Followed {
-        let mut followed = self.no_progress();
-        self.feed_piece(body, piece, &mut followed);
         followed
     }
 
-    /// Take a piece of the body of a list page.
+    /// Take more of a list page, for at most `linger` once something came; return false at the end of its body.
     ///
     /// # Errors
-    /// The framing is invalid, or the page malformed.
-    pub fn list(&self, body: &mut Body, piece: &[u8]) -> Result<(), FollowError> {
-        let mut malformed = Ok(());
-        let framing = body.feed(piece, &mut |payload| {
-            if malformed.is_ok() {
-                malformed = self.feed_list(payload);
+    /// The body was idle for `idle` or cut, or the page is malformed.
+    pub fn list<S: Source>(
+        &self,
+        source: &S,
+        idle: Duration,
+        linger: Duration,
+    ) -> Result<bool, FollowError<S::Error>> {
+        let started = Instant::now();
+        loop {
+            match source.receive(idle).map_err(FollowError::Source)? {
+                Received::Piece(piece) => self.feed_list(piece.as_ref())?,
+                Received::End => return Ok(false),
+                Received::Nothing => return Err(FollowError::Idle),
             }
-        });
-        malformed?;
-        Ok(framing?)
-    }
-
-    fn feed_piece(&self, body: &mut Body, piece: &[u8], followed: &mut Followed) {
-        let framing = body.feed(piece, &mut |payload| {
-            if followed.continues() {
-                match self.feed_watch(payload) {
-                    Ok(progress) => followed.add(progress),
-                    Err(error) => followed.error = Some(error.into()),
-                }
+            if started.elapsed() >= linger {
+                return Ok(true);
             }
-        });
-        self.process();
-        if let (Err(error), true) = (framing, followed.continues()) {
-            followed.error = Some(error.into());
-        }
-    }
-}
-
-#[cfg(unix)]
-mod from_socket {
-    use std::time::{Duration, Instant};
-
-    use super::{FollowError, Followed};
-    use crate::informer::SharedInformer;
-    use crate::stream::{Body, Received, Socket};
-
-    /// A stream that paused for so long has no more for now.
-    const PAUSE: Duration = Duration::from_millis(5);
-
-    impl SharedInformer {
-        /// Follow a watch up to something notable: a bookmark, a skipped frame, an end. Before that, events alone are
-        /// passed on to handlers for at most `linger`; silence of `idle` is an error.
-        pub fn follow_socket(
-            &self,
-            body: &mut Body,
-            socket: &mut Socket,
-            idle: Duration,
-            linger: Duration,
-        ) -> Followed {
-            let mut followed = self.no_progress();
-            let mut started: Option<Instant> = None;
-            while followed.continues() && !body.is_done() {
-                let left =
-                    started.map(|started| linger.saturating_sub(started.elapsed()).min(PAUSE));
-                if left == Some(Duration::ZERO) || followed.is_notable() {
-                    break;
-                }
-                match socket.receive(left.unwrap_or(idle)) {
-                    Ok(Received::Bytes(piece)) => {
-                        self.feed_piece(body, piece, &mut followed);
-                        started.get_or_insert_with(Instant::now);
-                    }
-                    Ok(Received::End) => {
-                        followed.error = body.end().err().map(Into::into);
-                        break;
-                    }
-                    Ok(Received::Nothing) => {
-                        followed.error = left.is_none().then_some(FollowError::Idle);
-                        break;
-                    }
-                    Err(error) => followed.error = Some(error.into()),
-                }
-            }
-            followed
-        }
-
-        /// Take more of a list page, for at most `linger` once something came.
-        ///
-        /// # Errors
-        /// The connection broke or was idle for `idle`, the body is cut, or the page is malformed.
-        pub fn list_socket(
-            &self,
-            body: &mut Body,
-            socket: &mut Socket,
-            idle: Duration,
-            linger: Duration,
-        ) -> Result<(), FollowError> {
-            let started = Instant::now();
-            while !body.is_done() {
-                match socket.receive(idle)? {
-                    Received::Bytes(piece) => self.list(body, piece)?,
-                    Received::End => body.end()?,
-                    Received::Nothing => return Err(FollowError::Idle),
-                }
-                if started.elapsed() >= linger {
-                    break;
-                }
-            }
-            Ok(())
-        }
-    }
-
-    impl Followed {
-        fn is_notable(&self) -> bool {
-            self.progress.bookmarks > 0 || self.progress.skipped > 0
         }
     }
 }

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use super::attached::Attached;
 use super::{Handler, HandlerId, Resync, SharedInformer};
-use crate::handlers::Change;
 
 impl SharedInformer {
     /// Queue a resync if the period of a handler has passed; return whether one was queued. `now` is in seconds.
@@ -24,23 +23,20 @@ impl SharedInformer {
 
     /// Add a handler, which gets everything cached as initial adds. Return None if the informer was stopped.
     ///
-    /// The calling thread notifies it of those. May be called from a callback of any handler.
+    /// The calling thread notifies a queue of those; a listener gets them in pieces, as its thread handles them. Changes go on
+    /// meanwhile. May be called from a callback of any handler.
     pub fn add_handler(&self, handler: Handler, resync: Resync, now: f64) -> Option<HandlerId> {
         let attached = Arc::new(Attached::new(handler));
+        let writing = self.store.writing();
         let mut registry = self.registry.lock();
         if registry.is_closed() {
             return None;
         }
-        let known = self.store.list();
         let synced = self.fifo.has_synced() || registry.is_synced();
         let id = registry.add(attached.clone(), resync, now);
         drop(registry);
-        let initial = |object| Change::Add {
-            object,
-            initial: true,
-        };
-        let replay: Vec<Change> = known.into_iter().map(initial).collect();
-        attached.replay(&replay, synced);
+        drop(writing);
+        attached.replay(&self.store, synced);
         Some(id)
     }
 

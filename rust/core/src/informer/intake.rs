@@ -5,12 +5,11 @@ use std::sync::Arc;
 use super::staged::Staged;
 use super::{Config, Counters, Transform};
 use crate::decode::{
-    DecodeError, Frame, FrameDecoder, FrameKind, ListMeta, PageDecoder, RawObject,
+    DecodeError, Encoding, Event, FrameKind, ListDecoder, ListMeta, RawObject, WatchDecoder,
 };
 use crate::delta_fifo::{DeltaFifo, DeltaObject};
 use crate::event_log::EventLog;
-use crate::json::read::Value;
-use crate::object::{Builder, Key, Object, ObjectError};
+use crate::object::{Builder, Key, Object, ObjectError, Taken};
 use crate::store::Store;
 use crate::sync::assert_none_held;
 
@@ -25,6 +24,8 @@ pub struct WatchProgress {
     pub plain_bookmarks: u64,
     /// Frames that were skipped since no cache can hold their content.
     pub skipped: u64,
+    /// Fields of objects that the table of fields lacks.
+    pub unknown_fields: u64,
     /// The resource version at which to continue after this piece.
     pub resource_version: String,
     /// The bookmark that ends the initial events of a streaming list has come.
@@ -40,14 +41,17 @@ pub(super) struct Input {
     pub(super) resource_version: String,
     pub(super) staged: usize,
     pub(super) last_skip: String,
+    /// The encoding of the last answer, and what its table of fields lacked last.
+    pub(super) encoding: &'static str,
+    pub(super) last_unknown: String,
 }
 
 pub(super) struct Intake {
     builder: Builder,
     transform: Option<Arc<dyn Transform>>,
     counters: Arc<Counters>,
-    pages: PageDecoder,
-    frames: FrameDecoder,
+    pages: ListDecoder,
+    frames: WatchDecoder,
     /// The list in progress.
     staged: Option<Staged>,
     resource_version: String,
@@ -57,7 +61,17 @@ pub(super) struct Intake {
     listed: bool,
     /// The initial events are complete; anything staged after that came in one piece with their end.
     initial_over: bool,
+    /// The encoding of the last answer.
+    encoding: Encoding,
+    notes: Notes,
+}
+
+/// What is told of objects that were not taken as they came.
+#[derive(Default)]
+struct Notes {
     last_skip: String,
+    unknown_fields: u64,
+    last_unknown: String,
 }
 
 impl Intake {
@@ -72,14 +86,15 @@ impl Intake {
                 .project(config.projection.clone()),
             transform: config.transform.clone(),
             counters,
-            pages: PageDecoder::new(config.max_object_bytes, list_kind.as_deref()),
-            frames: FrameDecoder::new(config.max_object_bytes),
+            pages: ListDecoder::new(config.max_object_bytes, list_kind.as_deref()),
+            frames: WatchDecoder::new(config.max_object_bytes),
             staged: None,
             resource_version: String::new(),
             staged_version: String::new(),
             listed: false,
             initial_over: false,
-            last_skip: String::new(),
+            encoding: Encoding::Json,
+            notes: Notes::default(),
         }
     }
 
@@ -89,24 +104,38 @@ impl Intake {
     }
 
     pub(super) fn begin_list(&mut self) {
-        self.pages.restart();
-        self.frames.restart();
+        self.pages.restart(Encoding::Json);
+        self.frames.restart(Encoding::Json);
         self.staged = Some(Staged::default());
         self.staged_version.clear();
         self.initial_over = false;
     }
 
     pub(super) fn abort_list(&mut self) {
-        self.pages.restart();
-        self.frames.restart();
+        self.pages.restart(Encoding::Json);
+        self.frames.restart(Encoding::Json);
         self.staged = None;
+    }
+
+    /// Begin a page in that encoding; without this it is JSON.
+    pub(super) fn begin_page(&mut self, encoding: Encoding) {
+        self.encoding = encoding.clone();
+        self.pages.restart(encoding);
+    }
+
+    /// Begin a watch stream in that encoding; without this it is JSON.
+    pub(super) fn begin_watch(&mut self, encoding: Encoding) {
+        self.encoding = encoding.clone();
+        self.frames.restart(encoding);
     }
 
     pub(super) fn report(&self, input: &mut Input) {
         self.resource_version
             .clone_into(&mut input.resource_version);
         input.staged = self.staged.as_ref().map_or(0, Staged::len);
-        self.last_skip.clone_into(&mut input.last_skip);
+        self.notes.last_skip.clone_into(&mut input.last_skip);
+        self.notes.last_unknown.clone_into(&mut input.last_unknown);
+        input.encoding = self.encoding.name();
     }
 
     pub(super) fn take_staged(&mut self, resource_version: &str) -> Vec<(Key, Arc<Object>)> {
@@ -122,26 +151,31 @@ impl Intake {
             counters,
             pages,
             staged,
-            last_skip,
+            notes,
+            encoding,
             ..
         } = self;
-        counters.bytes_in.add(chunk.len());
+        counters.received(encoding, chunk.len());
         let staged = staged.get_or_insert_default();
+        let mut malformed = None;
         let result = pages.feed(chunk, &mut |item| {
             counters.listed.add(1);
-            match build(builder, transform.as_ref(), counters, store, item) {
-                Ok(object) => {
-                    staged.insert(object);
+            match build(builder, transform.as_ref(), counters, notes, store, item) {
+                Ok(object) => staged.insert(object),
+                Err(ObjectError::Malformed(error)) => {
+                    malformed = Some(*error);
+                    return false;
                 }
-                Err(error) => skip(counters, last_skip, "a list item", &error),
+                Err(error) => notes.skip(counters, "a list item", &error),
             }
+            true
         });
-        count_error(&self.counters, result)
+        count_error(&self.counters, malformed.map_or(result, Err))
     }
 
     pub(super) fn end_page(&mut self) -> Result<ListMeta, DecodeError> {
         let result = self.pages.finish();
-        self.pages.restart();
+        self.pages.restart(Encoding::Json);
         count_error(&self.counters, result)
     }
 
@@ -152,7 +186,7 @@ impl Intake {
         fifo: &DeltaFifo,
         events: Option<&EventLog>,
     ) -> Result<WatchProgress, DecodeError> {
-        self.counters.bytes_in.add(chunk.len());
+        self.counters.received(&self.encoding, chunk.len());
         self.watch(store, fifo, events, |frames, on_frame| {
             frames.feed(chunk, on_frame)
         })
@@ -164,8 +198,8 @@ impl Intake {
         fifo: &DeltaFifo,
         events: Option<&EventLog>,
     ) -> Result<WatchProgress, DecodeError> {
-        let result = self.watch(store, fifo, events, FrameDecoder::finish);
-        self.frames.restart();
+        let result = self.watch(store, fifo, events, WatchDecoder::finish);
+        self.frames.restart(Encoding::Json);
         result
     }
 
@@ -175,8 +209,8 @@ impl Intake {
         fifo: &DeltaFifo,
         events: Option<&EventLog>,
         run: impl FnOnce(
-            &mut FrameDecoder,
-            &mut dyn FnMut(Frame<'_>) -> bool,
+            &mut WatchDecoder,
+            &mut dyn FnMut(Event<'_>) -> bool,
         ) -> Result<(), DecodeError>,
     ) -> Result<WatchProgress, DecodeError> {
         let Self {
@@ -188,7 +222,7 @@ impl Intake {
             resource_version,
             staged_version,
             initial_over,
-            last_skip,
+            notes,
             ..
         } = self;
         // Staged objects are not the content yet, so they change only their own version.
@@ -199,39 +233,48 @@ impl Intake {
             resource_version
         };
         let mut progress = WatchProgress::default();
+        let unknown_before = notes.unknown_fields;
+        let mut malformed = None;
         let result = run(frames, &mut |frame| {
             match frame.kind {
                 FrameKind::Error => {
-                    progress.error = Some(frame.value.json().to_owned());
+                    progress.error = Some(frame.status());
                     return false;
                 }
                 FrameKind::Unknown => {
-                    let error = ObjectError::OtherKind(format!(
-                        "frame of type {}",
-                        shortened(frame.type_text)
-                    ));
-                    skip(counters, last_skip, "a watch frame", &error);
+                    let what = format!("frame of type {}", shortened(&frame.type_text));
+                    let error = ObjectError::OtherKind(what);
+                    notes.skip(counters, "a watch frame", &error);
                     progress.skipped += 1;
                     return true;
                 }
                 FrameKind::Bookmark => {
-                    counters.bookmarks.add(1);
-                    progress.bookmarks += 1;
-                    let ends = bookmark(frame.value, resource_version, counters);
+                    let bookmark = frame.bookmark();
+                    progress.note(&bookmark, resource_version, counters);
+                    *initial_over |= bookmark.ends_initial_events == Some(true);
                     if let Some(events) = events {
                         events.bookmark(resource_version);
                     }
-                    progress.initial_events_end |= ends == Some(true);
-                    *initial_over |= ends == Some(true);
-                    progress.plain_bookmarks += u64::from(ends.is_none());
                     return true;
                 }
                 FrameKind::Added | FrameKind::Modified | FrameKind::Deleted => {}
             }
-            let object = match build(builder, transform.as_ref(), counters, store, frame.object) {
+            let built = build(
+                builder,
+                transform.as_ref(),
+                counters,
+                notes,
+                store,
+                frame.object,
+            );
+            let object = match built {
                 Ok(object) => object,
+                Err(ObjectError::Malformed(error)) => {
+                    malformed = Some(*error);
+                    return false;
+                }
                 Err(error) => {
-                    skip(counters, last_skip, "the object of a watch frame", &error);
+                    notes.skip(counters, "the object of a watch frame", &error);
                     progress.skipped += 1;
                     return true;
                 }
@@ -269,27 +312,40 @@ impl Intake {
             true
         });
         resource_version.clone_into(&mut progress.resource_version);
+        progress.unknown_fields = notes.unknown_fields - unknown_before;
+        let result = malformed.map_or(result, Err);
         count_error(&self.counters, result).map(|()| progress)
     }
 }
 
-/// Return the cached object if it is in the same state, otherwise a new one. Nothing is copied before that is known.
+/// Return the cached object if it is in the same state, otherwise a new one.
 fn build(
     builder: &mut Builder,
     transform: Option<&Arc<dyn Transform>>,
     counters: &Counters,
+    notes: &mut Notes,
     store: &Store,
     raw: RawObject<'_>,
 ) -> Result<Arc<Object>, ObjectError> {
-    let identity = Builder::identify(raw)?;
-    let known = store.get(&identity.key);
-    if let Some(known) =
-        known.filter(|known| known.same_state(&identity.uid, &identity.resource_version))
-    {
-        counters.unchanged.add(1);
-        return Ok(known);
+    let partial = builder.builds_partial();
+    let taken = builder.take(raw, &|identity| {
+        let known = store.get(&identity.key)?;
+        let same = known.same_state(&identity.uid, &identity.resource_version);
+        // What was cached without its unknown fields may have come whole now.
+        (same && (partial || !known.partial())).then_some(known)
+    })?;
+    let object = match taken {
+        Taken::Known(known) => {
+            counters.unchanged.add(1);
+            return Ok(known);
+        }
+        Taken::New(object) => Arc::new(object),
+    };
+    if let Some(unknown) = builder.take_unknown() {
+        counters.unknown_fields.add(unknown.count);
+        notes.unknown_fields += unknown.count as u64;
+        notes.last_unknown = unknown.to_string();
     }
-    let object = Arc::new(builder.build(identity.key, raw)?);
     let Some(transform) = transform else {
         return Ok(object);
     };
@@ -301,9 +357,11 @@ fn build(
     Ok(object.restore_identity(changed))
 }
 
-fn skip(counters: &Counters, last_skip: &mut String, what: &str, error: &ObjectError) {
-    counters.skipped.add(1);
-    *last_skip = format!("{what}: {error}");
+impl Notes {
+    fn skip(&mut self, counters: &Counters, what: &str, error: &ObjectError) {
+        counters.skipped.add(1);
+        self.last_skip = format!("{what}: {error}");
+    }
 }
 
 fn shortened(text: &str) -> String {
@@ -315,37 +373,4 @@ fn count_error<T>(counters: &Counters, result: Result<T, DecodeError>) -> Result
         counters.decode_errors.add(1);
     }
     result
-}
-
-/// Note a bookmark. Return whether it ends the initial events; None if it says nothing about them.
-fn bookmark(object: Value<'_>, resource_version: &mut String, counters: &Counters) -> Option<bool> {
-    let metadata = object.get("metadata").unwrap_or(Value("null"));
-    let version = metadata
-        .get("resourceVersion")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    if !version.is_empty() {
-        if is_older(&version, resource_version) {
-            // The newer version stays: the older one would repeat events.
-            counters.backward_bookmarks.add(1);
-        } else {
-            resource_version.clear();
-            resource_version.push_str(&version);
-        }
-    }
-    let annotations = metadata.get("annotations").unwrap_or(Value("null"));
-    annotations
-        .get("k8s.io/initial-events-end")
-        .map(|value| value.as_str().is_some_and(|value| value == "true"))
-}
-
-/// Return whether both are well-formed resource versions and the first one is smaller. Others cannot be compared.
-fn is_older(version: &str, than: &str) -> bool {
-    let formed = |text: &str| {
-        !text.is_empty()
-            && !text.starts_with('0')
-            && text.len() <= 39
-            && text.bytes().all(|b| b.is_ascii_digit())
-    };
-    formed(version) && formed(than) && (version.len(), version) < (than.len(), than)
 }

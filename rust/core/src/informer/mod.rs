@@ -5,10 +5,11 @@
 //! processing (the FIFO hands out one batch at a time), notifying one handler. Nobody who reads the state of an informer,
 //! adds a handler or removes one waits for a turn of another thread.
 //!
-//! A batch enters the store and its handlers are determined under one lock, so a late handler gets every object exactly
-//! once: as initial, or as a change.
+//! A batch enters the store and its handlers are determined in one turn of the store, so a late handler gets every object
+//! exactly once: as initial, or as a change.
 
 mod attached;
+mod bookmarks;
 mod follow;
 mod handlers;
 mod intake;
@@ -19,8 +20,8 @@ mod stats;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use attached::Handlers;
-pub use follow::{FollowError, Followed};
+use attached::{Attached, Noted};
+pub use follow::{FollowError, Followed, Received, Source};
 pub use intake::WatchProgress;
 use intake::{Input, Intake};
 use registry::Registry;
@@ -28,15 +29,15 @@ pub use registry::{Handler, HandlerId, Resync};
 pub(crate) use stats::Counters;
 pub use stats::Stats;
 
-use crate::decode::{DecodeError, ListMeta, MAX_OBJECT_BYTES};
-use crate::delta_fifo::{DeltaFifo, DeltaObject, DeltaType, Popped};
+use crate::decode::{DecodeError, Encoding, ListMeta, MAX_OBJECT_BYTES};
+use crate::delta_fifo::{Batch, DeltaFifo, DeltaObject, DeltaType};
 use crate::event_log::{EventLog, Window};
 use crate::handlers::Change;
 use crate::object::{Object, Projection};
 use crate::store::{Store, Write};
 use crate::sync::{Mutex, Rank, Turn};
 
-/// Keys that are processed together: one lock of the store, one lock of each queue. The keys of a list enter the store
+/// Keys that are processed together: one turn of the store, one lock of each queue. The keys of a list become visible
 /// together, however many they are.
 const BATCH: usize = 1_000;
 
@@ -82,6 +83,9 @@ impl Config {
         }
     }
 }
+
+/// A handler, and the place below which it had heard of everything.
+type Hearing = (Arc<Attached>, usize);
 
 /// See the module.
 pub struct SharedInformer {
@@ -174,6 +178,18 @@ impl SharedInformer {
         self.feed(|intake, _| intake.begin_list());
     }
 
+    /// Begin a list page whose answer has that `Content-Type`; without one it is JSON.
+    pub fn begin_page(&self, content_type: Option<&str>) {
+        let encoding = content_type.map(Encoding::of).unwrap_or_default();
+        self.feed(|intake, _| intake.begin_page(encoding));
+    }
+
+    /// Begin a watch stream whose answer has that `Content-Type`; without one it is JSON.
+    pub fn begin_watch(&self, content_type: Option<&str>) {
+        let encoding = content_type.map(Encoding::of).unwrap_or_default();
+        self.feed(|intake, _| intake.begin_watch(encoding));
+    }
+
     /// Drop what is staged; the store stays as it is.
     pub fn abort_list(&self) {
         self.feed(|intake, _| intake.abort_list());
@@ -242,12 +258,12 @@ impl SharedInformer {
                 break;
             };
             processed += batch.len();
-            let (changes, handlers) = self.apply(batch.take_items());
+            let (changes, handlers) = self.apply(&mut batch);
             let objects = self.store.len();
-            let pieces = changes.chunks(BATCH);
-            let merged =
-                pieces.flat_map(|piece| handlers.iter().map(move |one| one.notify(piece, objects)));
-            self.counters.merged.add(merged.sum());
+            for piece in changes.chunks(BATCH) {
+                let notify = |(one, replayed): &Hearing| one.notify(piece, *replayed, objects);
+                self.counters.merged.add(handlers.iter().map(notify).sum());
+            }
         }
         if !self.synced.load(Ordering::Acquire) && self.fifo.has_synced() {
             let handlers = self.registry.lock().informer_synced();
@@ -275,12 +291,11 @@ impl SharedInformer {
         true
     }
 
-    /// Write a batch to the store. Return the changes, and the handlers that did not find them there when they were
-    /// added. The flag marks changes for resyncing handlers only.
-    fn apply(&self, popped: Vec<Popped>) -> (Vec<(Change, bool)>, Handlers) {
-        let mut writes = Vec::with_capacity(popped.len());
-        let mut sources = Vec::with_capacity(popped.len());
-        for popped in popped {
+    /// Write a batch to the store. Return the changes, and the handlers as of that moment.
+    fn apply(&self, batch: &mut Batch<'_>) -> (Vec<Noted>, Vec<Hearing>) {
+        let mut writes = Vec::with_capacity(batch.len());
+        let mut sources = Vec::with_capacity(batch.len());
+        for popped in batch.take_items() {
             for delta in popped.deltas {
                 let key = &popped.key;
                 let object = delta.object.object().cloned();
@@ -297,25 +312,33 @@ impl SharedInformer {
             }
         }
         let mut prepared = self.store.prepare(writes);
-        let (olds, handlers) = loop {
-            let registry = self.registry.lock();
-            match self.store.commit(prepared) {
-                Ok(olds) => break (olds, registry.handlers()),
+        let (written, handlers) = loop {
+            let writing = self.store.writing();
+            match writing.commit(prepared, batch.is_list()) {
+                Ok(written) => {
+                    let handlers = self.registry.lock().handlers();
+                    let hearing = |one: &Arc<Attached>| (one.clone(), one.replayed(&writing));
+                    break (written, handlers.iter().map(hearing).collect());
+                }
                 Err(writes) => {
-                    drop(registry);
+                    drop(writing);
                     prepared = self.store.prepare(writes);
                 }
             }
         };
         let mut changes = Vec::with_capacity(sources.len());
-        for ((key, delta, initial), old) in sources.into_iter().zip(olds) {
-            let change = match (delta.kind, delta.object, old) {
+        for ((key, delta, initial), written) in sources.into_iter().zip(written) {
+            let change = match (delta.kind, delta.object, written.old) {
                 (DeltaType::Deleted, object, _) => Change::Delete { key, object },
                 (_, DeltaObject::Live(new), Some(old)) => Change::Update { old, new },
                 (_, DeltaObject::Live(object), None) => Change::Add { object, initial },
                 (_, DeltaObject::Tombstone(_), _) => continue,
             };
-            changes.push((change, delta.kind == DeltaType::Sync));
+            changes.push(Noted {
+                change,
+                sync: delta.kind == DeltaType::Sync,
+                place: written.place.map(|place| place as usize),
+            });
         }
         (changes, handlers)
     }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::SharedInformer;
+use crate::decode::Encoding;
 
 macro_rules! counters {
     ($($name:ident)*) => {
@@ -20,7 +21,7 @@ macro_rules! counters {
     };
 }
 
-counters!(bytes_in listed unchanged events bookmarks backward_bookmarks processed relists
+counters!(bytes_in protobuf_bytes_in unknown_fields listed unchanged events bookmarks backward_bookmarks processed relists
           skipped decode_errors transform_errors merged);
 
 #[derive(Debug, Default)]
@@ -32,6 +33,15 @@ impl Counter {
     }
 }
 
+impl Counters {
+    pub(crate) fn received(&self, encoding: &Encoding, bytes: usize) {
+        self.bytes_in.add(bytes);
+        if *encoding == Encoding::Proto {
+            self.protobuf_bytes_in.add(bytes);
+        }
+    }
+}
+
 /// A copy of the counts; see [`SharedInformer::stats`].
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
@@ -39,13 +49,18 @@ pub struct Stats {
     pub counts: Vec<(&'static str, u64)>,
     /// Why the last skipped object was skipped.
     pub last_skip: String,
+    /// The last field that the table of fields lacked.
+    pub last_unknown: String,
+    /// The encoding of the last answer; empty if it could not be read.
+    pub encoding: &'static str,
 }
 
 impl SharedInformer {
     /// Return what the informer has seen and what it holds.
     pub fn stats(&self) -> Stats {
         let input = self.input.lock();
-        let (staged, last_skip) = (input.staged, input.last_skip.clone());
+        let (staged, encoding) = (input.staged, input.encoding);
+        let (last_skip, last_unknown) = (input.last_skip.clone(), input.last_unknown.clone());
         drop(input);
         let mut counts = vec![
             ("objects", self.store.len() as u64),
@@ -56,6 +71,11 @@ impl SharedInformer {
             ("pending", self.pending() as u64),
         ];
         counts.extend(self.counters.all());
-        Stats { counts, last_skip }
+        Stats {
+            counts,
+            last_skip,
+            last_unknown,
+            encoding,
+        }
     }
 }

@@ -4,25 +4,45 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
+use super::content::Columns;
 use super::index::{Index, IndexFunc};
 use super::slots::Place;
-use super::state::{Columns, State};
 use super::{Store, StoreError};
 use crate::object::Object;
 
-/// Objects that are read under one lock.
-const PIECE: usize = 4096;
+/// Keys that are indexed between two looks at the store.
+const KEYS: usize = 1_000;
 
 /// What has changed in the store since a build began.
 pub(super) struct Change {
     build: u64,
     names: Vec<Box<str>>,
     places: Vec<Place>,
+    /// Everything below this place has changed.
+    all_below: usize,
 }
 
 impl Change {
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| &**name)
+    }
+
+    /// Note a write.
+    pub(super) fn note(&mut self, place: Place) {
+        self.places.push(place);
+    }
+
+    /// Note that all objects below a place were replaced.
+    pub(super) fn note_all(&mut self, end: usize) {
+        self.places.clear();
+        self.all_below = self.all_below.max(end);
+    }
+
+    fn take(&mut self) -> Vec<Place> {
+        let below = Place::try_from(std::mem::take(&mut self.all_below)).unwrap_or(Place::MAX);
+        let places: HashSet<Place> = std::mem::take(&mut self.places).into_iter().collect();
+        let above = places.into_iter().filter(|place| *place >= below);
+        above.chain(0..below).collect()
     }
 }
 
@@ -43,24 +63,22 @@ impl Store {
         let funcs: Vec<_> = new.iter().map(|(_, func)| func.clone()).collect();
         let make = |(name, func): &(Box<str>, Arc<dyn IndexFunc>)| Index::new(name, func.clone());
         let mut indexes: Vec<_> = new.iter().map(make).collect();
-        let mut from = 0;
-        while let Some(piece) = self.piece(from) {
-            add(&mut indexes, &funcs, &piece);
-            from += PIECE;
-        }
-        // What changed meanwhile, then what changed during that, and so on: each round is shorter.
+        // All that is there, then what changed meanwhile, then what changed during that, and so on: each round is
+        // shorter.
         while let Some(changed) = build.changed_or_install(&mut indexes) {
-            add(&mut indexes, &funcs, &changed);
+            for keys in changed.chunks(KEYS) {
+                add(&mut indexes, &funcs, &self.at(keys));
+            }
         }
         Ok(())
     }
 
-    /// Return the objects from a place on; None after the last place.
-    fn piece(&self, from: usize) -> Option<Vec<(Place, Option<Arc<Object>>)>> {
+    /// Return the objects at these places; None where there is none.
+    fn at(&self, places: &[Place]) -> Vec<(Place, Option<Arc<Object>>)> {
         let state = self.state.read();
-        let objects = state.items.range(from, from + PIECE);
-        let objects = objects.map(|(place, item)| (place, Some(item.object.clone())));
-        (from < state.items.end()).then(|| objects.collect())
+        let object = |place| Some(state.content.items.get(place)?.object.clone());
+        let places = places.iter().copied();
+        places.map(|place| (place, object(place))).collect()
     }
 }
 
@@ -93,35 +111,29 @@ impl<'a> Build<'a> {
             .map(|one| one.build + 1)
             .max()
             .unwrap_or(0);
+        let all_below = state.content.items.end();
         state.builds.push(Change {
             build: id,
             names: new.iter().map(|(name, _)| name.clone()).collect(),
             places: Vec::new(),
+            all_below,
         });
         Ok(Self { store, id })
     }
 
-    /// Return the objects that have changed since the last call; if there are none, add the indexes to the store.
-    fn changed_or_install(
-        &self,
-        indexes: &mut Vec<Index>,
-    ) -> Option<Vec<(Place, Option<Arc<Object>>)>> {
+    /// Return the places that have changed since the last call; if there are none, add the indexes to the store.
+    fn changed_or_install(&self, indexes: &mut Vec<Index>) -> Option<Vec<Place>> {
+        // What is on its way into the content has to be in the indexes, too.
+        let _writing = self.store.writing();
         let mut state = self.store.state.write();
         let change = state.builds.iter_mut().find(|one| one.build == self.id);
-        let places = change.map(|change| std::mem::take(&mut change.places));
-        let places: HashSet<Place> = places.unwrap_or_default().into_iter().collect();
+        let places = change.map(Change::take).unwrap_or_default();
         if places.is_empty() {
-            state.indexes.append(indexes);
+            state.content.indexes.append(indexes);
             state.shape += 1;
             return None;
         }
-        let object = |place| Some(state.items.get(place)?.object.clone());
-        Some(
-            places
-                .into_iter()
-                .map(|place| (place, object(place)))
-                .collect(),
-        )
+        Some(places)
     }
 }
 
@@ -129,23 +141,5 @@ impl Drop for Build<'_> {
     fn drop(&mut self) {
         let mut state = self.store.state.write();
         state.builds.retain(|one| one.build != self.id);
-    }
-}
-
-impl State {
-    /// Note a write for the builds in progress.
-    pub(super) fn note_changed(&mut self, place: Place) {
-        for build in &mut self.builds {
-            build.places.push(place);
-        }
-    }
-
-    /// Note that all objects up to a place were replaced.
-    pub(super) fn note_all_changed(&mut self, end: usize) {
-        for build in &mut self.builds {
-            build
-                .places
-                .extend((0..end).filter_map(|place| Place::try_from(place).ok()));
-        }
     }
 }

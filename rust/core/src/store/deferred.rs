@@ -14,7 +14,7 @@ use crate::object::Object;
 use crate::sync::{Condvar, Mutex, Rank, Signal, assert_none_held, wait_until};
 
 /// Objects that enter the index under one lock.
-const PIECE: usize = 256;
+const PIECE: usize = super::PIECE;
 
 #[derive(Default)]
 struct Seen {
@@ -46,6 +46,8 @@ impl Progress {
 pub(super) struct Deferred {
     pub(super) index: Index,
     changed: HashSet<Place, RandomState>,
+    /// Everything below this place has changed.
+    all_below: usize,
     /// The number of the last write.
     written: u64,
     progress: Arc<Progress>,
@@ -71,11 +73,21 @@ impl Deferred {
         }
     }
 
-    /// Note that all objects were replaced by those at these places.
-    pub(super) fn note_replaced(&mut self, places: impl IntoIterator<Item = Place>) {
-        self.index.clear();
-        self.changed.clear();
-        self.note(places);
+    /// Note that all objects were replaced by those below a place; return the former index, to be dropped without the
+    /// lock.
+    pub(super) fn start_over(&mut self, end: usize) -> Index {
+        let empty = self.index.empty();
+        self.changed = HashSet::default();
+        self.all_below = end;
+        self.note([]);
+        std::mem::replace(&mut self.index, empty)
+    }
+
+    fn take_changed(&mut self) -> (Vec<Place>, u64) {
+        let below = Place::try_from(std::mem::take(&mut self.all_below)).unwrap_or(Place::MAX);
+        let changed = std::mem::take(&mut self.changed).into_iter();
+        let changed = changed.filter(|place| *place >= below);
+        (changed.chain(0..below).collect(), self.written)
     }
 }
 
@@ -119,16 +131,18 @@ impl DeferredIndex {
             seen: Mutex::new(Rank::Progress, Seen::default()),
             changed: Condvar::default(),
         });
+        let _writing = store.writing();
         let mut state = store.state.write();
         state.check_new([name])?;
         let mut deferred = Deferred {
             index: Index::new(name, func.clone()),
             changed: HashSet::default(),
+            all_below: 0,
             written: 0,
             progress: progress.clone(),
             signal: None,
         };
-        deferred.note(state.places());
+        drop(deferred.start_over(state.content.items.end()));
         state.deferred.push(deferred);
         drop(state);
         Ok(Self {
@@ -148,13 +162,12 @@ impl DeferredIndex {
 
     /// Call the function for each object that has changed, and index it; return whether there was any.
     pub fn catch_up(&self) -> bool {
-        let taken = self.with(|deferred| (std::mem::take(&mut deferred.changed), deferred.written));
-        let Some((changed, write)) =
+        let taken = self.with(Deferred::take_changed);
+        let Some((places, write)) =
             taken.filter(|(_, write)| *write > self.progress.seen.lock().write)
         else {
             return false;
         };
-        let places: Vec<Place> = changed.into_iter().collect();
         for piece in places.chunks(PIECE) {
             let objects = self.store.objects(piece);
             let mut values = Vec::with_capacity(objects.len());
@@ -176,14 +189,15 @@ impl DeferredIndex {
     fn put(&self, values: Vec<(Place, Arc<Object>, Result<Values, IndexFailed>)>) {
         let mut state = self.store.state.write();
         let State {
-            items, deferred, ..
+            content, deferred, ..
         } = &mut *state;
         let mine = |one: &&mut Deferred| Arc::ptr_eq(&one.progress, &self.progress);
         let Some(deferred) = deferred.iter_mut().find(mine) else {
             return;
         };
         for (place, object, found) in values {
-            if items
+            if content
+                .items
                 .get(place)
                 .is_some_and(|item| Arc::ptr_eq(&item.object, &object))
             {
@@ -230,9 +244,11 @@ impl Store {
         let state = self.state.read();
         let deferred = state.deferred.iter().find(|one| *one.index.name == *name);
         if let Some(deferred) = deferred {
+            // What readers see already, but the index is not told of yet.
+            let outstanding = state.overlay.as_ref().map_or(0, |over| over.outstanding);
             return Ok(Some(Lag {
                 progress: deferred.progress.clone(),
-                write: deferred.written,
+                write: deferred.written + outstanding,
             }));
         }
         state.index(name).map(|_| None)
@@ -250,7 +266,8 @@ impl Store {
     /// Return the objects at these places, as far as they are in use.
     fn objects(&self, places: &[Place]) -> Vec<(Place, Arc<Object>)> {
         let state = self.state.read();
-        let object = |place: &Place| Some((*place, state.items.get(*place)?.object.clone()));
+        let object =
+            |place: &Place| Some((*place, state.content.items.get(*place)?.object.clone()));
         places.iter().filter_map(object).collect()
     }
 }

@@ -39,6 +39,18 @@ impl IndexFunc for NamespaceIndex {
     fn values(&self, object: &Arc<Object>) -> Result<Values, IndexFailed> {
         Ok(smallvec![object.namespace().into()])
     }
+
+    // One allocation for a namespace instead of one for each of its objects.
+    fn values_of_all(&self, objects: &[&Arc<Object>]) -> Vec<Result<Values, IndexFailed>> {
+        let mut known: HashMap<&str, Arc<str>, RandomState> = HashMap::default();
+        let mut found = Vec::with_capacity(objects.len());
+        for object in objects {
+            let namespace = object.namespace();
+            let value = known.entry(namespace).or_insert_with(|| namespace.into());
+            found.push(Ok(smallvec![value.clone()]));
+        }
+        found
+    }
 }
 
 /// Index by the scalars at a path.
@@ -47,12 +59,8 @@ pub struct PathIndex(pub Path);
 
 impl IndexFunc for PathIndex {
     fn values(&self, object: &Arc<Object>) -> Result<Values, IndexFailed> {
-        Ok(self
-            .0
-            .texts(object.value())
-            .into_iter()
-            .map(|text| Arc::from(&*text))
-            .collect())
+        let texts = object.texts(&self.0).into_iter();
+        Ok(texts.map(Arc::from).collect())
     }
 }
 
@@ -103,8 +111,14 @@ impl Index {
         }
     }
 
-    pub(super) fn clear(&mut self) {
-        *self = Self::new(&self.name, self.func.clone());
+    /// Return the same index of no objects.
+    pub(super) fn empty(&self) -> Self {
+        Self::new(&self.name, self.func.clone())
+    }
+
+    /// Return the tables, which are as many as the objects, without the function.
+    pub(super) fn into_tables(self) -> impl Send + 'static {
+        (self.values, self.held, self.several)
     }
 
     /// Set the values of an object; none if it is gone.
@@ -205,6 +219,21 @@ impl Index {
             Some(Holders::One(object)) => vec![*object],
             Some(Holders::Many(many)) => many.iter().copied().collect(),
         }
+    }
+
+    /// Return how many objects have a value.
+    pub(super) fn count(&self, text: &str) -> usize {
+        let value = self.values.find(text).and_then(|id| self.values.get(id));
+        match value.map(|value| &value.holders) {
+            None => 0,
+            Some(Holders::One(_)) => 1,
+            Some(Holders::Many(many)) => many.len(),
+        }
+    }
+
+    /// Return how many values have an object.
+    pub(super) fn value_count(&self) -> usize {
+        self.values.len()
     }
 
     /// Return the values that have an object.

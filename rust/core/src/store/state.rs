@@ -5,59 +5,21 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use super::build::Change;
+use super::content::{Columns, Content, Item};
 use super::deferred::Deferred;
-use super::index::{Index, IndexFailed, IndexFunc, Values};
-use super::slots::{Named, Place, Slots};
+use super::index::Index;
+use super::overlay::Overlay;
+use super::slots::Place;
+use super::write::Written;
 use super::{StoreError, Write};
-use crate::object::{Key, Object};
-use crate::sync::assert_none_held;
-
-/// The values of objects: for each index, those that were not used yet.
-pub(super) struct Columns {
-    values: Vec<std::vec::IntoIter<Result<Values, IndexFailed>>>,
-    /// The indexes of the store for which they are.
-    pub(super) shape: u64,
-}
-
-impl Columns {
-    pub(super) fn compute(
-        shape: u64,
-        funcs: &[Arc<dyn IndexFunc>],
-        objects: &[&Arc<Object>],
-    ) -> Self {
-        assert_none_held();
-        let columns = funcs.iter().map(|func| func.values_of_all(objects));
-        Self {
-            values: columns.map(Vec::into_iter).collect(),
-            shape,
-        }
-    }
-
-    /// Change each index to its values of the next object.
-    pub(super) fn next(&mut self, indexes: &mut [Index], object: Place) {
-        for (index, column) in indexes.iter_mut().zip(&mut self.values) {
-            let values = column.next().and_then(Result::ok);
-            index.change(object, values.as_deref().unwrap_or_default());
-        }
-    }
-}
-
-pub(super) struct Item {
-    pub(super) key: Key,
-    pub(super) object: Arc<Object>,
-}
-
-impl Named for Item {
-    fn name(&self) -> &str {
-        &self.key
-    }
-}
+use crate::object::Object;
 
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) items: Slots<Item>,
-    pub(super) indexes: Vec<Index>,
-    /// Grows with each change of `indexes`.
+    pub(super) content: Content,
+    /// Writes that readers see over the content, which they are just entering.
+    pub(super) overlay: Option<Overlay>,
+    /// Grows with each change of the list of indexes.
     pub(super) shape: u64,
     /// Indexes whose functions are called later.
     pub(super) deferred: Vec<Deferred>,
@@ -66,19 +28,42 @@ pub(super) struct State {
     /// The resource version of the last written object, replaced list or bookmark; upstream's rule, without a
     /// comparison.
     pub(super) resource_version: String,
-    pub(super) bytes: usize,
 }
 
+// What readers see.
 impl State {
-    pub(super) fn item(&self, key: &str) -> Option<&Item> {
-        self.items.get(self.items.find(key)?)
+    fn shows(&self, place: Place) -> bool {
+        !self.overlay.as_ref().is_some_and(|over| over.hides(place))
     }
 
-    pub(super) fn at(
-        &self,
-        places: impl IntoIterator<Item = Place>,
-    ) -> impl Iterator<Item = &Item> {
-        places.into_iter().filter_map(|place| self.items.get(place))
+    pub(super) fn item(&self, key: &str) -> Option<&Item> {
+        let over = self.overlay.as_ref();
+        let new = over.and_then(|over| over.content.items.get(over.content.items.find(key)?));
+        new.or_else(|| {
+            let place = self.content.items.find(key)?;
+            self.content.items.get(place).filter(|_| self.shows(place))
+        })
+    }
+
+    pub(super) fn items(&self) -> impl Iterator<Item = &Item> {
+        let items = &self.content.items;
+        let known = items.range(0, items.end());
+        let known = known.filter(|(place, _)| self.shows(*place));
+        let new = self
+            .overlay
+            .iter()
+            .flat_map(|over| over.content.items.iter());
+        known.map(|(_, item)| item).chain(new)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        let over = self.overlay.as_ref();
+        over.map_or(self.content.items.len(), |over| over.len)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let over = self.overlay.as_ref();
+        over.map_or(self.content.bytes, |over| over.bytes)
     }
 
     pub(super) fn index(&self, name: &str) -> Result<&Index, StoreError> {
@@ -86,16 +71,55 @@ impl State {
         found.ok_or_else(|| StoreError::UnknownIndex(name.to_owned()))
     }
 
-    pub(super) fn all_indexes(&self) -> impl Iterator<Item = &Index> {
-        let deferred = self.deferred.iter().map(|one| &one.index);
-        self.indexes.iter().chain(deferred)
+    /// Return the same index of the overlay; a deferred one has no part there.
+    fn index_over(&self, name: &str) -> Option<(&Content, &Index)> {
+        let new = &self.overlay.as_ref()?.content;
+        let index = new.indexes.iter().find(|index| *index.name == *name)?;
+        Some((new, index))
     }
 
-    /// Return the places in use.
-    pub(super) fn places(&self) -> impl Iterator<Item = Place> {
-        self.items
-            .range(0, self.items.end())
-            .map(|(place, _)| place)
+    /// Return the items with one of these values, each once.
+    pub(super) fn holders<'a>(
+        &'a self,
+        name: &str,
+        values: &[impl AsRef<str>],
+    ) -> Result<Vec<&'a Item>, StoreError> {
+        let places = |index: &Index| {
+            if let [value] = values {
+                return index.objects(value.as_ref());
+            }
+            let all = values.iter();
+            let all = all.flat_map(|value| index.objects(value.as_ref()));
+            all.collect::<HashSet<Place>>().into_iter().collect()
+        };
+        let known = places(self.index(name)?).into_iter();
+        let known = known.filter(|place| self.shows(*place));
+        let mut items: Vec<_> = known
+            .filter_map(|place| self.content.items.get(place))
+            .collect();
+        if let Some((new, index)) = self.index_over(name) {
+            let places = places(index).into_iter();
+            items.extend(places.filter_map(|place| new.items.get(place)));
+        }
+        Ok(items)
+    }
+
+    /// Return the values that have an object.
+    pub(super) fn values(&self, name: &str) -> Result<Vec<Arc<str>>, StoreError> {
+        let index = self.index(name)?;
+        if self.overlay.is_none() {
+            return Ok(index.values());
+        }
+        let new = self.index_over(name).map(|(_, index)| index.values());
+        let mut all: HashSet<Arc<str>> = new.unwrap_or_default().into_iter().collect();
+        let known = index.values().into_iter();
+        all.extend(known.filter(|value| index.objects(value).iter().any(|one| self.shows(*one))));
+        Ok(all.into_iter().collect())
+    }
+
+    pub(super) fn all_indexes(&self) -> impl Iterator<Item = &Index> {
+        let deferred = self.deferred.iter().map(|one| &one.index);
+        self.content.indexes.iter().chain(deferred)
     }
 
     /// Return an error if the store has one of these indexes, or one is named twice.
@@ -111,60 +135,61 @@ impl State {
             None => Ok(()),
         }
     }
+}
 
-    pub(super) fn write(&mut self, write: Write, values: &mut Columns) -> Option<Arc<Object>> {
-        match write {
+// What writers do.
+impl State {
+    /// Enter a write in the content, and tell those who have to know.
+    pub(super) fn write(&mut self, write: Write, values: &mut Columns) -> Written {
+        let upsert = matches!(write, Write::Upsert(..));
+        let (place, old) = match write {
             Write::Upsert(key, object) => {
-                self.note_version(&object);
-                self.put(&key, object, values)
+                let (place, old) = self.content.put(key, object, values);
+                for one in &mut self.deferred {
+                    one.note_written(place, false);
+                }
+                (place, old)
             }
-            Write::Delete(key, object) => {
-                if let Some(object) = object {
-                    self.note_version(&object);
-                }
-                let place = self.items.find(&key)?;
-                let old = self.items.remove(place)?.object;
-                self.bytes = self.bytes.saturating_sub(old.memory());
-                for index in &mut self.indexes {
-                    index.change(place, &[]);
-                }
+            Write::Delete(key, _) => {
+                let Some((place, old)) = self.content.remove(&key) else {
+                    return Written::default();
+                };
+                let empty = self.content.items.end() == 0;
                 for one in &mut self.deferred {
                     one.note_written(place, true);
+                    if empty {
+                        one.index = one.index.empty();
+                    }
                 }
-                self.note_changed(place);
-                Some(old)
+                (place, Some(old))
             }
+        };
+        for build in &mut self.builds {
+            build.note(place);
+        }
+        if let Some(over) = &mut self.overlay {
+            over.entered(place, upsert);
+        }
+        Written {
+            old,
+            place: Some(place),
         }
     }
 
-    pub(super) fn put(
-        &mut self,
-        key: &Key,
-        object: Arc<Object>,
-        values: &mut Columns,
-    ) -> Option<Arc<Object>> {
-        self.bytes += object.memory();
-        let item = Item {
-            key: key.clone(),
-            object,
-        };
-        let known = self.items.find(key);
-        let (place, old) = match known.and_then(|place| Some((place, self.items.get_mut(place)?))) {
-            Some((place, known)) => (place, Some(std::mem::replace(known, item).object)),
-            None => (self.items.insert(item), None),
-        };
-        if let Some(old) = &old {
-            self.bytes = self.bytes.saturating_sub(old.memory());
+    /// Make other objects the content; return the former ones and the tables that nobody needs, to be dropped without
+    /// the lock.
+    pub(super) fn exchange(&mut self, content: Content) -> (Content, Vec<Index>) {
+        let old = std::mem::replace(&mut self.content, content);
+        let end = old.items.end().max(self.content.items.end());
+        for build in &mut self.builds {
+            build.note_all(end);
         }
-        values.next(&mut self.indexes, place);
-        for one in &mut self.deferred {
-            one.note_written(place, false);
-        }
-        self.note_changed(place);
-        old
+        let deferred = self.deferred.iter_mut();
+        let cleared = deferred.map(|one| one.start_over(end)).collect();
+        (old, cleared)
     }
 
-    fn note_version(&mut self, object: &Object) {
+    pub(super) fn note_version(&mut self, object: &Object) {
         let version = object.resource_version();
         if !version.is_empty() {
             self.resource_version.clear();

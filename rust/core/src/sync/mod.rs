@@ -174,6 +174,11 @@ impl<T> RwLock<T> {
         )
     }
 
+    /// Return the value, which nobody else has.
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        primitives::get_mut(&mut self.inner)
+    }
+
     #[inline]
     pub(crate) fn write(&self) -> WriteGuard<'_, T> {
         self.rank.check();

@@ -4,11 +4,12 @@
 ///
 /// | lock | protects | taken under it |
 /// |--|--|--|
+/// | `Writing` | whose turn it is to write to a store; readers do not take it | `Reached` and all below |
 /// | `Reached` | the version up to which an informer has processed | `Input`, `Fifo`, `Store` |
-/// | `Registry` | the handlers of an informer, and a batch on its way into the store | `Fifo`, `Store` |
+/// | `Registry` | the handlers of an informer | `Fifo` |
 /// | `Input` | what an informer's feed has reported | |
 /// | `Fifo` | the deltas | |
-/// | `Store` | objects and indexes | `Progress`, `Signal` |
+/// | `Store` | objects and indexes, for at most 64 writes | `Progress`, `Signal` |
 /// | `Progress` | how far an index of a function in Python has come | |
 /// | `Events` | the event log of an informer, and which log it has | |
 /// | `Attached` | whether a handler is removed, and who notifies it | |
@@ -25,6 +26,7 @@
 /// under any of them: [`assert_none_held`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
+    Writing,
     Reached,
     Registry,
     Input,

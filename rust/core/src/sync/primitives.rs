@@ -55,6 +55,10 @@ mod real {
     pub(crate) fn try_write<T>(lock: &RwLock<T>) -> Option<RwLockWriteGuard<'_, T>> {
         lock.try_write()
     }
+
+    pub(crate) fn get_mut<T>(lock: &mut RwLock<T>) -> &mut T {
+        lock.get_mut()
+    }
 }
 
 #[cfg(feature = "loom")]
@@ -148,5 +152,9 @@ mod modelled {
 
     pub(crate) fn try_write<T>(lock: &RwLock<T>) -> Option<RwLockWriteGuard<'_, T>> {
         lock.try_write().ok()
+    }
+
+    pub(crate) fn get_mut<T>(lock: &mut RwLock<T>) -> &mut T {
+        sound(lock.get_mut())
     }
 }

@@ -124,7 +124,7 @@ impl Listener {
 
 fn notification<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyTuple>> {
     let wrap = |object: &Arc<object::Object>| {
-        PyResult::Ok(Bound::new(py, Object(object.clone()))?.into_any())
+        PyResult::Ok(Bound::new(py, Object::of(object.clone()))?.into_any())
     };
     let none = || py.None().into_bound(py);
     let (kind, old, new, initial) = match change {

@@ -103,7 +103,7 @@ pub(crate) fn predicate(one: &Bound<'_, PyAny>, keeps: &Keeps) -> PyResult<handl
 }
 
 fn wrapped(object: Option<&Arc<object::Object>>) -> Option<Object> {
-    object.cloned().map(Object)
+    object.cloned().map(Object::of)
 }
 
 fn name_of(old: Option<&Arc<object::Object>>, new: Option<&Arc<object::Object>>) -> String {
@@ -139,7 +139,7 @@ impl PyMap {
         object: &Arc<object::Object>,
         removed: &dyn Fn() -> bool,
     ) -> PyResult<Vec<OwnedRequest>> {
-        let found = func.call1((Object(object.clone()),))?;
+        let found = func.call1((Object::of(object.clone()),))?;
         let wrong = |what: &str, given: &Bound<'_, PyAny>| {
             let given = given
                 .repr()

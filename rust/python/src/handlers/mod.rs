@@ -4,6 +4,7 @@ pub(crate) mod callback_metrics;
 pub(crate) mod listener;
 pub(crate) mod mappings;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ctrlhost_core::handlers::{
@@ -21,6 +22,18 @@ use crate::key::request_type;
 use crate::object::Object;
 use crate::queue::WorkQueue;
 use mappings::predicate;
+
+/// Requirements of labels: key, values or None, negated.
+pub(crate) type Labels = Vec<(String, Option<BTreeSet<String>>, bool)>;
+
+pub(crate) fn requirements(labels: Labels) -> Vec<LabelRequirement> {
+    let requirement = |(key, values, negated)| LabelRequirement {
+        key,
+        values,
+        negated,
+    };
+    labels.into_iter().map(requirement).collect()
+}
 
 /// The owner that a handler enqueues, in any version.
 #[pyclass(frozen, module = "ctrlhost._core")]
@@ -166,24 +179,18 @@ impl Predicate {
         Self::of([inner.clone()], negated)
     }
 
-    /// `labels` are (key, values or None, negated).
     #[staticmethod]
     #[pyo3(signature = (predicates, *, namespaces=None, name=None, labels=Vec::new()))]
     fn within(
         predicates: &Bound<'_, PyTuple>,
         namespaces: Option<Vec<String>>,
         name: Option<String>,
-        labels: Vec<(String, Option<Vec<String>>, bool)>,
+        labels: Labels,
     ) -> PyResult<Self> {
-        let requirement = |(key, values, negated)| LabelRequirement {
-            key,
-            values,
-            negated,
-        };
         let selection = Selection {
-            namespaces,
+            namespaces: namespaces.map(BTreeSet::from_iter),
             name,
-            labels: labels.into_iter().map(requirement).collect(),
+            labels: requirements(labels),
         };
         Self::of(predicates, |all| {
             handlers::Predicate::Within(selection, all)

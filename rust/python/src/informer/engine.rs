@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use ctrlhost_core::decode::DecodeError;
-use ctrlhost_core::informer::{Config, FollowError, Followed, SharedInformer};
+use ctrlhost_core::informer::{Config, FollowError, SharedInformer};
 use ctrlhost_core::store::Store;
-use pyo3::exceptions::{PyOSError, PyTimeoutError};
+use ctrlhost_transport::client::Failure;
 use pyo3::prelude::*;
 
-use super::progress::WatchProgress;
 use crate::errors;
 use crate::interpreter::{self, Local};
-use crate::kept::Kept;
 use crate::reentrancy::{self, Entered};
-use crate::stream::body_error;
+use crate::transport::HttpStream;
 
 /// The engine of one informer.
 pub(crate) struct Engine(Local<Arc<SharedInformer>>);
@@ -57,22 +55,18 @@ impl Engine {
         }
     }
 
-    /// Convert the error that ended a stream.
-    pub(super) fn failed(&self, py: Python<'_>, error: &FollowError) -> PyErr {
+    /// Convert the error that ended a stream with that idle timeout.
+    pub(super) fn failed(
+        &self,
+        py: Python<'_>,
+        stream: &HttpStream,
+        idle: f64,
+        error: &FollowError<Failure>,
+    ) -> PyErr {
         match error {
             FollowError::Decode(error) => self.malformed(py, error),
-            FollowError::Body(error) => body_error(error),
-            FollowError::Io(error) => PyOSError::new_err(error.to_string()),
-            FollowError::Idle => PyTimeoutError::new_err(error.to_string()),
+            FollowError::Source(failure) => stream.cut(py, failure),
+            FollowError::Idle => stream.silent(py, idle),
         }
-    }
-
-    /// Convert what a watch stream contained until it ended.
-    pub(super) fn followed(&self, py: Python<'_>, followed: Followed) -> PyResult<WatchProgress> {
-        let failed = followed.error.map(|error| self.failed(py, &error));
-        Ok(WatchProgress {
-            failed: failed.map(|error| Kept::new(error.into_value(py).into_any())),
-            ..WatchProgress::wrap(py, followed.progress)?
-        })
     }
 }

@@ -25,7 +25,7 @@ use crate::kept::{Keeps, Kept};
 use crate::object::transform::PyTransform;
 use crate::queue::wait::wait_in_slices;
 use crate::store::{Indexer, by_namespace};
-use crate::stream::Body;
+use crate::transport::HttpStream;
 use arguments::{handler_id, projection, queue_handler, resync_of};
 use engine::Engine;
 use progress::{ListMeta, WatchProgress};
@@ -126,28 +126,38 @@ impl SharedInformer {
             .work(py, "abort_list", informer::SharedInformer::abort_list)
     }
 
+    #[pyo3(signature = (content_type=None))]
+    fn begin_page(&self, py: Python<'_>, content_type: Option<&str>) -> PyResult<()> {
+        self.engine
+            .work(py, "begin_page", |engine| engine.begin_page(content_type))
+    }
+
+    #[pyo3(signature = (content_type=None))]
+    fn begin_watch(&self, py: Python<'_>, content_type: Option<&str>) -> PyResult<()> {
+        self.engine
+            .work(py, "begin_watch", |engine| engine.begin_watch(content_type))
+    }
+
     fn feed_list(&self, py: Python<'_>, chunk: &[u8]) -> PyResult<()> {
         self.engine
             .work(py, "feed_list", |engine| engine.feed_list(chunk))?
             .map_err(|error| self.engine.malformed(py, &error))
     }
 
-    fn list_piece(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<()> {
+    /// Feed what a stream brings; return false at its end.
+    fn list_stream(
+        &self,
+        py: Python<'_>,
+        stream: &HttpStream,
+        idle: f64,
+        linger: f64,
+    ) -> PyResult<bool> {
+        let source = stream.source()?;
         self.engine
-            .work(py, "list_piece", |engine| {
-                body.framed(|body| engine.list(body, piece))
-            })??
-            .map_err(|error| self.engine.failed(py, &error))
-    }
-
-    #[cfg(unix)]
-    fn list_socket(&self, py: Python<'_>, body: &Body, idle: f64, linger: f64) -> PyResult<()> {
-        let (idle, linger) = (seconds(idle), seconds(linger));
-        self.engine
-            .work(py, "list_socket", |engine| {
-                body.with_socket(|body, socket| engine.list_socket(body, socket, idle, linger))
-            })??
-            .map_err(|error| self.engine.failed(py, &error))
+            .work(py, "list_stream", |engine| {
+                engine.list(&source, seconds(idle), seconds(linger))
+            })?
+            .map_err(|error| self.engine.failed(py, stream, idle, &error))
     }
 
     fn end_page(&self, py: Python<'_>) -> PyResult<ListMeta> {
@@ -176,26 +186,29 @@ impl SharedInformer {
         WatchProgress::wrap(py, progress)
     }
 
-    fn follow(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<WatchProgress> {
-        let followed = self.engine.work(py, "follow", |engine| {
-            body.framed(|body| engine.follow(body, piece))
-        })??;
-        self.engine.followed(py, followed)
-    }
-
-    #[cfg(unix)]
-    fn follow_socket(
+    /// Feed and process what a stream brings; return None at its end.
+    fn follow_stream(
         &self,
         py: Python<'_>,
-        body: &Body,
+        stream: &HttpStream,
         idle: f64,
         linger: f64,
-    ) -> PyResult<WatchProgress> {
-        let (idle, linger) = (seconds(idle), seconds(linger));
-        let followed = self.engine.work(py, "follow_socket", |engine| {
-            body.with_socket(|body, socket| engine.follow_socket(body, socket, idle, linger))
-        })??;
-        self.engine.followed(py, followed)
+    ) -> PyResult<Option<WatchProgress>> {
+        let source = stream.source()?;
+        let followed = self.engine.work(py, "follow_stream", |engine| {
+            engine.follow(&source, seconds(idle), seconds(linger))
+        })?;
+        let error = followed.error;
+        let failed = error.map(|error| self.engine.failed(py, stream, idle, &error));
+        let progress = WatchProgress::wrap(py, followed.progress)?;
+        match failed {
+            Some(failed) if progress.is_empty() => Err(failed),
+            None if followed.ended && progress.is_empty() => Ok(None),
+            failed => Ok(Some(WatchProgress {
+                failed: failed.map(|error| Kept::new(error.into_value(py).into_any())),
+                ..progress
+            })),
+        }
     }
 
     fn end_watch(&self, py: Python<'_>) -> PyResult<WatchProgress> {
@@ -345,6 +358,8 @@ impl SharedInformer {
             dict.set_item(name, value)?;
         }
         dict.set_item("last_skip", stats.last_skip)?;
+        dict.set_item("last_unknown", stats.last_unknown)?;
+        dict.set_item("encoding", stats.encoding)?;
         Ok(dict)
     }
 

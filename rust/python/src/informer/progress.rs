@@ -31,6 +31,8 @@ pub(crate) struct WatchProgress {
     #[pyo3(get)]
     pub(super) skipped: u64,
     #[pyo3(get)]
+    pub(super) unknown_fields: u64,
+    #[pyo3(get)]
     pub(super) resource_version: String,
     #[pyo3(get)]
     pub(super) initial_events_end: bool,
@@ -66,6 +68,11 @@ impl WatchProgress {
 }
 
 impl WatchProgress {
+    /// Return whether nothing came.
+    pub(super) fn is_empty(&self) -> bool {
+        self.events == 0 && self.bookmarks == 0 && self.skipped == 0 && self.error.is_none()
+    }
+
     pub(crate) fn wrap(py: Python<'_>, progress: informer::WatchProgress) -> PyResult<Self> {
         let error = progress
             .error
@@ -76,6 +83,7 @@ impl WatchProgress {
             bookmarks: progress.bookmarks,
             plain_bookmarks: progress.plain_bookmarks,
             skipped: progress.skipped,
+            unknown_fields: progress.unknown_fields,
             resource_version: progress.resource_version,
             initial_events_end: progress.initial_events_end,
             error,

@@ -52,7 +52,7 @@ struct PyIndex {
 
 impl PyIndex {
     fn call(&self, func: &Bound<'_, PyAny>, object: &Arc<object::Object>) -> PyResult<Values> {
-        let found = func.call1((Object(object.clone()),))?;
+        let found = func.call1((Object::of(object.clone()),))?;
         if found.is_none() {
             return Ok(Values::new());
         }

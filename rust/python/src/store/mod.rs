@@ -2,11 +2,13 @@
 
 pub(crate) mod deferred;
 pub(crate) mod index_functions;
+mod lists;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ctrlhost_core::handlers::LabelRequirement;
 use ctrlhost_core::object::{self, Key};
 use ctrlhost_core::store::{IndexFunc, NamespaceIndex, Store, Write};
 use parking_lot::Mutex;
@@ -16,6 +18,7 @@ use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::errors::store_error;
+use crate::handlers::{Labels, requirements};
 use crate::interpreter::{self, Local};
 use crate::kept::{Keeps, Kept};
 use crate::object::Object;
@@ -23,10 +26,7 @@ use crate::object::input::{Intake, from_any};
 use crate::object::tombstone::DeletedFinalStateUnknown;
 use deferred::Deferred;
 use index_functions::index_function;
-
-pub(crate) fn wrap_all(objects: Vec<Arc<object::Object>>) -> Vec<Object> {
-    objects.into_iter().map(Object).collect()
-}
+use lists::copied;
 
 /// Make a store with the default index.
 pub(crate) fn by_namespace() -> PyResult<Arc<Store>> {
@@ -133,22 +133,39 @@ impl Indexer {
 
     /// Return the object with this object's key; None if there is none.
     fn get(&self, obj: &Bound<'_, PyAny>) -> PyResult<Option<Object>> {
-        Ok(self.store()?.get(&self.key(obj)?.0).map(Object))
+        Ok(self.store()?.get(&self.key(obj)?.0).map(Object::of))
     }
 
     /// Return the object with a key; None if there is none.
     fn get_by_key(&self, key: &str) -> PyResult<Option<Object>> {
-        Ok(self.store()?.get(key).map(Object))
+        Ok(self.store()?.get(key).map(Object::of))
     }
 
     /// Return all objects, as of one instant and in no order.
-    fn list(&self) -> PyResult<Vec<Object>> {
-        Ok(wrap_all(self.store()?.list()))
+    fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let store = self.store()?;
+        lists::of_objects(py, copied(py, store.len(), || store.list()))
+    }
+
+    /// Return the objects of a namespace, or of all, with these labels: (key, values or None, negated).
+    fn select<'py>(
+        &self,
+        py: Python<'py>,
+        namespace: Option<&str>,
+        labels: Labels,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (store, wanted) = (self.store()?, requirements(labels));
+        let all = store.len();
+        let count = namespace.map_or(all, |value| store.index_count("namespace", value));
+        let met = |object: &object::Object| LabelRequirement::all_are_met(&wanted, object);
+        let found = copied(py, count, || store.select(namespace, met));
+        lists::of_objects(py, found.map_err(store_error)?)
     }
 
     /// Return all keys, as of one instant and in no order.
     fn list_keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.store()?.keys().iter().map(|key| &**key))
+        let store = self.store()?;
+        lists::of_texts(py, copied(py, store.len(), || store.keys()))
     }
 
     /// Replace the whole content with `objs`, in one step.
@@ -213,19 +230,24 @@ impl Indexer {
     }
 
     /// Return the objects that share a value of index `name` with `obj`. KeyError for an unknown index.
-    fn index(&self, name: &str, obj: &Bound<'_, PyAny>) -> PyResult<Vec<Object>> {
-        self.caught_up(obj.py(), name)?
-            .index(name, &from_any(obj)?)
-            .map(wrap_all)
-            .map_err(store_error)
+    fn index<'py>(&self, name: &str, obj: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let (py, object) = (obj.py(), from_any(obj)?);
+        let store = self.caught_up(py, name)?;
+        let found = interpreter::detach(py, || store.index(name, &object));
+        lists::of_objects(py, found.map_err(store_error)?)
     }
 
     /// Return the objects that have `value` in index `name`. KeyError for an unknown index.
-    fn by_index(&self, py: Python<'_>, name: &str, value: &str) -> PyResult<Vec<Object>> {
-        self.caught_up(py, name)?
-            .by_index(name, value)
-            .map(wrap_all)
-            .map_err(store_error)
+    fn by_index<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        value: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let store = self.caught_up(py, name)?;
+        let count = store.index_count(name, value);
+        let found = copied(py, count, || store.by_index(name, value));
+        lists::of_objects(py, found.map_err(store_error)?)
     }
 
     /// Return the keys of the objects that have `value` in index `name`. KeyError for an unknown index.
@@ -236,8 +258,9 @@ impl Indexer {
         value: &str,
     ) -> PyResult<Bound<'py, PyList>> {
         let store = self.caught_up(py, name)?;
-        let keys = store.index_keys(name, value).map_err(store_error)?;
-        PyList::new(py, keys.iter().map(|key| &**key))
+        let count = store.index_count(name, value);
+        let keys = copied(py, count, || store.index_keys(name, value));
+        lists::of_texts(py, keys.map_err(store_error)?)
     }
 
     /// Return the values that index `name` has objects for. KeyError for an unknown index.
@@ -247,8 +270,9 @@ impl Indexer {
         name: &str,
     ) -> PyResult<Bound<'py, PyList>> {
         let store = self.caught_up(py, name)?;
-        let values = store.index_values(name).map_err(store_error)?;
-        PyList::new(py, values.iter().map(|value| &**value))
+        let count = store.index_value_count(name);
+        let values = copied(py, count, || store.index_values(name));
+        lists::of_texts(py, values.map_err(store_error)?)
     }
 
     /// Add indexes. They are complete when this returns, or their readers wait for them where another thread calls the
@@ -339,6 +363,13 @@ impl Indexer {
     #[getter]
     fn memory(&self) -> PyResult<usize> {
         Ok(self.store()?.bytes())
+    }
+
+    /// Call `work` under the lock that readers and writers wait for: for tests.
+    fn _hold<'py>(&self, work: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, store, work) = (work.py(), self.store()?, work.clone().unbind());
+        let call = || interpreter::attach(|py| work.call0(py));
+        Ok(interpreter::detach(py, || store.hold(call))?.into_bound(py))
     }
 
     fn __len__(&self) -> PyResult<usize> {

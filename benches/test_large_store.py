@@ -1,0 +1,133 @@
+"""What a store with a million objects costs those who use others, or only a part of it; 100,000 in the short run.
+
+A pause that the code causes is in every round, one that the system causes is not: the least of a few rounds counts.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benches.test_stalls import longest_pause
+from ctrlhost.cache import SharedInformer
+from ctrlhost.informers.lister import Lister
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benches.ratios import Ratios
+
+ROUNDS = 3
+EVENTS = 20_000
+NAMESPACE = 200
+
+
+@pytest.fixture(scope="module")
+def pieces(pytestconfig: pytest.Config) -> list[bytes]:
+    """A list in pieces; each namespace has 200 objects."""
+    objects = 100_000 if pytestconfig.getoption("--short") else 1_000_000
+    step = 10_000
+
+    def item(number: int) -> bytes:
+        labels = {"app": f"app-{number % 7}", "tier": "web", "pod-template-hash": f"{number % 50:010}"}
+        namespace = f"team-{number // NAMESPACE}"
+        metadata = {
+            "name": f"pod-{number}",
+            "namespace": namespace,
+            "uid": f"{number:032}",
+            "resourceVersion": "1",
+            "labels": labels,
+        }
+        return json.dumps({"metadata": metadata}).encode()
+
+    def part(first: int) -> bytes:
+        return (b"," if first else b"") + b",".join(item(number) for number in range(first, first + step))
+
+    return [b'{"kind":"PodList","items":[', *map(part, range(0, objects, step)), b"]}"]
+
+
+def relist(informer: SharedInformer, pieces: list[bytes]) -> None:
+    informer.begin_list()
+    for piece in pieces:
+        informer.feed_list(piece)
+    informer.end_page()
+    informer.replace("1")
+    informer.process()
+
+
+def filled(pieces: list[bytes]) -> SharedInformer:
+    informer = SharedInformer("pods", "v1", "Pod")
+    relist(informer, pieces)
+    return informer
+
+
+def delays(informer: SharedInformer, going: Callable[[], bool]) -> list[float]:
+    """Return what events of an informer take, from their bytes to the store, one after the other."""
+    taken = []
+    for version in range(EVENTS):
+        metadata = {"name": f"one-{version % 100}", "resourceVersion": str(version)}
+        frame = json.dumps({"type": "MODIFIED", "object": {"metadata": metadata}}).encode() + b"\n"
+        start = time.perf_counter()
+        informer.feed_watch(frame)
+        informer.process()
+        taken.append(time.perf_counter() - start)
+        if not going():
+            break
+    return taken
+
+
+def p99(taken: list[float]) -> float:
+    return sorted(taken)[len(taken) * 99 // 100]
+
+
+def test_events_beside_a_relist(ratios: Ratios, pieces: list[bytes]) -> None:
+    """List a large informer anew, without a change, while another gets events."""
+    large, small = filled(pieces), SharedInformer("pods", "v1", "Pod")
+    alone, beside = [], []
+    for _ in range(ROUNDS):
+        alone.append(p99(delays(small, lambda: True)))
+        thread = threading.Thread(target=relist, args=(large, pieces))
+        thread.start()
+        beside.append(p99(delays(small, thread.is_alive)))
+        thread.join()
+    name = "event of another informer beside a relist, p99"
+    ratios.add("large store", name, "s", min(beside), alone=min(alone))
+
+
+def test_a_selector_in_a_namespace(ratios: Ratios, pieces: list[bytes]) -> None:
+    informer = filled(pieces)
+    lister, taken = Lister(informer.indexer), []
+    for _ in range(500):
+        start = time.perf_counter()
+        found = lister.list("team-7", "app in (app-1,app-2,app-3),!gone")
+        taken.append(time.perf_counter() - start)
+    assert NAMESPACE / 3 < len(found) < NAMESPACE / 2
+    ratios.add("large store", f"list of a namespace of {NAMESPACE} by labels", "s", min(taken))
+
+
+def test_the_end_of_a_large_store(ratios: Ratios, pieces: list[bytes]) -> None:
+    def timed(work: Callable[[], object]) -> float:
+        start = time.perf_counter()
+        work()
+        return time.perf_counter() - start
+
+    pauses, callers, stops = [], [], []
+    for _ in range(ROUNDS):
+        indexers = [filled(pieces).indexer]
+        pauses.append(longest_pause(indexers.clear))
+        indexers = [filled(pieces).indexer]
+        callers.append(timed(indexers.clear))
+        informers = [filled(pieces)]
+
+        def stop(informers: list[SharedInformer] = informers) -> None:
+            informers[0].stop()
+            informers.clear()
+
+        stops.append(timed(stop))
+    ratios.add("large store", "longest pause of other threads while a store is dropped", "s", min(pauses))
+    ratios.add("large store", "pause of the caller that drops a store", "s", min(callers))
+    ratios.add("large store", "pause of the caller that stops and drops an informer", "s", min(stops))

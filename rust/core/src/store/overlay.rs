@@ -1,0 +1,88 @@
+//! Many writes that readers see at one moment, although nobody has the lock for more than a few of them.
+//!
+//! They are collected beside the content. From one moment on readers see them over it, and meanwhile they enter it
+//! piece by piece. Writers take turns, so nobody else changes the content in between.
+
+use std::sync::Arc;
+
+use super::Write;
+use super::content::{Columns, Content};
+use super::slots::{Place, index};
+use super::state::State;
+use crate::object::Object;
+
+/// See the module.
+pub(super) struct Overlay {
+    pub(super) content: Content,
+    /// The places of the content that readers do not see any more, or not yet.
+    hidden: Vec<bool>,
+    /// What readers see in all.
+    pub(super) len: usize,
+    pub(super) bytes: usize,
+    /// The upserts that have not entered the content.
+    pub(super) outstanding: u64,
+}
+
+impl Overlay {
+    pub(super) fn over(state: &State) -> Self {
+        Self {
+            content: state.content.empty(),
+            hidden: vec![false; state.content.items.end()],
+            len: state.content.items.len(),
+            bytes: state.content.bytes,
+            outstanding: 0,
+        }
+    }
+
+    pub(super) fn hides(&self, place: Place) -> bool {
+        self.hidden.get(index(place)).copied().unwrap_or(false)
+    }
+
+    /// Collect a write; return its place here, and the object that readers saw before it.
+    pub(super) fn collect(
+        &mut self,
+        state: &State,
+        write: &Write,
+        values: &mut Columns,
+    ) -> (Option<Place>, Option<Arc<Object>>) {
+        let (place, old) = match write {
+            Write::Upsert(key, object) => {
+                let below = self.hide(state, key);
+                let (place, old) = self.content.put(key.clone(), object.clone(), values);
+                self.outstanding += 1;
+                self.len += 1;
+                self.bytes += object.memory();
+                (Some(place), old.or(below))
+            }
+            Write::Delete(key, _) => {
+                let below = self.hide(state, key);
+                let old = self.content.remove(key).map(|(_, object)| object);
+                (None, old.or(below))
+            }
+        };
+        if let Some(old) = &old {
+            self.len = self.len.saturating_sub(1);
+            self.bytes = self.bytes.saturating_sub(old.memory());
+        }
+        (place, old)
+    }
+
+    /// Hide the object of the content; return it if readers saw it so far.
+    fn hide(&mut self, state: &State, key: &str) -> Option<Arc<Object>> {
+        let place = state.content.items.find(key)?;
+        let hidden = self.hidden.get_mut(index(place))?;
+        let item = state.content.items.get(place)?;
+        (!std::mem::replace(hidden, true)).then(|| item.object.clone())
+    }
+
+    /// Note that one of the writes has entered the content, where readers do not look for it yet.
+    pub(super) fn entered(&mut self, place: Place, upsert: bool) {
+        if self.hidden.len() <= index(place) {
+            self.hidden.resize(index(place) + 1, false);
+        }
+        if let Some(hidden) = self.hidden.get_mut(index(place)) {
+            *hidden = true;
+        }
+        self.outstanding = self.outstanding.saturating_sub(u64::from(upsert));
+    }
+}
