@@ -3,6 +3,7 @@
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from os import PathLike
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar, final, overload
 
@@ -358,6 +359,9 @@ def in_callback() -> bool: ...
 # How often a thread has released the interpreter to wait for a lock of the core; for tests.
 def _released() -> int: ...
 
+# How often a thread has released the interpreter in this module; for tests.
+def _detached() -> int: ...
+
 # A native thread that serves lists and watches of informers to other processes, without the interpreter. `patience` and
 # `bookmark` are in seconds. Not on Windows. OSError: there are no resources for the thread.
 @final
@@ -442,12 +446,17 @@ class Indexer:
     def get(self, obj: _RawObject | DeletedFinalStateUnknown) -> Object | None: ...
     def get_by_key(self, key: str) -> Object | None: ...
     def list(self) -> builtins.list[Object]: ...
+    # Return the objects of a namespace, or of all, with these labels: key, values or None, negated.
+    def select(
+        self, namespace: str | None, labels: Sequence[tuple[str, AbstractSet[str] | None, bool]]
+    ) -> builtins.list[Object]: ...
     def list_keys(self) -> builtins.list[str]: ...
     # Readers see the old or the new content, never a mixture.
     def replace(self, objs: Iterable[_RawObject], resource_version: str | None = None) -> None: ...
     # Do nothing: a store has no handlers.
     def resync(self) -> None: ...
-    # Apply ("add" | "update" | "delete", obj) in order under one lock. TransactionError: keys could not be computed.
+    # Apply ("add" | "update" | "delete", obj) in order; readers see none of it or all. TransactionError: keys could not
+    # be computed.
     def transaction(self, operations: Iterable[tuple[str, _RawObject]]) -> None: ...
     # Return the objects that share a value of that index with `obj`, which need not be stored.
     def index(self, name: str, obj: _RawObject) -> builtins.list[Object]: ...
@@ -471,6 +480,8 @@ class Indexer:
     # The approximate size of the objects in bytes.
     @property
     def memory(self) -> int: ...
+    # Call `work` under the lock that readers and writers wait for: for tests.
+    def _hold(self, work: Callable[[], Any]) -> Any: ...
     def __len__(self) -> int: ...
     def __contains__(self, key: object, /) -> bool: ...
 
@@ -551,7 +562,7 @@ class Predicate:
         *,
         namespaces: Sequence[str] | None = None,
         name: str | None = None,
-        labels: Sequence[tuple[str, Sequence[str] | None, bool]] = ...,
+        labels: Sequence[tuple[str, AbstractSet[str] | None, bool]] = ...,
     ) -> Predicate: ...
     def __call__(self, old: Object | None, new: Object | None) -> bool: ...
     def __and__(self, other: _PredicateLike, /) -> Predicate: ...
@@ -572,25 +583,183 @@ class ListMeta:
     @property
     def count(self) -> int: ...
 
-# The body of an HTTP/1.1 response while it arrives; removes the framing. For one thread at a time.
-@final
-class Body:
-    # `length` applies if the body is not chunked; None: the body ends with the connection.
-    def __new__(cls, *, chunked: bool, length: int | None = None) -> Self: ...
-    # Whether the whole body has arrived.
+# The current or last term of this replica with one lease. One thread writes it; all others read.
+@disjoint_base
+class Tenure:
+    # A SystemClock also counts while the machine is suspended, if possible. TypeError for a clock of another kind.
+    def __new__(cls, clock: Any) -> Self: ...
+    def now(self) -> float: ...
     @property
-    def done(self) -> bool: ...
-    # Return the payload in a piece of the connection, cut anywhere. ValueError: the framing is invalid.
-    def feed(self, piece: bytes) -> bytes: ...
-    # Note the end of the connection. ValueError: the body is incomplete.
+    def number(self) -> int: ...
+    # Minus infinity for a term that has ended.
+    @property
+    def until(self) -> float: ...
+    # The number of the current term; None while this replica does not lead.
+    @property
+    def term(self) -> int | None: ...
+    # Return number and until of one moment.
+    def snapshot(self) -> tuple[int, float]: ...
+    def begin(self, until: float) -> None: ...
+    def extend(self, until: float) -> None: ...
     def end(self) -> None: ...
-    # Read from a duplicate of this socket from now on; return False if that is not possible.
-    def take_socket(self, fd: int) -> bool: ...
-    # Close the duplicate.
-    def drop_socket(self) -> None: ...
-    # Return the next payload from the socket, b"" at the end. TimeoutError after `idle` seconds of silence; OSError;
-    # ValueError: the body is incomplete, or the framing is invalid. Not on Windows.
-    def receive(self, idle: float) -> bytes: ...
+    # Use the term of another process.
+    def follow(self, number: int, until: float) -> None: ...
+
+# Refuses every request from the moment it is raised.
+@final
+class Fence:
+    def __new__(cls) -> Self: ...
+    @property
+    def raised(self) -> bool: ...
+    def raise_(self) -> None: ...
+
+# What is compared where bytes of a request leave: the fence and, with `tenure`, whether this replica leads, with `term`
+# in that term.
+@final
+class Gate:
+    FENCED: Final[int]
+    OTHER_TERM: Final[int]
+    NOT_LEADING: Final[int]
+    DEADLINE: Final[int]
+    def __new__(cls, fence: Fence, tenure: Tenure | None = None, term: int | None = None) -> Self: ...
+    # Return the reason why nothing may be sent, 0 for none.
+    def refusal(self) -> int: ...
+
+# The head of a request that a server received; names of headers are lower-case, repeated ones are joined with commas.
+@final
+class RequestHead:
+    @property
+    def method(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def headers(self) -> dict[str, str]: ...
+    # Whether another request may follow.
+    @property
+    def keep_alive(self) -> bool: ...
+
+# Parses the requests of one connection.
+@final
+class RequestParser:
+    def __new__(cls) -> Self: ...
+    # The bytes of an incomplete head.
+    @property
+    def pending(self) -> int: ...
+    # Whether the connection carried something malformed.
+    @property
+    def failed(self) -> bool: ...
+    # Return what bytes carry: heads, parts of bodies, None for the end of a request; and the bytes behind a request for
+    # another protocol.
+    def parse(self, data: bytes) -> tuple[list[RequestHead | bytes | None], bytes]: ...
+
+# What TLS needs, from PEM; without a CA the system's roots count. ValueError(part, problem): part is "ca", "cert",
+# "key" or "server_name".
+@final
+class Tls:
+    def __new__(
+        cls,
+        *,
+        ca: bytes | None = None,
+        cert: bytes | None = None,
+        key: bytes | None = None,
+        verify: bool = True,
+        check_name: bool = True,
+        server_name: str | None = None,
+    ) -> Self: ...
+    # Entries of the CA bundle that cannot be used although others can.
+    @property
+    def notes(self) -> list[str]: ...
+
+# A whole response, or the head of a stream.
+@final
+class HttpResponse:
+    @property
+    def status(self) -> int: ...
+    # Names are lower-case, repeated ones are joined with commas.
+    @property
+    def headers(self) -> dict[str, str]: ...
+    @property
+    def body(self) -> bytes: ...
+    # Seconds from the sending of the request to the head of the response.
+    @property
+    def began(self) -> float: ...
+
+# The body of a response while it arrives. One thread reads it; any may close it.
+@final
+class HttpStream:
+    # Return the next bytes, b"" at the end and after `close`. TransportError after `idle` seconds without any.
+    def read(self, idle: float) -> bytes: ...
+    def close(self) -> None: ...
+    # Seconds in which the connection was not read because the reader was behind.
+    @property
+    def held_back(self) -> float: ...
+
+# Cancels an awaited request.
+@final
+class Cancel:
+    def cancel(self) -> None: ...
+
+# The answers of awaited requests, for the one thread that passes them on.
+@final
+class Answers:
+    def __new__(cls) -> Self: ...
+    # Wait; return the functions to call with the response or the error.
+    def wait(
+        self,
+    ) -> list[
+        tuple[Callable[[HttpResponse | None, Exception | None], None], HttpResponse | None, Exception | None]
+    ]: ...
+
+# Connections to one server, carried by the I/O thread of the process. RuntimeError in a forked child. The characters of
+# headers are bytes; ValueError for a header that cannot be sent. `what` is for messages; `permit` has a `gate`.
+@final
+class HttpClient:
+    def __new__(
+        cls,
+        *,
+        https: bool,
+        host: str,
+        port: int,
+        authority: str,
+        unix_socket: str | None = None,
+        headers: list[tuple[str, str]] = ...,
+        proxy: tuple[str, str, int, tuple[str, str] | None, list[tuple[str, str]]] | None = None,
+        max_idle: int = 32,
+        tls: Tls | None = None,
+    ) -> Self: ...
+    # Use these for new connections; idle ones are dropped.
+    def set_tls(self, tls: Tls) -> None: ...
+    # Drop the idle connections.
+    def close(self) -> None: ...
+    def call(
+        self,
+        method: str,
+        target: str,
+        headers: list[tuple[str, str]],
+        body: bytes | None,
+        timeout: float,
+        what: str,
+        permit: Any = None,
+    ) -> HttpResponse: ...
+    # Begin a call; the response or its error is put into `answers`, for `done`.
+    def begin(
+        self,
+        answers: Answers,
+        done: Callable[[HttpResponse | None, Exception | None], None],
+        method: str,
+        target: str,
+        headers: list[tuple[str, str]],
+        body: bytes | None,
+        timeout: float,
+        what: str,
+        permit: Any = None,
+    ) -> Cancel: ...
+    # GET; return the head, and the stream if the status is 200.
+    def stream(
+        self, target: str, headers: list[tuple[str, str]], timeout: float, what: str
+    ) -> tuple[HttpResponse, HttpStream | None]: ...
+    # Return the connections by state, and the handshakes so far.
+    def counts(self) -> dict[str, int]: ...
 
 # The content of a piece of a watch stream.
 @final
@@ -606,6 +775,9 @@ class WatchProgress:
     # Frames whose object cannot be cached; `last_skip` in the stats has the reason.
     @property
     def skipped(self) -> int: ...
+    # Fields of objects in protobuf that the core does not know; `last_unknown` in the stats names the last one.
+    @property
+    def unknown_fields(self) -> int: ...
     # The version from which to continue after this piece.
     @property
     def resource_version(self) -> str: ...
@@ -614,9 +786,16 @@ class WatchProgress:
     # The Status of an ERROR frame; later frames are unread.
     @property
     def error(self) -> dict[str, Any] | None: ...
-    # The error that ended a followed stream after this piece: DecodeError, OSError, ValueError (framing), TimeoutError.
+    # The error that ended a followed stream after this piece: DecodeError, TransportError.
     @property
     def failed(self) -> Exception | None: ...
+
+# Whether objects of a kind can be read from protobuf, and the release of Kubernetes whose kinds these are.
+def knows_protobuf(api_version: str, kind: str) -> bool: ...
+def protobuf_release() -> str: ...
+
+# Return a `Status` in protobuf, with its envelope, as JSON. ValueError if it is none.
+def status_from_protobuf(body: bytes) -> bytes: ...
 
 # The engine of one informer, client-go's `sharedIndexInformer` without a reflector: decodes bytes, updates the store,
 # notifies handlers. One thread feeds and processes; all other calls may come from any thread, and from callbacks of its
@@ -643,13 +822,14 @@ class SharedInformer:
     # Stage a list and drop earlier staged objects. `abort_list` discards it; the store stays as it was.
     def begin_list(self) -> None: ...
     def abort_list(self) -> None: ...
+    # Begin a page, or a watch stream, whose answer has that `Content-Type`; None is JSON, as without this call.
+    def begin_page(self, content_type: str | None = None) -> None: ...
+    def begin_watch(self, content_type: str | None = None) -> None: ...
     # Take bytes of one list page, cut anywhere. DecodeError: the page is malformed.
     def feed_list(self, chunk: bytes) -> None: ...
-    # Do `feed_list` with a piece of a body that has its framing. ValueError: the framing is invalid.
-    def list_piece(self, body: Body, piece: bytes) -> None: ...
-    # Do the same from the body's socket, for `linger` seconds or until the page ends. TimeoutError after `idle` seconds
-    # of silence; OSError. Not on Windows.
-    def list_socket(self, body: Body, idle: float, linger: float) -> None: ...
+    # Do `feed_list` with what a stream brings, for `linger` seconds; return False at its end. TransportError after
+    # `idle` seconds of silence.
+    def list_stream(self, stream: HttpStream, idle: float, linger: float) -> bool: ...
     # End a complete page; another may follow. DecodeError: it is incomplete, or not a list (`error.status`).
     def end_page(self) -> ListMeta: ...
     # Replace the whole content with the staged objects. `process` then notifies handlers of the difference: tombstones
@@ -658,11 +838,10 @@ class SharedInformer:
     # Take bytes of a watch stream, cut anywhere; frames end with a newline. Between `begin_list` and `replace` the
     # objects are staged, for streaming lists. DecodeError: a frame is malformed; those before it count.
     def feed_watch(self, chunk: bytes) -> WatchProgress: ...
-    # Do `feed_watch` and `process` with a piece of a body that has its framing.
-    def follow(self, body: Body, piece: bytes) -> WatchProgress: ...
-    # Do the same from the body's socket: until there is something to report, or for `linger` seconds while there are
-    # only events for queues. TimeoutError in `failed` after `idle` seconds of silence. Not on Windows.
-    def follow_socket(self, body: Body, idle: float, linger: float) -> WatchProgress: ...
+    # Do `feed_watch` and `process` with what a stream brings: until there is something to report, or for `linger`
+    # seconds while there are only events for queues. Return None at its end. TransportError after `idle` seconds of
+    # silence, in `failed` if something came before.
+    def follow_stream(self, stream: HttpStream, idle: float, linger: float) -> WatchProgress | None: ...
     # Note the end of the stream. DecodeError: it ended in the middle of a frame.
     def end_watch(self) -> WatchProgress: ...
     # Update the store and notify the handlers; return the number of keys.

@@ -4,11 +4,11 @@
 #![forbid(unsafe_code)]
 
 pub mod json; // scan and read JSON text
+pub mod proto; // read protobuf bodies, and write them as JSON
 
 pub mod clock; // time as an argument, so that no test sleeps
 pub mod sync; // locks: their order, and loom's in their place
-
-pub mod stream; // HTTP bodies from a socket
+pub mod term; // terms of leadership, and what may be sent in them
 
 pub mod decode; // list pages and watch frames to raw objects
 pub mod object; // raw objects to cached objects

@@ -1,8 +1,8 @@
 //! Label and field selectors in the text form of requests, as the API server reads them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use crate::handlers::LabelRequirement;
+use crate::handlers::{LabelRequirement, Labels};
 use crate::object::Object;
 
 /// The text is not a selector.
@@ -95,16 +95,18 @@ impl Selector {
 
     /// Return whether the object meets all conditions.
     pub fn selects(&self, object: &Object) -> bool {
-        self.0.iter().all(|condition| condition.is_met_by(object))
+        let labels = Labels::of(object, self.0.len());
+        let mut conditions = self.0.iter();
+        conditions.all(|condition| condition.is_met_by(object, &labels))
     }
 }
 
 impl Condition {
-    fn is_met_by(&self, object: &Object) -> bool {
+    fn is_met_by(&self, object: &Object, labels: &Labels<'_>) -> bool {
         match self {
-            Self::Label(requirement) => requirement.is_met_by(object),
+            Self::Label(requirement) => requirement.is_met_by(labels),
             Self::Number { key, above, limit } => {
-                let value = object.label(key).and_then(|value| value.parse().ok());
+                let value = labels.get(key).and_then(|value| value.parse().ok());
                 value.is_some_and(|value: i64| {
                     if *above {
                         value > *limit
@@ -191,7 +193,7 @@ impl<'a> Tokens<'a> {
         match self.next() {
             Some(operator @ ("=" | "==" | "!=")) => {
                 let value = self.value()?;
-                Ok(label(key, Some(vec![value]), operator == "!="))
+                Ok(label(key, Some([value].into()), operator == "!="))
             }
             Some(operator @ ("in" | "notin")) => {
                 let values = self.values()?;
@@ -234,13 +236,13 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    fn values(&mut self) -> Result<Vec<String>, SelectorError> {
+    fn values(&mut self) -> Result<BTreeSet<String>, SelectorError> {
         if self.next() != Some("(") {
             return Err(self.invalid());
         }
-        let mut values = Vec::new();
+        let mut values = BTreeSet::new();
         loop {
-            values.push(self.value()?);
+            values.insert(self.value()?);
             match self.next() {
                 Some(")") => return Ok(values),
                 Some(",") => {}

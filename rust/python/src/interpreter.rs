@@ -45,6 +45,7 @@ impl Drop for Marked {
 #[inline]
 #[expect(clippy::disallowed_methods, reason = "the one place that detaches")]
 pub(crate) fn detach<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> R {
+    DETACHES.fetch_add(1, Ordering::Relaxed);
     py.detach(|| {
         let _marked = Marked::set(true);
         work()
@@ -65,6 +66,15 @@ pub(crate) fn attach<R>(work: impl FnOnce(Python<'_>) -> R) -> R {
 pub(crate) fn collecting<R>(work: impl FnOnce() -> R) -> R {
     let _marked = Marked::set(true);
     work()
+}
+
+/// How often a thread released the interpreter.
+static DETACHES: AtomicUsize = AtomicUsize::new(0);
+
+/// Return how often a thread has released the interpreter in this module.
+#[pyfunction]
+pub(crate) fn _detached() -> usize {
+    DETACHES.load(Ordering::Relaxed)
 }
 
 /// Waits that released the interpreter.

@@ -100,7 +100,7 @@ fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<
     } else if let Ok(tuple) = value.cast::<PyTuple>() {
         elements(out, tuple.iter(), depth)?;
     } else if let Ok(object) = value.cast::<Object>() {
-        out.extend_from_slice(object.get().0.value().json().as_bytes());
+        out.extend_from_slice(object.get().document().value().json().as_bytes());
     } else if let Ok(view) = value.cast::<MapView>() {
         out.extend_from_slice(view.get().value().json().as_bytes());
     } else if let Ok(view) = value.cast::<ListView>() {

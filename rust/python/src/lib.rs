@@ -16,8 +16,6 @@ mod kept;
 mod recurring;
 mod reentrancy;
 
-mod stream;
-
 mod json;
 mod object;
 mod view;
@@ -36,9 +34,14 @@ mod lifeline;
 mod key;
 mod ratelimit;
 
+mod proto;
 mod queue;
 
 mod schema;
+
+mod requests;
+mod term;
+mod transport;
 
 use pyo3::prelude::*;
 
@@ -64,6 +67,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     interpreter::register_waits();
     module.add_class::<interpreter::MadeHere>()?;
     module.add_function(wrap_pyfunction!(interpreter::_released, module)?)?;
+    module.add_function(wrap_pyfunction!(interpreter::_detached, module)?)?;
     module.add_function(wrap_pyfunction!(reentrancy::in_callback, module)?)?;
     module.add_class::<object::Object>()?;
     module.add_class::<object::OwnerReference>()?;
@@ -86,7 +90,15 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<informer::progress::ListMeta>()?;
     module.add_class::<informer::progress::WatchProgress>()?;
     module.add_class::<informer::SharedInformer>()?;
-    module.add_class::<stream::Body>()?;
+    module.add_class::<term::Tenure>()?;
+    module.add_class::<term::Fence>()?;
+    module.add_class::<term::PermitGate>()?;
+    module.add_class::<requests::RequestHead>()?;
+    module.add_class::<requests::RequestParser>()?;
+    transport::register(module)?;
+    module.add_function(wrap_pyfunction!(proto::knows_protobuf, module)?)?;
+    module.add_function(wrap_pyfunction!(proto::protobuf_release, module)?)?;
+    module.add_function(wrap_pyfunction!(proto::status_from_protobuf, module)?)?;
     #[cfg(unix)]
     {
         module.add_class::<feed::Feed>()?;

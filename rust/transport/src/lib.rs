@@ -1,5 +1,7 @@
-//! HTTP on native threads: it answers whatever the interpreter does. Plain Rust, no Python.
+//! HTTP on native threads: it works whatever the interpreter does. Plain Rust, no Python.
 #![forbid(unsafe_code)]
 
+pub mod client;
 #[cfg(unix)]
 pub mod feed;
+pub mod requests;

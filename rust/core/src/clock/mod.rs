@@ -10,7 +10,7 @@ use std::sync::Weak;
 use std::time::Duration;
 
 pub use manual::ManualClock;
-pub use system::SystemClock;
+pub use system::{SuspendAwareClock, SystemClock};
 
 /// A point on a clock's time line, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,6 +4,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{Clock, Tick};
 
+/// The system's monotonic clock that also counts while the machine is suspended, where there is one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SuspendAwareClock;
+
 /// The system's monotonic clock; setting the wall clock changes only [`Clock::unix_time`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
@@ -22,6 +26,10 @@ mod source {
 
     pub(super) fn now() -> Tick {
         tick(clock_gettime(ClockId::Monotonic))
+    }
+
+    pub(super) fn with_suspensions() -> Tick {
+        tick(clock_gettime(ClockId::Boottime))
     }
 
     /// Return the time of the last timer interrupt, on the same line: it costs a fifth of the exact time.
@@ -43,6 +51,10 @@ mod source {
         Tick::from_nanos(1_000_000_000).after(START.get_or_init(Instant::now).elapsed())
     }
 
+    pub(super) fn with_suspensions() -> Tick {
+        now()
+    }
+
     pub(super) fn coarse() -> Tick {
         now()
     }
@@ -61,6 +73,20 @@ impl Clock for SystemClock {
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0.0, |passed| passed.as_secs_f64())
+    }
+
+    fn real_wait(&self, deadline: Tick) -> Option<Duration> {
+        Some(deadline.since(self.now()))
+    }
+}
+
+impl Clock for SuspendAwareClock {
+    fn now(&self) -> Tick {
+        source::with_suspensions()
+    }
+
+    fn unix_time(&self) -> f64 {
+        SystemClock.unix_time()
     }
 
     fn real_wait(&self, deadline: Tick) -> Option<Duration> {

@@ -20,7 +20,7 @@ pub(crate) fn key_of(
         return Ok(object.key().clone());
     };
     let call = || -> PyResult<Key> {
-        let key = func.get(py)?.call1((Object(object.clone()),))?;
+        let key = func.get(py)?.call1((Object::of(object.clone()),))?;
         Ok(Key::from(key.cast::<PyString>()?.to_cow()?.as_ref()))
     };
     call().map_err(|cause| {

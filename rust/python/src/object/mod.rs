@@ -6,32 +6,64 @@ pub(crate) mod tombstone;
 pub(crate) mod transform;
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use ctrlhost_core::json::read::Value;
-use ctrlhost_core::object;
+use ctrlhost_core::json::path::Step;
+use ctrlhost_core::json::read::Kind;
+use ctrlhost_core::object::{self, Document, Part};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
 use crate::errors;
 use crate::json::to_python;
 use crate::recurring::recurring;
-use crate::view::{AnyResult, MapView, Window, equal, read_only};
+use crate::view::{AnyResult, MapView, Window, equal, or_none, read_only, steps, view};
 use input::from_any;
 pub(crate) use owner_reference::OwnerReference;
 
 /// An immutable view of one object.
 #[pyclass(frozen, mapping, module = "ctrlhost._core")]
-pub(crate) struct Object(pub(crate) Arc<object::Object>);
+pub(crate) struct Object(pub(crate) Arc<object::Object>, OnceLock<Document>);
 
 impl Object {
-    fn map_view<'py>(&self, py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, MapView>> {
-        // Absent is the same as empty; the view is then over nothing.
-        Bound::new(py, MapView(Window::new(&self.0, value)))
+    pub(crate) fn of(object: Arc<object::Object>) -> Self {
+        Self(object, OnceLock::new())
+    }
+
+    /// Return the document, which all views share.
+    pub(crate) fn document(&self) -> &Document {
+        self.1.get_or_init(|| Document::of(&self.0))
     }
 
     fn as_view(&self) -> MapView {
-        MapView(Window::new(&self.0, self.0.value()))
+        let document = self.document();
+        MapView(Window::new(document.part(document.value())))
+    }
+
+    /// Return the value at the end of a path; without a document while nothing else needs one.
+    fn part(&self, path: &[Step]) -> Option<Part> {
+        match self.1.get() {
+            None => self.0.part(path),
+            Some(document) => {
+                let mut at = document.value();
+                for step in path {
+                    at = match step {
+                        Step::Key(name) => at.get(name)?,
+                        Step::Index(index) => at.elements().nth(*index)?,
+                        Step::All => return None,
+                    };
+                }
+                (at.kind() != Kind::Null).then(|| document.part(at))
+            }
+        }
+    }
+
+    /// Return a view of a map in the metadata; absent is the same as empty.
+    fn map_view<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, MapView>> {
+        let path = ["metadata", name].map(|name| Step::Key(name.into()));
+        let part = self.part(&path);
+        let part = part.unwrap_or_else(Document::nothing);
+        Bound::new(py, MapView(Window::new(part)))
     }
 }
 
@@ -39,7 +71,7 @@ impl Object {
 impl Object {
     #[new]
     fn new(raw: &Bound<'_, PyAny>) -> PyResult<Self> {
-        from_any(raw).map(Self)
+        from_any(raw).map(Self::of)
     }
 
     /// The group and version, such as `apps/v1`; empty if neither the object nor its list has it.
@@ -99,27 +131,31 @@ impl Object {
     /// The labels, a read-only mapping; empty if there are none.
     #[getter]
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, MapView>> {
-        self.map_view(py, self.0.labels())
+        self.map_view(py, "labels")
     }
 
     /// The annotations, a read-only mapping; empty if there are none.
     #[getter]
     fn annotations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, MapView>> {
-        self.map_view(py, self.0.annotations())
+        self.map_view(py, "annotations")
     }
 
     /// The owners, in the object's order.
     #[getter]
     fn owner_references<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let all: Vec<_> = self.0.owner_references().map(OwnerReference::of).collect();
+        let all: Vec<_> = self
+            .0
+            .owner_references()
+            .into_iter()
+            .map(OwnerReference::of)
+            .collect();
         PyTuple::new(py, all)
     }
 
     /// The finalizers, in the object's order.
     #[getter]
     fn finalizers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let all: Vec<_> = self.0.finalizers().map(Cow::into_owned).collect();
-        PyTuple::new(py, all)
+        PyTuple::new(py, self.0.finalizers())
     }
 
     /// Whether only a part of the object is cached: fields missing here may exist on the server.
@@ -151,18 +187,25 @@ impl Object {
         path: &Bound<'py, PyTuple>,
         default: Option<Bound<'py, PyAny>>,
     ) -> AnyResult<'py> {
-        self.as_view().get_path(py, path, default)
+        let found = match steps(path)? {
+            Some(steps) => self.part(&steps),
+            None => return self.as_view().get_path(py, path, default),
+        };
+        match found {
+            Some(part) => view(py, part),
+            None => Ok(or_none(py, default)),
+        }
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Ok(name) = key.cast::<PyString>() else {
             return Ok(false);
         };
-        Ok(self.0.value().get(&name.to_cow()?).is_some())
+        Ok(self.document().value().get(&name.to_cow()?).is_some())
     }
 
     fn __len__(&self) -> usize {
-        self.0.value().members().count()
+        self.document().value().members().count()
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
@@ -202,12 +245,12 @@ impl Object {
             let hint = "declare what you read with reads=, or get the whole object from the server with client.get()";
             return Err(errors::raise(py, "PartialObject", &what, hint));
         }
-        to_python(py, self.0.value())
+        to_python(py, self.document().value())
     }
 
     /// Return the object as JSON, as it is cached.
     fn to_json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.0.value().json().as_bytes())
+        PyBytes::new(py, self.document().value().json().as_bytes())
     }
 
     /// Convert the object to a `msgspec.Struct`; msgspec.ValidationError where it does not fit.
@@ -217,7 +260,12 @@ impl Object {
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
-        equal(py, self.0.value(), other)
+        if let Ok(other) = other.cast::<Self>()
+            && self.0.has_equal_bytes(&other.get().0)
+        {
+            return Ok(true);
+        }
+        equal(py, self.document().value(), other)
     }
 
     fn __repr__(&self) -> String {
@@ -244,6 +292,6 @@ impl Object {
 
     #[staticmethod]
     fn _restore(text: &Bound<'_, PyBytes>, partial: bool) -> PyResult<Self> {
-        input::parse(text.as_bytes(), partial).map(Self)
+        input::parse(text.as_bytes(), partial).map(Self::of)
     }
 }

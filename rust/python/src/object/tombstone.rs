@@ -36,7 +36,7 @@ impl DeletedFinalStateUnknown {
     /// The last known state, which may be stale; None if there is none.
     #[getter]
     fn object(&self) -> Option<Object> {
-        self.object.clone().map(Object)
+        self.object.clone().map(Object::of)
     }
 
     /// The namespace; empty for cluster-scoped objects.
@@ -74,7 +74,7 @@ pub(crate) fn object_or_tombstone<'py>(
     object: &DeltaObject,
 ) -> PyResult<Bound<'py, PyAny>> {
     Ok(match object {
-        DeltaObject::Live(object) => Bound::new(py, Object(object.clone()))?.into_any(),
+        DeltaObject::Live(object) => Bound::new(py, Object::of(object.clone()))?.into_any(),
         DeltaObject::Tombstone(last) => {
             let (key, object) = (key.clone(), last.clone());
             Bound::new(py, DeletedFinalStateUnknown { key, object })?.into_any()

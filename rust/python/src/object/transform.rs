@@ -35,7 +35,7 @@ impl PyTransform {
 impl Transform for PyTransform {
     fn apply(&self, object: &Arc<object::Object>) -> Option<Arc<object::Object>> {
         interpreter::attach(|py| {
-            let call = || from_any(&self.func.get(py)?.call1((Object(object.clone()),))?);
+            let call = || from_any(&self.func.get(py)?.call1((Object::of(object.clone()),))?);
             let log = |error: &PyErr| {
                 if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {
                     let name = object.describe();

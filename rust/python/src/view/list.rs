@@ -5,7 +5,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList, PySlice};
 
-use super::{AnyResult, Window, element, equal, read_only, reduce, repr, view};
+use super::{AnyResult, Window, element, equal, read_only, reduce, repr};
 use crate::json::to_python;
 
 /// A read-only sequence over a list inside a cached object.
@@ -20,7 +20,7 @@ impl ListView {
     fn all<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for inner in self.value().elements() {
-            list.append(view(py, &self.0.object, inner)?)?;
+            list.append(self.0.view(py, inner)?)?;
         }
         Ok(list)
     }
@@ -34,7 +34,7 @@ impl ListView {
         }
         let found = element(self.value(), index.extract()?, &self.0.lookup);
         match found {
-            Some(inner) => view(py, &self.0.object, inner),
+            Some(inner) => self.0.view(py, inner),
             None => Err(PyIndexError::new_err("list index out of range")),
         }
     }

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
 
-use super::{AnyResult, Window, equal, follow, or_none, read_only, reduce, repr, view};
+use super::{AnyResult, Window, equal, follow, or_none, read_only, reduce, repr};
 use crate::json::{key_to_python, to_python};
 
 /// A read-only mapping over an object inside a cached object.
@@ -32,7 +32,7 @@ impl MapView {
     fn members<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = PyDict::new(py);
         for (key, inner) in self.value().members() {
-            all.set_item(key_to_python(py, key), view(py, &self.0.object, inner)?)?;
+            all.set_item(key_to_python(py, key), self.0.view(py, inner)?)?;
         }
         Ok(all)
     }
@@ -46,7 +46,7 @@ impl MapView {
         key: &Bound<'py, PyAny>,
     ) -> AnyResult<'py> {
         match self.find(key)? {
-            Some(inner) => view(py, &self.0.object, inner),
+            Some(inner) => self.0.view(py, inner),
             None => Err(PyKeyError::new_err(key.clone().unbind())),
         }
     }
@@ -61,7 +61,7 @@ impl MapView {
     ) -> AnyResult<'py> {
         // Not through KeyError: PyO3 detaches to inspect an error, and reattaching can take a while.
         match self.find(key)? {
-            Some(inner) => view(py, &self.0.object, inner),
+            Some(inner) => self.0.view(py, inner),
             None => Ok(or_none(py, default)),
         }
     }
@@ -75,7 +75,7 @@ impl MapView {
         default: Option<Bound<'py, PyAny>>,
     ) -> AnyResult<'py> {
         match follow(self.value(), path)? {
-            Some(inner) => view(py, &self.0.object, inner),
+            Some(inner) => self.0.view(py, inner),
             None => Ok(or_none(py, default)),
         }
     }

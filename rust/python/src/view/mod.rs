@@ -1,10 +1,9 @@
 //! Read-only views into a cached object: a mapping and a sequence that parse lazily.
 
-use std::sync::Arc;
-
 use ctrlhost_core::json::lookup::Lookup;
+use ctrlhost_core::json::path::Step;
 use ctrlhost_core::json::read::{Kind, Value};
-use ctrlhost_core::object;
+use ctrlhost_core::object::Part;
 use pyo3::PyTypeInfo;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -22,39 +21,42 @@ pub(crate) use map::MapView;
 /// The result of a method that returns any object.
 pub(crate) type AnyResult<'py> = PyResult<Bound<'py, PyAny>>;
 
-/// The part of an object's text that a view shows.
+/// The part of an object's document that a view shows.
 pub(crate) struct Window {
-    object: Arc<object::Object>,
-    place: object::Place,
+    part: Part,
     lookup: Lookup,
 }
 
 impl Window {
-    pub(crate) fn new(object: &Arc<object::Object>, value: Value<'_>) -> Self {
+    pub(crate) fn new(part: Part) -> Self {
         Self {
-            object: object.clone(),
-            place: object.place_of(value),
+            part,
             lookup: Lookup::default(),
         }
     }
 
     pub(crate) fn value(&self) -> Value<'_> {
-        self.object.at(self.place)
+        self.part.value()
+    }
+
+    /// Return a view for a container in this part, a Python object for anything else.
+    fn view<'py>(&self, py: Python<'py>, value: Value<'_>) -> AnyResult<'py> {
+        match value.kind() {
+            Kind::Object | Kind::Array => view(py, self.part.inner(value)),
+            _ => scalar(py, value),
+        }
     }
 }
 
 /// Return a view for a container, a Python object for anything else.
-pub(crate) fn view<'py>(
-    py: Python<'py>,
-    object: &Arc<object::Object>,
-    value: Value<'_>,
-) -> AnyResult<'py> {
-    Ok(match value.kind() {
-        Kind::Object => Bound::new(py, MapView(Window::new(object, value)))?.into_any(),
-        Kind::Array => Bound::new(py, ListView(Window::new(object, value)))?.into_any(),
-        _ => scalar(py, value)?,
+pub(crate) fn view(py: Python<'_>, part: Part) -> AnyResult<'_> {
+    Ok(match part.value().kind() {
+        Kind::Object => Bound::new(py, MapView(Window::new(part)))?.into_any(),
+        Kind::Array => Bound::new(py, ListView(Window::new(part)))?.into_any(),
+        _ => scalar(py, part.value())?,
     })
 }
+
 /// Follow a path of names and positions; return None if something on the way is missing or null.
 pub(crate) fn follow<'a>(
     value: Value<'a>,
@@ -67,10 +69,7 @@ pub(crate) fn follow<'a>(
         } else if let Ok(index) = step.extract::<isize>() {
             element(at, index, &Lookup::default())
         } else {
-            return Err(PyTypeError::new_err(format!(
-                "path step must be a name or a position, got {}",
-                step.repr()?
-            )));
+            return Err(not_a_step(&step)?);
         };
         match next {
             Some(next) if next.kind() != Kind::Null => at = next,
@@ -78,6 +77,31 @@ pub(crate) fn follow<'a>(
         }
     }
     Ok(Some(at))
+}
+
+/// Return a path as steps; None if a position counts from the end.
+pub(crate) fn steps(path: &Bound<'_, PyTuple>) -> PyResult<Option<Vec<Step>>> {
+    let mut steps = Vec::with_capacity(path.len());
+    for step in path.iter() {
+        if let Ok(name) = step.cast::<PyString>() {
+            steps.push(Step::Key(name.to_cow()?.into()));
+        } else if let Ok(index) = step.extract::<isize>() {
+            match usize::try_from(index) {
+                Ok(index) => steps.push(Step::Index(index)),
+                Err(_) => return Ok(None),
+            }
+        } else {
+            return Err(not_a_step(&step)?);
+        }
+    }
+    Ok(Some(steps))
+}
+
+fn not_a_step(step: &Bound<'_, PyAny>) -> PyResult<PyErr> {
+    let step = step.repr()?;
+    Ok(PyTypeError::new_err(format!(
+        "path step must be a name or a position, got {step}"
+    )))
 }
 
 fn element<'a>(value: Value<'a>, index: isize, lookup: &Lookup) -> Option<Value<'a>> {
@@ -97,11 +121,11 @@ pub(crate) fn read_only(what: &str) -> PyErr {
 /// Return whether both are equal; the other side may be a view too.
 pub(crate) fn equal(py: Python<'_>, mine: Value<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
     let other = if let Ok(object) = other.cast::<Object>() {
-        let value = object.get().0.value();
-        if value == mine {
+        let document = object.get().document();
+        if document.value() == mine {
             return Ok(true);
         }
-        to_python(py, value)?
+        to_python(py, document.value())?
     } else if let Ok(view) = other.cast::<MapView>() {
         to_python(py, view.get().value())?
     } else if let Ok(view) = other.cast::<ListView>() {

@@ -1,0 +1,20 @@
+//! The client of the API server in Python: calls and streams that need the interpreter only to begin and to end.
+
+mod client;
+mod messages;
+mod stream;
+mod tls;
+
+use pyo3::prelude::*;
+pub(crate) use stream::HttpStream;
+
+/// Add the classes to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<client::HttpClient>()?;
+    module.add_class::<client::Cancel>()?;
+    module.add_class::<client::Answers>()?;
+    module.add_class::<messages::HttpResponse>()?;
+    module.add_class::<stream::HttpStream>()?;
+    module.add_class::<tls::Tls>()?;
+    client::stop_at_exit(module)
+}
