@@ -1,78 +1,100 @@
-"""The client's verbs as coroutines. Each runs the synchronous verb in a thread, so there is one implementation."""
+"""The client's verbs as coroutines: the steps of each verb, carried out on the event loop."""
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import copy
 import functools
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ctrlhost.client.client import Client
+from ctrlhost.client.steps import carry_out_async, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine
+
+    from ctrlhost.client.steps import Steps
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
+#: Writes that continue although nobody waits for them any more.
+_continuing: set[asyncio.Future[Any]] = set()
 
-def _coroutine(
+
+def _read(
     verb: Callable[Concatenate[Client, _P], _R],
 ) -> Callable[Concatenate[AsyncClient, _P], Coroutine[Any, Any, _R]]:
     @functools.wraps(verb)
     async def run(self: AsyncClient, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return await self._in_thread(functools.partial(verb, self.client, *args, **kwargs))
+        return await carry_out_async(steps_of(verb)(self.client, *args, **kwargs))
 
     return run
 
 
-def _async_pages(
-    verb: Callable[Concatenate[Client, _P], Iterator[dict[str, Any]]],
-) -> Callable[Concatenate[AsyncClient, _P], AsyncIterator[dict[str, Any]]]:
+def _write(
+    verb: Callable[Concatenate[Client, _P], _R],
+) -> Callable[Concatenate[AsyncClient, _P], Coroutine[Any, Any, _R]]:
     @functools.wraps(verb)
-    async def run(self: AsyncClient, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncIterator[dict[str, Any]]:
-        pages = verb(self.client, *args, **kwargs)
-        while (page := await self._in_thread(lambda: next(pages, None))) is not None:
-            for item in page["items"]:
-                yield item
+    async def run(self: AsyncClient, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await _to_its_end(steps_of(verb)(self.client, *args, **kwargs))
 
     return run
+
+
+async def _to_its_end(steps: Steps[_R]) -> _R:
+    """Carry out a write; a cancellation ends only the wait, since the server may still execute it."""
+    task = asyncio.ensure_future(carry_out_async(steps))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not task.done():
+            _continuing.add(task)
+            task.add_done_callback(_ended)
+        raise
+
+
+def _ended(task: asyncio.Future[Any]) -> None:
+    _continuing.discard(task)
+    if not task.cancelled():
+        # Nobody else asks for it.
+        task.exception()
 
 
 class AsyncClient:
     """The verbs of a `Client` for `async def` reconcilers; safe to use from several event loops.
 
-    Cancelling a call ends only the wait, not the request: the server may still execute a write.
+    No call blocks the loop or needs a thread. Cancelling a read drops its connection; cancelling a write ends only the
+    wait: the server may still execute it.
     """
 
-    def __init__(self, client: Client, *, max_workers: int = 32) -> None:
-        """Run the calls of `client` in up to `max_workers` threads, which start on demand."""
+    def __init__(self, client: Client) -> None:
+        """Call with the connections of `client`."""
         self.client = client
-        self._executor = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="ctrlhost-client")
-
-    def over(self, client: Client) -> AsyncClient:
-        """Return the coroutines of another client, on the threads of this one."""
-        other = copy.copy(self)
-        other.client = client
-        return other
-
-    async def _in_thread(self, call: Callable[[], _R]) -> _R:
-        context = contextvars.copy_context()
-        return await asyncio.get_running_loop().run_in_executor(self._executor, functools.partial(context.run, call))
 
     def close(self) -> None:
-        """End the threads after their running calls; does not wait for them."""
-        self._executor.shutdown(wait=False)
+        """Drop the idle connections; a later call opens new ones."""
+        self.client.close()
 
-    resource = _coroutine(Client.resource)
-    get = _coroutine(Client.get)
-    find = _coroutine(Client.find)
-    create = _coroutine(Client.create)
-    replace = _coroutine(Client.replace)
-    apply = _coroutine(Client.apply)
-    patch = _coroutine(Client.patch)
-    delete = _coroutine(Client.delete)
-    delete_collection = _coroutine(Client.delete_collection)
-    list = _async_pages(Client.list_pages)
+    resource = _read(Client.resource)
+    get = _read(Client.get)
+    find = _read(Client.find)
+    create = _write(Client.create)
+    replace = _write(Client.replace)
+    apply = _write(Client.apply)
+    patch = _write(Client.patch)
+    delete = _write(Client.delete)
+    delete_collection = _write(Client.delete_collection)
+
+    async def list(
+        self, api_version: str, kind: str, namespace: str | None = None, **options: Any
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Return the objects one by one, requested in pages; see `Client.list`."""
+        token: str | None = None
+        while True:
+            steps = self.client.page_steps(api_version, kind, namespace, token, **options)
+            page = await carry_out_async(steps)
+            for item in page["items"]:
+                yield item
+            token = (page.get("metadata") or {}).get("continue") or None
+            if token is None:
+                return

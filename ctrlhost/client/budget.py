@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -24,9 +25,9 @@ class Budget:
         self._qps = qps
         self._bucket = BucketRateLimiter(qps, int(min(max(qps * _BURST, 1.0), _MAX_BURST))) if qps else None
         self._throttled = throttled
-        #: Held by the request whose turn is next, so that one that gives up has taken no token.
+        #: Held while a request takes a token.
         self._turn = threading.Lock()
-        #: When the token that was taken for the next request is available, by `time.monotonic`; None if none was taken.
+        #: When a token is available that a request took and could not wait for, by `time.monotonic`; None if none is.
         self._due: float | None = None
 
     def wait(self, timeout: float, what: str) -> float:
@@ -34,38 +35,44 @@ class Budget:
 
         TransportError, which was not sent, if the timeout ends before.
         """
+        wait, rest = self._reserve(timeout)
+        if wait > 0:
+            time.sleep(wait)
+        return self._passed(rest, timeout, what)
+
+    async def wait_async(self, timeout: float, what: str) -> float:  # noqa: ASYNC109 - as in `wait`
+        """Do `wait` without blocking the event loop."""
+        wait, rest = self._reserve(timeout)
+        if wait > 0:
+            await asyncio.sleep(wait)
+        return self._passed(rest, timeout, what)
+
+    def _reserve(self, timeout: float) -> tuple[float, float | None]:
+        """Take a token; return the seconds until it is available, and the rest of the timeout then.
+
+        If that is too late, keep it for the next request, and return the timeout and None.
+        """
         if self._bucket is None:
-            return timeout
+            return 0.0, timeout
         began = time.monotonic()
-        deadline = began + timeout
-        behind = self._due is not None
-        wait = self._pass(deadline) if self._turn.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)) else None
-        waited = time.monotonic() - began
-        # One that found a token, behind none that waited for one, waited for the lock or the processor at most.
-        if behind or wait != 0:
-            self._throttled(waited)
-        if wait is None:
+        with self._turn:
+            now = time.monotonic()
+            kept, self._due = self._due, None
+            due = kept if kept is not None else now + self._bucket.when("")
+            wait = max(due - now, 0.0)
+            late = due > began + timeout
+            if late:
+                self._due = due
+        waited = now - began
+        if late:
+            wait = max(timeout - waited, 0.0)
+        # A wait for the lock alone is none for the budget.
+        if wait > 0 or late:
+            self._throttled(waited + wait)
+        return wait, None if late else max(timeout - waited - wait, 0.0)
+
+    def _passed(self, rest: float | None, timeout: float, what: str) -> float:
+        if rest is None:
             message = f"{what}: no turn within {timeout:.3g} s: the plugin's `client_qps` is {self._qps:g}"
             raise TransportError(message, sent=False)
-        return max(timeout - waited, 0.0)
-
-    def _pass(self, deadline: float) -> float | None:
-        """Wait for the next token until `deadline`, holding the turn; return the seconds, None if there was none."""
-        try:
-            now = time.monotonic()
-            due = self._due
-            if due is None and self._bucket is not None:
-                due = now + self._bucket.when("")
-            wait = max((due or now) - now, 0.0)
-            late = now + wait > deadline
-            self._due = due if wait or late else None
-            if late:
-                # The token is for the next request.
-                time.sleep(max(deadline - now, 0.0))
-                return None
-            if wait > 0:
-                time.sleep(wait)
-            self._due = None
-            return wait
-        finally:
-            self._turn.release()
+        return rest

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ctrlhost.client.requests import OnWrite, Requests
-from ctrlhost.client.retry import Retry
+from ctrlhost.client.steps import Steps, carry_out, steps_of, verb
 from ctrlhost.client.target import content_of, delete_options
 from ctrlhost.errors import NotFound
 from ctrlhost.kubeconfig.connection import Connection, from_configuration, from_url
 from ctrlhost.kubeconfig.load import from_files, load_connection
 from ctrlhost.transport.metrics import ClientMetrics
-from ctrlhost.transport.urllib3_transport import Urllib3Transport
+from ctrlhost.transport.native import NativeTransport
 
 if TYPE_CHECKING:
     import os
@@ -45,7 +45,7 @@ class Client(Requests):
         """Connect to the server at `url`; `ca` is PEM or the path of a PEM file. ConfigError if one is unusable."""
         connection = from_url(url, token, ca, verify)
         connection.check()
-        self._set_up(Urllib3Transport(connection), connection.namespace)
+        self._set_up(NativeTransport(connection), connection.namespace)
 
     @classmethod
     def load(cls, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> Client:
@@ -70,7 +70,7 @@ class Client(Requests):
         """
         connection = from_files([Path(kubeconfig).expanduser()], None, found_by)
         connection.check()
-        return cls.over(Urllib3Transport(connection, metrics=metrics), namespace=connection.namespace)
+        return cls.over(NativeTransport(connection, metrics=metrics), namespace=connection.namespace)
 
     @classmethod
     def over(cls, transport: Transport, *, namespace: str = "default") -> Client:
@@ -81,7 +81,7 @@ class Client(Requests):
 
     @classmethod
     def _connected(cls, connection: Connection) -> Client:
-        return cls.over(Urllib3Transport(connection), namespace=connection.namespace)
+        return cls.over(NativeTransport(connection), namespace=connection.namespace)
 
     def derive(
         self,
@@ -102,7 +102,6 @@ class Client(Requests):
         client._on_write = on_write or self._on_write  # noqa: SLF001 - the same class
         if transport is not None:
             client.transport, client.discovery = transport, discovery or transport
-            client._retry = Retry(transport)  # noqa: SLF001 - the same class
         return client
 
     def separate(self) -> Client:
@@ -119,19 +118,21 @@ class Client(Requests):
         found = getattr(self.transport, "metrics", None)
         return found if isinstance(found, ClientMetrics) else None
 
+    @verb
     def get(
         self, api_version: str, kind: str, name: str, namespace: str | None = None, *, timeout: float | None = None
-    ) -> dict[str, Any]:
+    ) -> Steps[dict[str, Any]]:
         """Return one object; NotFound if it does not exist."""
-        target = self._target(api_version, kind, namespace, name, timeout=timeout)
-        return self._call("GET", target.path(), timeout=timeout)
+        target = yield from self._target(api_version, kind, namespace, name, timeout=timeout)
+        return (yield from self._call("GET", target.path(), timeout=timeout))
 
+    @verb
     def find(
         self, api_version: str, kind: str, name: str, namespace: str | None = None, *, timeout: float | None = None
-    ) -> dict[str, Any] | None:
+    ) -> Steps[dict[str, Any] | None]:
         """Return one object, None if it does not exist or its kind is not served; `resource` distinguishes the two."""
         try:
-            return self.get(api_version, kind, name, namespace, timeout=timeout)
+            return (yield from steps_of(Client.get)(self, api_version, kind, name, namespace, timeout=timeout))
         except NotFound:
             return None
 
@@ -174,20 +175,50 @@ class Client(Requests):
         timeout: float | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Return the pages of the list as the server sends them, each item with its apiVersion and kind."""
-        resource = self.resource(api_version, kind, timeout=timeout)
+        token: str | None = None
+        while True:
+            page = carry_out(
+                self.page_steps(
+                    api_version,
+                    kind,
+                    namespace,
+                    token,
+                    label_selector=label_selector,
+                    field_selector=field_selector,
+                    page_size=page_size,
+                    timeout=timeout,
+                )
+            )
+            yield page
+            token = (page.get("metadata") or {}).get("continue") or None
+            if token is None:
+                return
+
+    def page_steps(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None,
+        token: str | None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        page_size: int = _PAGE,
+        timeout: float | None = None,
+    ) -> Steps[dict[str, Any]]:
+        """Request one page of `list_pages`, the first one without a `token`."""
+        resource = yield from self._resource(api_version, kind, timeout)
         query: dict[str, str | int | bool | None] = {
             "labelSelector": label_selector,
             "fieldSelector": field_selector,
             "limit": page_size or None,
+            "continue": token,
         }
-        while True:
-            page = self._call("GET", resource.path(namespace), query, timeout=timeout)
-            page["items"] = [{"apiVersion": api_version, "kind": kind, **item} for item in page.get("items") or ()]
-            yield page
-            query["continue"] = (page.get("metadata") or {}).get("continue") or None
-            if query["continue"] is None:
-                return
+        page = yield from self._call("GET", resource.path(namespace), query, timeout=timeout)
+        page["items"] = [{"apiVersion": api_version, "kind": kind, **item} for item in page.get("items") or ()]
+        return page
 
+    @verb
     def create(
         self,
         obj: Mapping[str, Any],
@@ -195,23 +226,29 @@ class Client(Requests):
         *,
         subresource: str | None = None,
         timeout: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> Steps[dict[str, Any]]:
         """Create an object, with `owner` as its controller if given; AlreadyExists if the name is taken.
 
         With `subresource`, post to that of the object named in it, such as an Eviction to a pod's `eviction`.
         """
         content = content_of(obj, owner)
-        target = self._target_of(content, subresource, timeout, generated=subresource is None)
-        return self._write("create", target, {"fieldManager": self.field_manager}, content, timeout=timeout)
+        target = yield from self._target_of(content, subresource, timeout, generated=subresource is None)
+        return (
+            yield from self._write("create", target, {"fieldManager": self.field_manager}, content, timeout=timeout)
+        )
 
+    @verb
     def replace(
         self, obj: Mapping[str, Any], subresource: str | None = None, *, timeout: float | None = None
-    ) -> dict[str, Any]:
+    ) -> Steps[dict[str, Any]]:
         """Replace an object; Conflict if its resourceVersion is set and not the server's."""
         content = content_of(obj)
-        target = self._target_of(content, subresource, timeout)
-        return self._write("replace", target, {"fieldManager": self.field_manager}, content, timeout=timeout)
+        target = yield from self._target_of(content, subresource, timeout)
+        return (
+            yield from self._write("replace", target, {"fieldManager": self.field_manager}, content, timeout=timeout)
+        )
 
+    @verb
     def apply(
         self,
         obj: Mapping[str, Any],
@@ -221,13 +258,14 @@ class Client(Requests):
         force: bool = True,
         subresource: str | None = None,
         timeout: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> Steps[dict[str, Any]]:
         """Apply server-side: set the fields in `obj`, remove those applied before and now missing."""
         content = content_of(obj, owner)
-        target = self._target_of(content, subresource, timeout)
+        target = yield from self._target_of(content, subresource, timeout)
         query: Query = {"fieldManager": field_manager or self.field_manager, "force": force}
-        return self._write("apply", target, query, content, content_type=_APPLY_TYPE, timeout=timeout)
+        return (yield from self._write("apply", target, query, content, content_type=_APPLY_TYPE, timeout=timeout))
 
+    @verb
     def patch(
         self,
         api_version: str,
@@ -239,14 +277,15 @@ class Client(Requests):
         type: PatchType = "merge",  # noqa: A002 - the API's own word
         subresource: str | None = None,
         timeout: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> Steps[dict[str, Any]]:
         """Patch an object by merge patch (RFC 7386), JSON patch (RFC 6902) or strategic merge (built-in kinds)."""
         if type not in _PATCH_TYPES:
             raise ValueError(f"invalid patch type {type!r}: must be one of {', '.join(_PATCH_TYPES)}")
-        target = self._target(api_version, kind, namespace, name, subresource, timeout=timeout)
+        target = yield from self._target(api_version, kind, namespace, name, subresource, timeout=timeout)
         query = {"fieldManager": self.field_manager}
-        return self._write("patch", target, query, patch, content_type=_PATCH_TYPES[type], timeout=timeout)
+        return (yield from self._write("patch", target, query, patch, content_type=_PATCH_TYPES[type], timeout=timeout))
 
+    @verb
     def delete(
         self,
         api_version: str,
@@ -258,15 +297,16 @@ class Client(Requests):
         preconditions: Mapping[str, str] | None = None,
         grace_period_seconds: int | None = None,
         timeout: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> Steps[dict[str, Any]]:
         """Delete an object; Conflict if it differs from the `uid` or `resourceVersion` in `preconditions`.
 
         Returns the object if finalizers or a grace period delay the deletion, else the server's `Status`.
         """
-        target = self._target(api_version, kind, namespace, name, timeout=timeout)
+        target = yield from self._target(api_version, kind, namespace, name, timeout=timeout)
         options = delete_options(propagation, preconditions, grace_period_seconds)
-        return self._write("delete", target, None, options, timeout=timeout)
+        return (yield from self._write("delete", target, None, options, timeout=timeout))
 
+    @verb
     def delete_collection(
         self,
         api_version: str,
@@ -277,12 +317,16 @@ class Client(Requests):
         field_selector: str | None = None,
         propagation: Propagation | None = None,
         timeout: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> Steps[dict[str, Any]]:
         """Delete all objects that the selectors match, in one namespace (default: the context's)."""
-        target = self._collection(api_version, kind, namespace, timeout)
+        target = yield from self._collection(api_version, kind, namespace, timeout)
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         # Not reported to `on_write`: the response is a list, or a Status that names no object.
-        return self._call("DELETE", target.path(), query, delete_options(propagation, None, None), timeout=timeout)
+        return (
+            yield from self._call(
+                "DELETE", target.path(), query, delete_options(propagation, None, None), timeout=timeout
+            )
+        )
 
     def add_crds(self, crds: Iterable[Mapping[str, Any]]) -> None:
         """Add the kinds of CustomResourceDefinitions, so that they need no discovery."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.transport.urllib3_transport import DEFAULT_TIMEOUT
+from ctrlhost.client.steps import send_async
+from ctrlhost.transport.interface import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,14 +39,38 @@ class GovernedTransport:
         timeout: float | None = None,
         permit: Permit | None = None,
     ) -> Response:
-        """Return the response; see `Transport.request`. Raises what the permits raise; `permit` is asked too."""
-        own = self._reads if method == "GET" or path.startswith(_REVIEWS) else self._writes
-        both = own if permit is None else lambda: min(own(), permit())
+        """Return the response; see `Transport.request`. Raises what the permits raise."""
+        own = self._permit(method, path, permit)
         if self._budget is not None:
             timeout = self._budget.wait(DEFAULT_TIMEOUT if timeout is None else timeout, f"{method} {path}")
         return self._transport.request(
-            method, path, query=query, body=body, headers=headers, timeout=timeout, permit=both
+            method, path, query=query, body=body, headers=headers, timeout=timeout, permit=own
         )
+
+    async def request_async(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as in `request`
+        permit: Permit | None = None,
+    ) -> Response:
+        """Do `request` on an event loop; see `AsyncTransport.request_async`."""
+        own = self._permit(method, path, permit)
+        if self._budget is not None:
+            timeout = await self._budget.wait_async(DEFAULT_TIMEOUT if timeout is None else timeout, f"{method} {path}")
+        return await send_async(
+            self._transport, method, path, query=query, body=body, headers=headers, timeout=timeout, permit=own
+        )
+
+    def _permit(self, method: str, path: str, given: Permit | None) -> Permit:
+        """Return the permit of a request. ValueError if it has another one already."""
+        if given is not None:
+            raise ValueError("the requests of a plugin have a permit already")
+        return self._reads if method == "GET" or path.startswith(_REVIEWS) else self._writes
 
     def stream(
         self,

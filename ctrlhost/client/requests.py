@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.client.resources import Resource, Resources
-from ctrlhost.client.retry import Retry
+from ctrlhost.client.retry import retried
+from ctrlhost.client.steps import Steps, verb
 from ctrlhost.client.target import Target, Write, WriteVerb, parent_of, target_of
+from ctrlhost.transport.interface import DEFAULT_TIMEOUT
 from ctrlhost.transport.responses import decode_object
-from ctrlhost.transport.urllib3_transport import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
     from ctrlhost.transport.interface import Query, Response, Transport
@@ -32,12 +33,15 @@ class Requests:
         self.namespace = namespace
         self.field_manager = "ctrlhost"
         self.resources = Resources(transport)
-        self._retry = Retry(transport)
         self._on_write: OnWrite | None = None
 
-    def resource(self, api_version: str, kind: str, *, timeout: float | None = None) -> Resource:
+    @verb
+    def resource(self, api_version: str, kind: str, *, timeout: float | None = None) -> Steps[Resource]:
         """Return plural, scope and verbs of a kind; NotFound if the server does not serve it."""
-        return self.resources.get(api_version, kind, timeout=timeout, transport=self.discovery)
+        return (yield from self._resource(api_version, kind, timeout))
+
+    def _resource(self, api_version: str, kind: str, timeout: float | None) -> Steps[Resource]:
+        return self.resources.find(api_version, kind, timeout=timeout, transport=self.discovery)
 
     def _target(
         self,
@@ -48,20 +52,21 @@ class Requests:
         subresource: str | None = None,
         *,
         timeout: float | None,
-    ) -> Target:
+    ) -> Steps[Target]:
         if not isinstance(name, str):
             # None would be the collection: a get would list, and a delete would delete all objects.
             raise TypeError(f"the name of a {kind} must be a string, got {name!r}")
-        return replace(self._collection(api_version, kind, namespace, timeout), name=name, subresource=subresource)
+        collection = yield from self._collection(api_version, kind, namespace, timeout)
+        return replace(collection, name=name, subresource=subresource)
 
-    def _collection(self, api_version: str, kind: str, namespace: str | None, timeout: float | None) -> Target:
-        resource = self.resource(api_version, kind, timeout=timeout)
+    def _collection(self, api_version: str, kind: str, namespace: str | None, timeout: float | None) -> Steps[Target]:
+        resource = yield from self._resource(api_version, kind, timeout)
         return Target(resource, (namespace or self.namespace) if resource.namespaced else "")
 
     def _target_of(
         self, content: dict[str, Any], subresource: str | None, timeout: float | None, *, generated: bool = False
-    ) -> Target:
-        resource = self.resource(*parent_of(content, subresource), timeout=timeout)
+    ) -> Steps[Target]:
+        resource = yield from self._resource(*parent_of(content, subresource), timeout)
         return target_of(content, resource, self.namespace, subresource, generated=generated)
 
     def _write(
@@ -73,8 +78,9 @@ class Requests:
         *,
         content_type: str = "application/json",
         timeout: float | None,
-    ) -> dict[str, Any]:
-        return self._execute(verb, target, query, content, content_type=content_type, timeout=timeout)[0]
+    ) -> Steps[dict[str, Any]]:
+        answer, _ = yield from self._execute(verb, target, query, content, content_type=content_type, timeout=timeout)
+        return answer
 
     def _execute(
         self,
@@ -85,10 +91,10 @@ class Requests:
         *,
         content_type: str,
         timeout: float | None,
-    ) -> tuple[dict[str, Any], bytes]:
+    ) -> Steps[tuple[dict[str, Any], bytes]]:
         """Write; return the response decoded, and as the server sent it."""
         method, path = _METHODS[verb], target.path(collection=verb == "create" and target.subresource is None)
-        response = self._request(method, path, query, content, content_type=content_type, timeout=timeout)
+        response = yield from self._request(method, path, query, content, content_type=content_type, timeout=timeout)
         written = decode_object(response, f"{method} {path}")
         if self._on_write is not None:
             manager = str((query or {}).get("fieldManager") or self.field_manager)
@@ -103,14 +109,15 @@ class Requests:
         content: Any = None,
         *,
         timeout: float | None = None,
-    ) -> dict[str, Any]:
-        response = self._request(method, path, query, content, content_type="application/json", timeout=timeout)
+    ) -> Steps[dict[str, Any]]:
+        kind = "application/json"
+        response = yield from self._request(method, path, query, content, content_type=kind, timeout=timeout)
         return decode_object(response, f"{method} {path}")
 
     def _request(
         self, method: str, path: str, query: Query | None, content: Any, *, content_type: str, timeout: float | None
-    ) -> Response:
+    ) -> Steps[Response]:
         body = None if content is None else msgspec.json.encode(content)
         headers = {} if body is None else {"Content-Type": content_type}
         limit = DEFAULT_TIMEOUT if timeout is None else timeout
-        return self._retry.call(method, path, query, body, headers, limit)
+        return retried(self.transport, method, path, query, body, headers, limit)

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from ctrlhost.client.builtin_kinds import builtin_plural
+from ctrlhost.client.steps import Send, Steps
 from ctrlhost.errors import NotFound, TransportError
 from ctrlhost.transport.responses import decode_object
 from ctrlhost.typed_json import prepare
@@ -122,9 +123,9 @@ class Resources:
             return Resource(group, version, builtin[0], kind, builtin[1])
         return self._loaded.get((api_version, kind)) or self._discovered.get(api_version, {}).get(kind)
 
-    def get(
+    def find(
         self, api_version: str, kind: str, *, timeout: float | None = None, transport: Transport | None = None
-    ) -> Resource:
+    ) -> Steps[Resource]:
         """Return the resource of a kind; NotFound if the server does not serve it (the next call asks it again).
 
         `transport` asks the server, if it is given, in place of the usual one.
@@ -133,7 +134,7 @@ class Resources:
             known = self._served(api_version, kind)
         if known is not None:
             return known
-        discovered = self._discover(api_version, timeout, transport or self._transport)
+        discovered = yield from self._discover(api_version, timeout, transport or self._transport)
         with self._lock:
             self._discovered[api_version] = discovered
         if kind not in discovered:
@@ -142,18 +143,18 @@ class Resources:
         return discovered[kind]
 
     def forget(self, api_version: str, kind: str) -> None:
-        """Drop a discovered kind, for example after its CRD was removed; the next `get` asks the server again."""
+        """Drop a discovered kind, for example after its CRD was removed; the next `find` asks the server again."""
         with self._lock:
             if kind in self._discovered.get(api_version, {}):
                 self._forgotten[api_version, kind] = self._discovered.pop(api_version)[kind]
 
-    def _discover(self, api_version: str, timeout: float | None, transport: Transport) -> dict[str, Resource]:
+    def _discover(self, api_version: str, timeout: float | None, transport: Transport) -> Steps[dict[str, Resource]]:
         group, _, version = api_version.rpartition("/")
         parts = ["apis", group, version] if group else ["api", version]
         path = "".join(f"/{segment(part, 'apiVersion')}" for part in parts)
         what = f"GET {path}"
         try:
-            answer = decode_object(transport.request("GET", path, timeout=timeout), what)
+            answer = decode_object((yield Send(transport, "GET", path, timeout=timeout)), what)
         except NotFound:
             return {}
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from ctrlhost.client.steps import Pause, Send, Steps
 from ctrlhost.errors import TransportError
 from ctrlhost.transport.responses import error_from_response
 
@@ -20,46 +21,39 @@ _MAX_WAIT = 1.0
 _BUSY_FOR_READS = frozenset({429, 500, 502, 503, 504})
 
 
-class Retry:
-    """Retries the requests of one transport."""
+def retried(
+    transport: Transport,
+    method: str,
+    path: str,
+    query: Query | None,
+    body: bytes | None,
+    headers: Mapping[str, str],
+    timeout: float,
+) -> Steps[Response]:
+    """Send through `transport` and return the response within `timeout` seconds for all tries.
 
-    def __init__(self, transport: Transport) -> None:
-        """Send through `transport`."""
-        self._transport = transport
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        query: Query | None,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        timeout: float,
-    ) -> Response:
-        """Return the response within `timeout` seconds for all tries.
-
-        If the server asks for a retry within a second, the request is repeated: every verb after a 429, which has no
-        effect, only reads after a 5xx. A read whose connection broke is repeated once; a write never, since the server
-        may have executed it.
-        """
-        if not timeout >= 0:
-            raise ValueError(f"timeout must be a non-negative number of seconds, got {timeout!r}")
-        deadline = time.monotonic() + timeout
-        broken = False
-        for left in range(_TRIES - 1, -1, -1):
-            rest = max(deadline - time.monotonic(), 0.001)
-            try:
-                response = self._transport.request(method, path, query=query, body=body, headers=headers, timeout=rest)
-            except TransportError as error:
-                if broken or method != "GET" or not error.sent or not left or deadline - time.monotonic() < timeout / 2:
-                    raise
-                broken = True
-                continue
-            wait = _wait(method, response, f"{method} {path}")
-            if wait is None or not left or time.monotonic() + wait >= deadline:
-                return response
-            time.sleep(wait)
-        raise AssertionError("unreachable: the last try returns or raises")
+    If the server asks for a retry within a second, the request is repeated: every verb after a 429, which has no
+    effect, only reads after a 5xx. A read whose connection broke is repeated once; a write never, since the server may
+    have executed it.
+    """
+    if not timeout >= 0:
+        raise ValueError(f"timeout must be a non-negative number of seconds, got {timeout!r}")
+    deadline = time.monotonic() + timeout
+    broken = False
+    for left in range(_TRIES - 1, -1, -1):
+        rest = max(deadline - time.monotonic(), 0.001)
+        try:
+            response: Response = yield Send(transport, method, path, query, body, headers, rest)
+        except TransportError as error:
+            if broken or method != "GET" or not error.sent or not left or deadline - time.monotonic() < timeout / 2:
+                raise
+            broken = True
+            continue
+        wait = _wait(method, response, f"{method} {path}")
+        if wait is None or not left or time.monotonic() + wait >= deadline:
+            return response
+        yield Pause(wait)
+    raise AssertionError("unreachable: the last try returns or raises")
 
 
 def _wait(method: str, response: Response, what: str) -> float | None:

@@ -8,13 +8,14 @@ value is a ConfigError with the path and the origin of the value.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from ctrlhost.config.settings import ControllerOverrides, HostSettings, Supervision
+from ctrlhost.config.settings import ControllerOverrides, HostSettings, InformerKind, InformerSettings, Supervision
 from ctrlhost.config.types import RawValue, canonical, fit, suggest
 from ctrlhost.errors import ConfigError
 
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from ctrlhost.config.settings import Encoding
+
 T = TypeVar("T", bound=msgspec.Struct)
 
 _PREFIX = "CTRLHOST_"
-_SECTIONS = ("host", "plugins", "controllers", "supervision")
+_SECTIONS = ("host", "plugins", "controllers", "supervision", "informers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,19 @@ class Configuration:
         fit(common, Supervision, "supervision", self.source)
         own = self._section("supervision", plugin) if _existing(table, plugin) in table else {}
         return fit(_over(common, own), Supervision, f"supervision.{plugin}", self.source)
+
+    def encodings(self) -> tuple[Encoding, dict[str, Encoding]]:
+        """Return the encoding of all kinds, and those of single kinds by `APIVERSION/KIND`."""
+        table = self.tree.get("informers", {})
+        common = {name: value for name, value in table.items() if not isinstance(value, dict)}
+        kinds = {}
+        for name, value in table.items():
+            if isinstance(value, dict):
+                if "/" not in name:
+                    raise ConfigError(f"informers.{name}: write the kind as `APIVERSION/KIND`{self._origin(value)}")
+                kinds[name] = fit(value, InformerKind, f'informers."{name}"', self.source).encoding
+        chosen = {name: encoding for name, encoding in kinds.items() if encoding is not None}
+        return fit(common, InformerSettings, "informers", self.source).encoding, chosen
 
     def isolate(self, plugins: Iterable[str]) -> None:
         """Apply the flag `--isolate`: these plugins get a process of their own, whatever the other sources say."""
@@ -165,7 +181,8 @@ def _environment_path(name: str) -> tuple[str, ...] | None:
 def _assignment(assignment: str) -> tuple[tuple[str, ...], RawValue]:
     name, equals, value = assignment.partition("=")
     origin = f"--set {name.strip()}"
-    steps = [step.strip().strip('"') for step in name.split(".")]
+    # A quoted step may contain dots.
+    steps = [step.strip().strip('"') for step in re.split(r'\.(?=(?:[^"]*"[^"]*")*[^"]*$)', name)]
     if not equals or len(steps) < 2 or not all(steps):
         raise ConfigError(f"--set {assignment}: expected NAME.key=value", hint="as in `--set naming.mode=enforce`")
     section, rest = (steps[0], steps[1:]) if steps[0] in _SECTIONS else ("plugins", steps)
@@ -173,7 +190,7 @@ def _assignment(assignment: str) -> tuple[tuple[str, ...], RawValue]:
 
 
 def _path(section: str, rest: Sequence[str], origin: str) -> tuple[str, ...]:
-    needed = {"host": 1, "plugins": 2, "controllers": 2, "supervision": 1}[section]
+    needed = {"host": 1, "plugins": 2, "controllers": 2, "supervision": 1, "informers": 1}[section]
     if section == "controllers" and "/" not in rest[0] and len(rest) > needed:
         rest = [f"{rest[0]}/{rest[1]}", *rest[2:]]
     if len(rest) < needed or not all(rest):

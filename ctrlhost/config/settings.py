@@ -164,6 +164,23 @@ class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
             raise ValueError(f"`base_delay` ({self.base_delay}) must not be longer than `max_delay` ({self.max_delay})")
 
 
+Encoding = Literal["auto", "json"]
+
+
+class InformerKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[informers."APIVERSION/KIND"]`: how the host reads one kind."""
+
+    encoding: Encoding | None = None
+    """As in `[informers]`, for this kind."""
+
+
+class InformerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[informers]`: how the host reads all kinds."""
+
+    encoding: Encoding = "auto"
+    """The encoding of lists and watches: `auto` asks for protobuf first where the kind is known, `json` never."""
+
+
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table `[supervision.PLUGIN.deadlines]`: how long the host waits for a plugin's code; 0: without end."""
 

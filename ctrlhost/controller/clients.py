@@ -20,7 +20,7 @@ from ctrlhost.coordination.writes import Permit, Refusals, Writes
 from ctrlhost.own_writes.client import WritingClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from prometheus_client.core import Metric
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ctrlhost.coordination.term import Tenure
     from ctrlhost.own_writes.overlay import OwnWrites
     from ctrlhost.own_writes.self_events import SelfEvents
+    from ctrlhost.transport.interface import Permit as SendPermit
 
 #: The permit of the work that runs in this thread or task, if that needs leadership.
 working: ContextVar[Permit | None] = ContextVar("ctrlhost_working", default=None)
@@ -97,8 +98,8 @@ class PluginClients:
         """Return the permit of a term, by default of the current or last one."""
         return Permit(self.writes, self._tenure.current.number if term is None else term)
 
-    def with_permit(self, permit: Callable[[], float], self_events: SelfEvents | None = None) -> WritingClient:
-        """Return a client whose writes ask `permit` last, and are reported to `self_events`."""
+    def with_permit(self, permit: SendPermit, self_events: SelfEvents | None = None) -> WritingClient:
+        """Return a client whose writes need `permit` last, and are reported to `self_events`."""
         transport = GovernedTransport(self._client.transport, self._budget, self.writes.read, permit)
         return WritingClient.of(self._client.derive(transport=transport), self._own_writes, self_events=self_events)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.client import AsyncClient
 from ctrlhost.errors import UndeclaredRead
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ctrlhost.cache import Object
-    from ctrlhost.client import AsyncClient, Client
+    from ctrlhost.client import Client
     from ctrlhost.controller.clients import PluginClients
     from ctrlhost.controller.services import PluginScope
     from ctrlhost.coordination.writes import Permit
@@ -34,8 +35,6 @@ class ControllerScope:
     controller: str
     queue: WorkQueue
     clients: PluginClients
-    #: Starts its threads with the first call.
-    async_client: AsyncClient
     #: Whether runs belong to a term; if not, their writes are those of every replica.
     needs_leader: bool
     self_events: SelfEvents | None
@@ -104,7 +103,7 @@ class Context:
     def async_client(self) -> AsyncClient:
         """The client for `async def` reconcilers: the same methods as `client`, to be awaited."""
         if self._async_client is None:
-            self._async_client = self._scope.async_client.over(self.client)
+            self._async_client = AsyncClient(self.client)
         return self._async_client
 
     @property

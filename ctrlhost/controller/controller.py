@@ -313,7 +313,6 @@ class Controller:
             controller=self.name,
             queue=queue,
             clients=plugin.clients,
-            async_client=plugin.async_client(plugin.clients.replica),
             needs_leader=needs_leader,
             self_events=self._self_events,
             events=plugin.events if needs_leader else plugin.replica_events,

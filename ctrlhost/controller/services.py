@@ -6,7 +6,6 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.client import AsyncClient
 from ctrlhost.config.settings import Supervision
 from ctrlhost.controller.clients import ClientCounts, PluginClients
 from ctrlhost.controller.event_loop import PluginLoop
@@ -85,20 +84,14 @@ class PluginScope:
         # Sent like the writes of `plugin.client`, and of `plugin.replica_client`.
         self.events = PluginEvents(services.events, f"ctrlhost-{name}", self.clients.any_term)
         self.replica_events = PluginEvents(services.events, f"ctrlhost-{name}", self.clients.writes.write)
-        self._async_clients: list[AsyncClient] = []
         self._indexed: dict[Informer, dict[str, Any]] = {}
 
     def _wrote(self, write: Write) -> None:
         if self.services.written.wrote(write) and (noted := changed_by_run.get()) is not None:
             noted(write)
 
-    def async_client(self, client: Client) -> AsyncClient:
-        """Return the async form of a client; its threads start with the first call and end with the plugin."""
-        self._async_clients.append(AsyncClient(client))
-        return self._async_clients[-1]
-
     def close(self, timeout: float) -> None:
-        """Remove the plugin's handlers and indexes, and end the threads of its caller, its loop and its async clients.
+        """Remove the plugin's handlers and indexes, and end the threads of its caller and its loop.
 
         Waits at most `timeout` seconds for callbacks, and as long for the loop.
         """
@@ -106,8 +99,6 @@ class PluginScope:
             self.log.error("plugin %s: a callback did not return in time; abandoned", self.name)
         self._indexed.clear()
         self.loop.stop(timeout)
-        for client in self._async_clients:
-            client.close()
         if self._own_client is not None:
             self._own_client.close()
 

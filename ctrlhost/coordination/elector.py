@@ -8,14 +8,12 @@ suspended stops leading at once. What it leads afterwards is a new term, also if
 
 from __future__ import annotations
 
-import functools
 import logging
 import random
 import threading
 import time
 from typing import TYPE_CHECKING
 
-from ctrlhost.clock import SystemClock
 from ctrlhost.config.settings import JITTER_FACTOR, LeaderElectionConfig
 from ctrlhost.coordination.lease import LeaderElectionRecord
 from ctrlhost.coordination.term import Tenure
@@ -62,7 +60,6 @@ class LeaderElector:
         #: The number of renewals that had to read the Lease first, because an update of its last known version failed.
         self.slow_paths = 0
         self._clock = clock
-        self._now = suspend_aware(clock)
         self._on_started_leading = on_started_leading
         self._on_stopped_leading = on_stopped_leading
         self._on_new_leader = on_new_leader
@@ -70,7 +67,8 @@ class LeaderElector:
         self._observed_at = 0.0
         self._reported: str | None = None
         #: The terms of this replica.
-        self.tenure = Tenure(self._now)
+        self.tenure = Tenure(clock)
+        self._now = self.tenure.now
         #: Guards the beginning of terms against `withdraw`.
         self._lock = threading.Lock()
         self._standing = True
@@ -298,11 +296,3 @@ class LeaderElector:
             self.tenure.end()
             self._observe(record, self._now())
             log.info("released lease %s", self.lock)
-
-
-def suspend_aware(clock: Clock) -> Callable[[], float]:
-    """Return the clock that also counts while the machine is suspended, if available and `clock` is the machine's."""
-    boot_time = getattr(time, "CLOCK_BOOTTIME", None)
-    if boot_time is None or not isinstance(clock, SystemClock):
-        return clock.now
-    return functools.partial(time.clock_gettime, boot_time)

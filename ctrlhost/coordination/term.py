@@ -5,9 +5,11 @@ It is not the lease's `leaseTransitions`, which stays when a holder lets its own
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctrlhost import _core
+from ctrlhost.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,45 +25,30 @@ class Term(NamedTuple):
     until: float
 
 
-class Tenure:
-    """The current or last term of this replica with one lease. One thread writes it; all others read `current`."""
+class Tenure(_core.Tenure):
+    """The current or last term of this replica with one lease. One thread writes it; all others read.
 
-    __slots__ = ("current", "now")
+    The numbers are the core's, so that the transport compares them without the interpreter. `Tenure(clock)` starts
+    before the first term; the system's clock also counts while the machine is suspended, if available.
+    """
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        """Start before the first term; `now` returns seconds of the clock that terms end by."""
-        self.now = now
-        #: Replaced as a whole, so that a reader needs no lock.
-        self.current = Term(0, _OVER)
+    __slots__ = ()
 
     @classmethod
     def endless(cls) -> Tenure:
         """Return a tenure in its first term, which lasts until `end`: that of a host without leader election."""
-        tenure = cls(time.monotonic)
+        tenure = cls(SystemClock())
         tenure.begin(float("inf"))
         return tenure
 
     @property
-    def term(self) -> int | None:
-        """The number of the current term; None while this replica does not lead."""
-        number, until = self.current
-        return number if self.now() < until else None
-
-    def begin(self, until: float) -> None:
-        """Begin the next term."""
-        self.current = Term(self.current.number + 1, until)
-
-    def extend(self, until: float) -> None:
-        """Extend the current term."""
-        self.current = Term(self.current.number, until)
-
-    def end(self) -> None:
-        """End the current term now."""
-        self.current = Term(self.current.number, _OVER)
+    def current(self) -> Term:
+        """The current or last term."""
+        return Term(*self.snapshot())
 
     def lost(self) -> bool:
         """Return whether the last term was ended, or none began; False if it only passed its deadline."""
-        return self.current.until == _OVER
+        return self.until == _OVER
 
 
 def _nothing(**_: Any) -> None:

@@ -1,7 +1,7 @@
 """The check that each request of a plugin passes just before it is sent: of its term, of the deadline, of restarts.
 
-The transport calls a `Permit` when nothing is left that may wait. A process that is stopped between the check and the
-system call can still send late; optimistic locking remains.
+The transport compares the numbers of a permit where the bytes leave, when nothing is left that may wait. A process that
+is stopped between the check and the system call can still send late; optimistic locking remains.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from ctrlhost._core import Fence, Gate
 from ctrlhost.errors import NotLeading, PluginRestarted
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 Reason = Literal["term", "deadline", "restarted"]
 
 REASONS: tuple[Reason, ...] = ("term", "deadline", "restarted")
-_NO_LIMIT = float("inf")
 
 
 class Refusals(Collector):
@@ -68,14 +68,17 @@ class Writes:
         """Allow the requests of `plugin`, writes in the terms of `tenure`; count refused writes in `refusals`."""
         self.plugin = plugin
         self.tenure = tenure
-        #: Whether the context has ended.
-        self.fenced = False
+        self.fenced = Fence()
+        #: Permits a read: any, until the fence.
+        self.read = UntilFence(self, counts=False)
+        #: Permits a write of every replica: any, until the fence.
+        self.write = UntilFence(self, counts=True)
         self._refusals = refusals
         refusals.add(plugin)
 
     def fence(self) -> None:
         """Refuse every request from now on, reads too: the plugin has failed or restarts with a new context."""
-        self.fenced = True
+        self.fenced.raise_()
 
     def refuse(self, reason: Reason, problem: str) -> NotLeading | PluginRestarted:
         """Count a refused write and return its error."""
@@ -88,54 +91,62 @@ class Writes:
         """Return the error of a request after `fence`."""
         return PluginRestarted(f"plugin {self.plugin} has failed or restarted: its earlier clients send nothing")
 
-    def read(self) -> float:
-        """Permit a read: any, until the fence."""
-        if self.fenced:
-            raise self.restarted()
-        return _NO_LIMIT
 
-    def write(self) -> float:
-        """Permit a write of every replica: any, until the fence."""
-        if self.fenced:
-            raise self.refuse("restarted", "")
-        return _NO_LIMIT
+class UntilFence:
+    """Permits everything until the fence; refused writes are counted."""
+
+    __slots__ = ("_counts", "gate", "writes")
+
+    def __init__(self, writes: Writes, *, counts: bool) -> None:
+        """Bind to a plugin context; `counts` for writes."""
+        self.writes = writes
+        self.gate = Gate(writes.fenced)
+        self._counts = counts
+
+    def __call__(self) -> None:
+        """Raise PluginRestarted after the fence."""
+        if refusal := self.gate.refusal():
+            raise self.refused(refusal)
+
+    def refused(self, refusal: int) -> Exception:  # noqa: ARG002 - there is one reason
+        """Return the error of a request that the gate refused."""
+        return self.writes.refuse("restarted", "") if self._counts else self.writes.restarted()
 
 
 class Permit:
-    """Permits the writes of one term, or with `term` None those of any term, and returns the seconds that are left."""
+    """Permits the writes of one term, or with `term` None those of any term."""
 
-    __slots__ = ("_now", "_tenure", "term", "writes")
+    __slots__ = ("gate", "term", "writes")
 
     def __init__(self, writes: Writes, term: int | None = None) -> None:
         """Bind to the number of a term."""
         self.writes = writes
         self.term = term
-        self._tenure = writes.tenure
-        self._now = writes.tenure.now
+        self.gate = Gate(writes.fenced, writes.tenure, term)
 
-    def __call__(self) -> float:
-        """Return the seconds in which a write must be handed to the kernel; NotLeading or PluginRestarted for none."""
-        number, until = self._tenure.current
-        left = until - self._now()
-        if left > 0 and (self.term is None or self.term == number) and not self.writes.fenced:
-            return left
-        raise self._refused(number, left)
+    def __call__(self) -> None:
+        """Raise NotLeading or PluginRestarted if no write may be sent now."""
+        if refusal := self.gate.refusal():
+            raise self.refused(refusal)
 
     @property
     def over(self) -> bool:
         """Whether the term is over, or with `term` None, whether this replica does not lead."""
-        now = self._tenure.term
+        now = self.writes.tenure.term
         return now is None or self.term not in (None, now)
 
-    def _refused(self, number: int, left: float) -> NotLeading | PluginRestarted:
+    def refused(self, refusal: int) -> NotLeading | PluginRestarted:
+        """Count a write that the gate refused, and return its error."""
         writes = self.writes
-        if writes.fenced:
-            return writes.refuse("restarted", "")
-        if self.term is not None and (self.term != number or left > 0):
-            return writes.refuse("term", f"it belongs to term {self.term}, which is over")
-        if self._tenure.lost():
-            return writes.refuse("term", "this replica does not lead")
-        return writes.refuse("deadline", "the lease was not renewed in time")
+        match refusal:
+            case Gate.FENCED:
+                return writes.refuse("restarted", "")
+            case Gate.OTHER_TERM:
+                return writes.refuse("term", f"it belongs to term {self.term}, which is over")
+            case Gate.NOT_LEADING:
+                return writes.refuse("term", "this replica does not lead")
+            case _:
+                return writes.refuse("deadline", "the lease was not renewed in time")
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

@@ -24,8 +24,7 @@ from msgspec.structs import replace as with_settings
 
 from ctrlhost import _core
 from ctrlhost.clock import SystemClock
-from ctrlhost.coordination.elector import suspend_aware
-from ctrlhost.coordination.term import Candidacy, Tenure, Term
+from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError, CtrlhostError, PluginNotFound
 from ctrlhost.host.host import Host
 from ctrlhost.host.metrics import of_child
@@ -80,7 +79,7 @@ class ChildHost(Host):
         self.changed = threading.Event()
         self._start = start
         self._channel = channel
-        self._tenure = Tenure(suspend_aware(SystemClock()))
+        self._tenure = Tenure(SystemClock())
         self._leader = ""
         self._elects = False
         self._numbers = itertools.count(1)
@@ -101,7 +100,7 @@ class ChildHost(Host):
             return
         before = self._tenure.current
         self._leader, self._elects = message.leader, message.elects
-        self._tenure.current = Term(message.number, message.until)
+        self._tenure.follow(message.number, message.until)
         if (before.number, before.until) != (message.number, message.until):
             self.runtime.wake()
 

@@ -9,13 +9,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import urllib3
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
+from ctrlhost.errors import TransportError
+from ctrlhost.kubeconfig.connection import from_unix_socket
 from ctrlhost.plugin.metrics import Family
 from ctrlhost.plugin.probe import Probe
-from ctrlhost.transport.unix_socket import UnixConnectionPool
+from ctrlhost.transport.native import NativeTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,21 +96,24 @@ class Answer(Generic[T]):
     def _ask(self) -> None:
         try:
             self._last = (self._read(self._body()), time.monotonic(), True)
-        except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
+        except (OSError, ValueError, TransportError) as error:
             log.debug("plugin %s: its process has no answer at %s: %s", self._attempt.owner.name, self._path, error)
             self._last = (*self._last[:2], False)
 
     def _body(self) -> bytes:
-        """Return what the process answers; OSError, or an error of urllib3, if it does not."""
+        """Return what the process answers; OSError or TransportError if it does not."""
         socket = self._attempt.socket
         if socket is None:
             raise OSError("the process does not run")
         seconds = self._attempt.entries.deadline("metrics") or None
-        with UnixConnectionPool("localhost", unix_socket=str(socket), timeout=seconds, retries=False) as pool:
-            response = pool.request("GET", self._path)
+        transport = NativeTransport(from_unix_socket(str(socket)))
+        try:
+            response = transport.request("GET", self._path, timeout=seconds)
+        finally:
+            transport.close()
         if response.status != 200:
             raise OSError(f"status {response.status}")
-        return response.data
+        return response.body
 
 
 @dataclass(frozen=True, slots=True)

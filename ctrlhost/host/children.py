@@ -41,7 +41,7 @@ class Children(Collector):
         settings: HostSettings,
         configuration: Configuration,
     ) -> None:
-        """Have these plugins run in processes of their own; ConfigError if there is no directory for their sockets."""
+        """Prepare processes of their own for these plugins; ConfigError if there is no directory for their sockets."""
         self._plugins = plugins
         self._directory = RunDirectory()
         self._isolation = Isolation(settings, configuration, self._directory.for_plugin)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.informers import InformerFactory
 from ctrlhost.kubeconfig.connection import from_unix_socket
 from ctrlhost.supervisor.channel import Announce, AwaitLists, Declare
-from ctrlhost.transport.urllib3_transport import Urllib3Transport
+from ctrlhost.transport.native import NativeTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ class FedFactory(InformerFactory):
 
         `send` sends a message to the host; `ask` sends one with the given number, and waits until it is done.
         """
-        fed = client.derive(transport=Urllib3Transport(from_unix_socket(socket)), discovery=client.transport)
+        fed = client.derive(transport=NativeTransport(from_unix_socket(socket)), discovery=client.transport)
         super().__init__(fed, resync, clock=clock)
         self._send = send
         self._ask = ask

@@ -178,7 +178,7 @@ class Host:
         wait_while_busy((one.set_up, one.processor_seconds) for one in self._attempts())
 
     def begin(self, *, with_crds: bool | Literal["force"]) -> None:
-        """Let the plugins sync and run; the third part of `start`."""
+        """Allow the plugins to sync and run; the third part of `start`."""
         if self.events is not None:
             self.events.start()
         if self.leadership is not None and self.factory is not None:
@@ -241,9 +241,10 @@ class Host:
         )
 
     def _make_factory(self, client: Client) -> InformerFactory:
-        from ctrlhost.informers import InformerFactory
+        from ctrlhost.informers import Encodings, InformerFactory, ReflectorOptions
 
-        return InformerFactory(client, resync=self.settings.resync, clock=self.clock)
+        options = ReflectorOptions(encodings=Encodings(*self.configuration.encodings()))
+        return InformerFactory(client, resync=self.settings.resync, clock=self.clock, options=options)
 
     def _elects_itself(self, plugin: PluginRuntime) -> bool:
         return self._children is not None and self._children.elects(plugin.name)
@@ -254,8 +255,7 @@ class Host:
 
     def _account(self, plugin: str) -> Client | None:
         """Return a client with the plugin's own kubeconfig, None for the host's; PluginError if it is unusable."""
-        path = self.configuration.supervision(plugin).kubeconfig
-        if path is None:
+        if (path := self.configuration.supervision(plugin).kubeconfig) is None:
             return None
         from ctrlhost.client import Client
 

@@ -29,14 +29,13 @@ _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: " ", 10:
 
 #: The minimum levels of libraries that log too much.
 _QUIET = {
-    "urllib3": logging.ERROR,
     "uvicorn": logging.WARNING,
     "uvicorn.access": logging.WARNING,
     "asyncio": logging.WARNING,
     "kubernetes": logging.WARNING,
 }
 #: The loggers of lines that threads of the host write.
-_OF_HOST = ("ctrlhost", "urllib3", "uvicorn", "asyncio")
+_OF_HOST = ("ctrlhost", "uvicorn", "asyncio")
 
 
 #: What `configure` made last; None before.

@@ -42,7 +42,7 @@ def exiting() -> Iterator[None]:
 
 @contextmanager
 def writing_stacks() -> Iterator[None]:
-    """Have each SIGUSR1 write the stacks of all Python threads to stderr, as soon as the main thread runs.
+    """At each SIGUSR1, write the stacks of all Python threads to stderr, as soon as the main thread runs.
 
     Not `faulthandler.register`, whose C code writes while the threads run, and now and then reads a frame that is gone.
     """

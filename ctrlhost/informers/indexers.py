@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Indexer, Object
     from ctrlhost.informers.narrowing import Selection
 
+    #: Key, values or None, negated.
+    Labels = Sequence[tuple[str, frozenset[str] | None, bool]]
+
 
 class UnionIndexer:
     """Several indexers that hold different namespaces, read as one. Only reflectors add objects."""
@@ -84,6 +87,10 @@ class UnionIndexer:
         """Return all objects."""
         return [found for each in self._indexers for found in each.list()]
 
+    def select(self, namespace: str | None, labels: Labels) -> builtins.list[Object]:
+        """Return the objects of a namespace, or of all, with these labels."""
+        return [found for each in self._indexers for found in each.select(namespace, labels)]
+
     def list_keys(self) -> builtins.list[str]:
         """Return all keys."""
         return [key for each in self._indexers for key in each.list_keys()]
@@ -147,6 +154,13 @@ class ViewIndexer:
         if namespaces is None:
             return self._selected(self._wide.list())
         return self._selected(each for one in namespaces for each in self._wide.by_index("namespace", one))
+
+    def select(self, namespace: str | None, labels: Labels) -> builtins.list[Object]:
+        """Return the objects of a namespace, or of all, with these labels."""
+        namespaces = self._selection.namespaces if namespace is None else (namespace,)
+        if namespaces is None:
+            return self._selected(self._wide.select(None, labels))
+        return self._selected(each for one in namespaces for each in self._wide.select(one, labels))
 
     def list_keys(self) -> builtins.list[str]:
         """Return all keys."""

@@ -27,8 +27,9 @@ class Lister:
     def list(self, namespace: str | None = None, label_selector: str | None = None) -> builtins.list[Object]:
         """Return the objects of one namespace or of all, unordered; ValueError for an invalid selector."""
         wanted = selectors.parse(label_selector or "")
-        found = self._indexer.list() if namespace is None else self._indexer.by_index("namespace", namespace)
-        return [each for each in found if selectors.matches(wanted, each.labels)] if wanted else found
+        if wanted:
+            return self._indexer.select(namespace, selectors.native(wanted))
+        return self._indexer.list() if namespace is None else self._indexer.by_index("namespace", namespace)
 
     def by_index(self, name: str, value: str) -> builtins.list[Object]:
         """Return the objects that an index has under a value; KeyError for an unknown index."""

@@ -23,6 +23,7 @@ _GAUGES: tuple[tuple[str, ...], ...] = (
     ("ctrlhost_informer_users", "Users, such as controllers, that share the informer."),
     ("ctrlhost_informer_synced", "1 once the first list is in the cache."),
     ("ctrlhost_informer_state", "1 for the current state of the informer, 0 for the others.", "state"),
+    ("ctrlhost_informer_encoding", "1 for the encoding of the last answer, 0 for the others.", "encoding"),
     ("ctrlhost_informer_last_byte_seconds", "Seconds since the last byte from the server."),
     ("ctrlhost_informer_pending_notifications", "Notifications that wait for handlers."),
 )
@@ -33,6 +34,11 @@ _COUNTERS: tuple[tuple[str, ...], ...] = (
     ("ctrlhost_informer_watches", "Opened watches."),
     ("ctrlhost_informer_errors", "Failures to list or watch, by kind.", "error"),
     ("ctrlhost_informer_skipped_objects", "Objects that cannot be cached, such as those without a name."),
+    ("ctrlhost_informer_received_bytes", "Bytes of lists and watches, by encoding.", "encoding"),
+    (
+        "ctrlhost_informer_unknown_fields",
+        "Fields of objects in protobuf that this release does not know, so that the kind is read as JSON.",
+    ),
     ("ctrlhost_informer_merged_notifications", "Notifications merged into others because a handler was slow."),
     ("ctrlhost_handler_calls", "Calls of Python functions by handlers.", "use", "function"),
     ("ctrlhost_handler_seconds", "Seconds spent in Python functions by handlers.", "use", "function"),
@@ -85,6 +91,12 @@ class InformerMetrics:
             add("ctrlhost_informer_last_byte_seconds", status.last_byte_age)
         for name in ("events", "bookmarks", "lists", "watches"):
             add(f"ctrlhost_informer_{name}", sum(getattr(each, name) for each in reflectors))
+        protobuf = sum(each["protobuf_bytes_in"] for each in stats)
+        received = {"json": sum(each["bytes_in"] for each in stats) - protobuf, "protobuf": protobuf}
+        for encoding, size in received.items():
+            add("ctrlhost_informer_received_bytes", size, encoding)
+            add("ctrlhost_informer_encoding", float(encoding in {each["encoding"] for each in stats}), encoding)
+        add("ctrlhost_informer_unknown_fields", sum(each["unknown_fields"] for each in stats))
         add("ctrlhost_informer_skipped_objects", sum(each["skipped"] for each in stats))
         add("ctrlhost_informer_merged_notifications", sum(each["merged"] for each in stats))
         add("ctrlhost_informer_pending_notifications", informer.pending)

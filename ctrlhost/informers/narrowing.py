@@ -32,9 +32,7 @@ class Selection:
 
     def within(self, predicates: Sequence[Any]) -> _core.Predicate:
         """Return the predicate that applies `predicates` to these objects as if there were no others."""
-        labels = [
-            (each.key, None if each.values is None else sorted(each.values), each.negated) for each in self.labels
-        ]
+        labels = selectors.native(self.labels)
         return _core.Predicate.within(tuple(predicates), namespaces=self.namespaces, name=self.name, labels=labels)
 
 

@@ -1,53 +1,67 @@
-"""The `kubernetes` package's `Configuration`, without importing the rest of that package.
+"""The address of a server and how to reach it, as plain values under the names of the official client's class.
 
-Importing `kubernetes` loads its generated models, pydantic and three OAuth libraries: over a second and 25 MB that a
-host never uses. Its `Configuration` is one module that needs none of them, so that module is loaded by its file. The
-official client's reading of it (proxies of the environment, certificates, hooks that refresh a token) is unchanged.
+A loaded `kubernetes.client.Configuration` fits in its place. That package is not imported here: it loads its generated
+models, pydantic and three OAuth libraries, over a second and 25 MB.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
-import threading
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
-_OFFICIAL_NAME = "kubernetes.client.configuration"
-_PRIVATE_NAME = "ctrlhost.kubeconfig._kubernetes_configuration"
-_lock = threading.Lock()
+    from collections.abc import Mapping
 
 
-def new_configuration(**values: Any) -> Any:
-    """Create a `kubernetes.client.Configuration` and set those `values` on it that are not None."""
-    configuration = _module().Configuration(host=values.pop("host", None))
-    for name, value in values.items():
-        if value is not None:
-            setattr(configuration, name, value)
-    return configuration
+@dataclass(slots=True)
+class Configuration:
+    """What a kubeconfig's cluster says."""
+
+    host: str
+    #: The path of the CA bundle, or its PEM; without both the system's roots count.
+    ssl_ca_cert: str | None = None
+    ca_cert_data: str | None = field(default=None, repr=False)
+    verify_ssl: bool = True
+    #: False: the name in the server's certificate is not compared.
+    assert_hostname: bool | None = None
+    tls_server_name: str | None = None
+    #: The URL of the proxy, which may contain a password, and the servers that need none.
+    proxy: str | None = field(default=None, repr=False)
+    no_proxy: str | None = None
+    proxy_headers: Mapping[str, str] | None = field(default=None, repr=False)
 
 
-def _module() -> ModuleType:
-    """Return the module that defines `Configuration`: the one already imported, else its file alone."""
-    with _lock:
-        for name in (_OFFICIAL_NAME, _PRIVATE_NAME):
-            if name in sys.modules:
-                return sys.modules[name]
-        package = importlib.util.find_spec("kubernetes")
-        folders = (package and package.submodule_search_locations) or []
-        file = next((file for each in folders if (file := Path(each, "client", "configuration.py")).is_file()), None)
-        spec = file and importlib.util.spec_from_file_location(_PRIVATE_NAME, file)
-        if not spec or spec.loader is None:
-            return importlib.import_module(_OFFICIAL_NAME)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[_PRIVATE_NAME] = module
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[_PRIVATE_NAME]
-            raise
-        return module
+def new_configuration(
+    host: str,
+    *,
+    ssl_ca_cert: str | None = None,
+    ca_cert_data: str | None = None,
+    verify_ssl: bool = True,
+    tls_server_name: str | None = None,
+    proxy: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Configuration:
+    """Create a configuration; without a `proxy` that of the environment counts."""
+    return Configuration(
+        host,
+        ssl_ca_cert,
+        ca_cert_data,
+        verify_ssl,
+        tls_server_name=tls_server_name,
+        proxy=proxy or _variable(f"{_scheme(host)}_proxy", environ) or _variable("all_proxy", environ),
+        no_proxy=_variable("no_proxy", environ),
+    )
+
+
+def _scheme(host: str) -> str:
+    try:
+        return urlsplit(host).scheme
+    except ValueError:
+        return ""
+
+
+def _variable(name: str, environ: Mapping[str, str]) -> str | None:
+    """Return a variable of the environment; the name in lower case wins, also when it is empty."""
+    return environ.get(name, environ.get(name.upper())) or None

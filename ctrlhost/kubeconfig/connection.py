@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import ssl
-import tempfile
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ctrlhost._core import Tls
 from ctrlhost.errors import ConfigError
 from ctrlhost.kubeconfig.configuration import new_configuration
 from ctrlhost.kubeconfig.credentials import ConfigurationHook, Credentials, StaticHeader, basic_authorization
-
-_SOCKS = ("socks4", "socks4a", "socks5", "socks5h")
+from ctrlhost.kubeconfig.proxy import Proxy, bypasses_proxy, read_proxy
 
 
 @dataclass(slots=True)
@@ -23,34 +20,28 @@ class Certificate:
 
     cert_file: str | None = None
     key_file: str | None = None
-    cert_pem: str | None = None
-    key_pem: str | None = None
+    cert_pem: str | None = field(default=None, repr=False)
+    key_pem: str | None = field(default=None, repr=False)
 
     def stamp(self) -> object:
         """Return a value that changes when the certificate does, None while a file is missing."""
         if self.cert_pem is not None:
             return self.cert_pem
-        try:
-            return tuple(Path(name).stat().st_mtime_ns for name in (self.cert_file, self.key_file) if name)
-        except OSError:
-            return None
+        return _stamp(self.cert_file, self.key_file)
 
     def replace(self, cert_pem: str, key_pem: str) -> None:
         """Use these PEM strings from now on."""
         self.cert_pem, self.key_pem = cert_pem, key_pem
 
-    def load_into(self, context: ssl.SSLContext) -> None:
-        """Load the certificate into a TLS context."""
-        if self.cert_pem is None:
-            if self.cert_file:
-                context.load_cert_chain(self.cert_file, self.key_file)
-            return
-        # OpenSSL reads keys from files only; no other user can read the folder, and it is removed at once.
-        with tempfile.TemporaryDirectory(prefix="ctrlhost-") as folder:
-            cert, key = Path(folder, "cert.pem"), Path(folder, "key.pem")
-            cert.write_text(self.cert_pem, encoding="ascii")
-            key.write_text(self.key_pem or "", encoding="ascii")
-            context.load_cert_chain(cert, key)
+    def read(self) -> tuple[bytes | None, bytes | None]:
+        """Return the certificate and its key as PEM, None for no certificate; OSError if a file is unreadable."""
+        if self.cert_pem is not None:
+            return _pem(self.cert_pem), _pem(self.key_pem or "")
+        if not self.cert_file:
+            return None, None
+        cert = Path(self.cert_file).read_bytes()
+        # The official client takes one file for both.
+        return cert, Path(self.key_file).read_bytes() if self.key_file else cert
 
 
 @dataclass(slots=True)
@@ -72,57 +63,89 @@ class Connection:
         """The server's address, without a trailing slash."""
         return str(self.configuration.host).rstrip("/")
 
+    @property
+    def tls_changes(self) -> object:
+        """A value that changes when an exec plugin returns another certificate."""
+        return self.certificate.cert_pem
+
     def stamp(self) -> object:
         """Return a value that changes when the CA file or the certificate is replaced, None while a file is missing."""
-        certificate = self.certificate.stamp()
-        try:
-            ca = Path(self.configuration.ssl_ca_cert).stat().st_mtime_ns if self.configuration.ssl_ca_cert else 0
-        except OSError:
-            return None
-        return None if certificate is None else (ca, certificate)
+        certificate, ca = self.certificate.stamp(), _stamp(self.configuration.ssl_ca_cert)
+        return None if certificate is None or ca is None else (ca, certificate)
 
     def check(self) -> None:
-        """Raise ConfigError, naming the source, unless the address and the certificates are usable."""
+        """Raise ConfigError, naming the source, unless the address, the proxy and the certificates are usable."""
         check_address(self.url, self.source)
-        proxy = self.configuration.proxy
-        if proxy:
-            self._check_proxy(str(proxy))
-        self.tls_context()
+        self.proxy()
+        self.tls()
 
-    def _check_proxy(self, proxy: str) -> None:
-        if "://" not in proxy:
-            # As in environment variables.
-            self.configuration.proxy = proxy = f"http://{proxy}"
-        if not _is_url(proxy, ("http", "https", *_SOCKS)):
-            raise ConfigError(f"{self.source}: the proxy's address {proxy!r} is not an http, https or socks5 URL")
-        if proxy.startswith("socks") and find_spec("socks") is None:
-            raise ConfigError(
-                f"{self.source}: the proxy {proxy} requires a missing package", hint="pip install PySocks"
-            )
+    def proxy(self) -> Proxy | None:
+        """Return the proxy of the server, None for a direct connection; ConfigError if its address is invalid."""
+        configuration = self.configuration
+        if not configuration.proxy or self.unix_socket:
+            return None
+        proxy = read_proxy(str(configuration.proxy), configuration.proxy_headers, self.source)
+        return None if bypasses_proxy(self.url, configuration.no_proxy or "") else proxy
 
-    def tls_context(self) -> ssl.SSLContext | None:
-        """Return a TLS context with the current CA and client certificate; None for plain http."""
+    def tls(self) -> Tls | None:
+        """Return the settings of TLS with the current CA and client certificate; None for plain http.
+
+        ConfigError names the source and the file or entry that is unusable.
+        """
         if not self.url.startswith("https:"):
             return None
-        configuration, pem = self.configuration, self.configuration.ca_cert_data
-        # ssl refuses a text with other characters, which only comments have.
-        data = None if pem is None else pem.encode("ascii", "replace").decode("ascii")
+        configuration = self.configuration
+        ca_place = configuration.ssl_ca_cert or "its certificate-authority-data"
+        cert_place = self.certificate.cert_file or "its client-certificate-data"
         try:
-            context = ssl.create_default_context(cafile=configuration.ssl_ca_cert, cadata=data)
-        except (ssl.SSLError, OSError, ValueError) as error:
-            place = configuration.ssl_ca_cert or "its certificate-authority-data"
-            raise ConfigError(f"{self.source}: {place} contains no usable CA certificate: {_reason(error)}") from error
-        if not configuration.verify_ssl:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        elif configuration.assert_hostname is False:
-            context.check_hostname = False
+            ca = self.ca()
+        except OSError as error:
+            problem = f"{ca_place} contains no usable CA certificate: {error.strerror}"
+            raise ConfigError(f"{self.source}: {problem}") from error
         try:
-            self.certificate.load_into(context)
-        except (ssl.SSLError, OSError, ValueError) as error:
-            place = self.certificate.cert_file or "its client-certificate-data"
-            raise ConfigError(f"{self.source}: {place} and its key are unusable: {_reason(error)}") from error
-        return context
+            cert, key = self.certificate.read()
+        except OSError as error:
+            problem = f"{cert_place} and its key are unusable: {error.strerror}"
+            raise ConfigError(f"{self.source}: {problem}") from error
+        try:
+            return Tls(
+                ca=ca,
+                cert=cert,
+                key=key,
+                verify=bool(configuration.verify_ssl),
+                check_name=configuration.assert_hostname is not False,
+                server_name=configuration.tls_server_name or None,
+            )
+        except ValueError as error:
+            part, problem = error.args
+            what = {
+                "ca": f"{ca_place} contains no usable CA certificate",
+                "server_name": f"its tls-server-name {configuration.tls_server_name!r} is invalid",
+                "key": f"{self.certificate.key_file or 'its client-key-data'} is unusable",
+            }.get(part, f"{cert_place} and its key are unusable")
+            raise ConfigError(f"{self.source}: {what}: {problem}") from error
+
+    def ca(self) -> bytes | None:
+        """Return the CA bundle as PEM, None for the system's; OSError if its file is unreadable."""
+        configuration = self.configuration
+        if configuration.ssl_ca_cert:
+            return Path(configuration.ssl_ca_cert).read_bytes()
+        data = configuration.ca_cert_data
+        return data if data is None or isinstance(data, bytes) else _pem(data)
+
+
+def _stamp(*files: str | None) -> object:
+    """Return what changes when one of the files is replaced; None while one is missing."""
+    try:
+        found = [Path(file).stat() for file in files if file]
+    except OSError:
+        return None
+    return tuple((one.st_ino, one.st_mtime_ns, one.st_size) for one in found)
+
+
+def _pem(text: str) -> bytes:
+    """Return a text of which only comments have characters other than ASCII."""
+    return text.encode("ascii", "replace")
 
 
 def check_address(url: str, source: str) -> None:
@@ -140,10 +163,6 @@ def _is_url(text: str, schemes: tuple[str, ...]) -> bool:
         return parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         return False
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error)
 
 
 def from_url(url: str, token: str | None, ca: str | None, verify: bool) -> Connection:

@@ -6,15 +6,17 @@ All credentials are thread-safe. Their value is read before each request, so the
 from __future__ import annotations
 
 import base64
+import logging
 import threading
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+log = logging.getLogger("ctrlhost.client.credentials")
 
 _CHECK_INTERVAL = 1.0
 """Seconds between two checks of a token's file: the kubelet rotates hourly, and a 401 forces a check."""
@@ -25,6 +27,9 @@ class Credentials(Protocol):
 
     def authorization(self, timeout: float) -> str | None:
         """Return the header's value for the next request, None to send none; wait at most `timeout` seconds for it."""
+
+    def ready(self) -> bool:
+        """Return whether `authorization` would return without waiting for anything."""
 
     def refresh(self, rejected: str | None, timeout: float) -> bool:
         """Renew a value that got a 401 within `timeout` seconds; return whether another attempt may carry a new one."""
@@ -40,6 +45,10 @@ class StaticHeader:
     def authorization(self, timeout: float) -> str | None:  # noqa: ARG002
         """Return the value."""
         return self._value
+
+    def ready(self) -> bool:
+        """Return True."""
+        return True
 
     def refresh(self, rejected: str | None, timeout: float) -> bool:  # noqa: ARG002
         """Return False: the value never changes."""
@@ -61,12 +70,14 @@ class TokenFile:
         self._stamp: tuple[int, int, int] | None = None
         self._token = ""
         self._checked_at = 0.0
+        #: Whether the log has said that the file is unusable.
+        self._said = False
         try:
             self._read()
         except OSError as error:
             raise ConfigError(f"token file {path}: {error.strerror}") from error
         if not self._token:
-            raise ConfigError(f"token file {path} is empty")
+            raise ConfigError(f"token file {path} is empty or holds no token")
 
     def authorization(self, timeout: float) -> str | None:  # noqa: ARG002
         """Return the token in the file; while the file is missing or empty, the last token."""
@@ -77,6 +88,10 @@ class TokenFile:
                 self._reread()
         return f"Bearer {self._token}"
 
+    def ready(self) -> bool:
+        """Return True: files are read at once."""
+        return True
+
     def refresh(self, rejected: str | None, timeout: float) -> bool:  # noqa: ARG002
         """Read the file again; return whether it holds another token."""
         with self._lock:
@@ -85,17 +100,27 @@ class TokenFile:
             return f"Bearer {self._token}" != rejected
 
     def _reread(self) -> None:
-        with suppress(OSError):
-            self._read()
+        problem = ""
+        try:
+            if not self._read():
+                problem = "holds no token"
+        except OSError as error:
+            problem = error.strerror or str(error)
+        if problem and not self._said:
+            log.warning("token file %s: %s; using the last token", self._path, problem)
+        self._said = bool(problem)
 
-    def _read(self) -> None:
+    def _read(self) -> bool:
+        """Read the file if it has changed; return whether it holds a token that can be sent."""
         found = self._path.stat()
         stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
         if stamp == self._stamp:
-            return
+            return True
         token = self._path.read_text(encoding="utf-8", errors="replace").strip()
-        if token:
-            self._token, self._stamp = token, stamp
+        if not (token and token.isascii() and token.isprintable()):
+            return False
+        self._token, self._stamp = token, stamp
+        return True
 
 
 class ConfigurationHook:
@@ -110,6 +135,10 @@ class ConfigurationHook:
         """Return the configuration's token, refreshed if it has a hook."""
         with self._lock:
             return self._refreshed()
+
+    def ready(self) -> bool:
+        """Return whether there is no hook, which may ask another server."""
+        return getattr(self._configuration, "refresh_api_key_hook", None) is None
 
     def refresh(self, rejected: str | None, timeout: float) -> bool:  # noqa: ARG002
         """Call the hook again; return whether the token changed."""

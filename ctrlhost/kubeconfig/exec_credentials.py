@@ -101,6 +101,11 @@ class ExecPlugin:
                 self._start(required=False)
             return _header(status)
 
+    def ready(self) -> bool:
+        """Return whether there is a credential that can be used."""
+        with self._changed:
+            return self._status is not None and time.time() < self._usable_until
+
     def refresh(self, rejected: str | None, timeout: float) -> bool:
         """Run the program after the server rejected a header; return whether there is another credential.
 

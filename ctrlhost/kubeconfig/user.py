@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ctrlhost.errors import ConfigError
-from ctrlhost.kubeconfig.configuration import new_configuration
 from ctrlhost.kubeconfig.connection import Certificate, Connection
 from ctrlhost.kubeconfig.credentials import ConfigurationHook, StaticHeader, TokenFile, basic_authorization
 from ctrlhost.kubeconfig.exec_credentials import ExecConfig, ExecPlugin
@@ -108,6 +107,8 @@ def _exec_config(entry: Entry, cluster: Entry, connection: Connection) -> ExecCo
     for position, item in enumerate(entry.value.get("env") or []):
         variable = Entry(item, entry.file_name, f"{entry.where}.env[{position}]")
         variables[variable.text("name")] = str(variable.value.get("value", ""))
+    if entry.optional_text("interactiveMode") == "Always":
+        raise entry.error("interactiveMode", "is Always, but nobody can answer the program's questions")
     command = entry.text("command")
     if os.sep in command:
         command = str(entry.file_name.parent / Path(command).expanduser())
@@ -141,9 +142,10 @@ def _cluster_info(cluster: Entry, connection: Connection) -> dict[str, Any]:
 
 def _auth_provider(user: Entry, paths: list[Path], context: str) -> ConfigurationHook:
     """Return the token of the official client for the old providers (`gcp`, `oidc`), which need its OAuth libraries."""
+    from kubernetes import client
     from kubernetes import config as official
 
-    configuration = new_configuration()
+    configuration = client.Configuration()
     try:
         official.load_kube_config(  # type: ignore[no-untyped-call]
             config_file=os.pathsep.join(map(str, paths)),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ctrlhost.client import Client
 
 if TYPE_CHECKING:
+    from ctrlhost.client.steps import Steps
     from ctrlhost.client.target import Target, WriteVerb
     from ctrlhost.own_writes.overlay import OwnWrites
     from ctrlhost.own_writes.self_events import SelfEvents
@@ -42,7 +43,7 @@ class WritingClient(Client):
         *,
         content_type: str = "application/json",
         timeout: float | None,
-    ) -> dict[str, Any]:
+    ) -> Steps[dict[str, Any]]:
         followed = self._own_writes.of(target.resource.api_version, target.resource.kind)
         key = (target.namespace, target.name or "")
         known = None
@@ -52,7 +53,8 @@ class WritingClient(Client):
         for one in followed:
             one.begin(key)
         try:
-            answer, raw = self._execute(verb, target, query, content, content_type=content_type, timeout=timeout)
+            sent = self._execute(verb, target, query, content, content_type=content_type, timeout=timeout)
+            answer, raw = yield from sent
             if verb == "delete" and not _remains(answer):
                 uid = (answer.get("details") or {}).get("uid") or (answer.get("metadata") or {}).get("uid", "")
                 for one in followed:

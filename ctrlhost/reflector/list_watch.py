@@ -1,7 +1,4 @@
-"""The requests of one reflector, pages of a list and watches, which another thread can end early.
-
-Only this module knows the wire encodings that are requested; the core detects and decodes them.
-"""
+"""The requests of one reflector, pages of a list and watches, which another thread can end early."""
 
 from __future__ import annotations
 
@@ -9,16 +6,16 @@ import random
 import threading
 from typing import TYPE_CHECKING
 
+from ctrlhost.errors import ApiError
 from ctrlhost.transport.interface import StreamTimeouts
 
 if TYPE_CHECKING:
     from ctrlhost.client.resources import Resource
+    from ctrlhost.reflector.negotiation import Negotiation
     from ctrlhost.reflector.options import ReflectorOptions
     from ctrlhost.transport.interface import Query, Stream, Transport
 
 _DEFAULT_WATCH = 300.0
-_ACCEPT = "application/json"
-_ACCEPT_METADATA = "application/json;as={};g=meta.k8s.io;v=v1,application/json"
 
 
 class ListWatch:
@@ -28,21 +25,21 @@ class ListWatch:
         self,
         transport: Transport,
         options: ReflectorOptions,
+        negotiation: Negotiation,
         *,
         namespace: str = "",
         label_selector: str | None = None,
         field_selector: str | None = None,
-        metadata_only: bool = False,
         rng: random.Random | None = None,
     ) -> None:
         """Request the objects that the selectors choose, in one namespace, or in all if it is empty."""
         self._transport = transport
         self._options = options
+        self._negotiation = negotiation
         #: The idle timeout of a watch, in seconds.
         self.idle_timeout = options.idle_timeout
         self._namespace = namespace
         self._selectors: dict[str, str | None] = {"labelSelector": label_selector, "fieldSelector": field_selector}
-        self._metadata_only = metadata_only
         self._rng = rng or random.Random()  # noqa: S311 - spreads load, protects nothing
         self._lock = threading.Lock()
         self._stream: Stream | None = None
@@ -78,14 +75,32 @@ class ListWatch:
         return self._open(resource, query, "PartialObjectMetadata", timeouts)
 
     def _open(self, resource: Resource, query: Query, metadata_kind: str, timeouts: StreamTimeouts) -> Stream:
-        headers = {"Accept": _ACCEPT_METADATA.format(metadata_kind) if self._metadata_only else _ACCEPT}
-        stream = self._transport.stream(resource.path(self._namespace), query=query, headers=headers, timeouts=timeouts)
+        def request() -> Stream:
+            headers = {"Accept": self._negotiation.accept(metadata_kind)}
+            path = resource.path(self._namespace)
+            return self._transport.stream(path, query=query, headers=headers, timeouts=timeouts)
+
+        try:
+            stream = request()
+        except ApiError as error:
+            if not self._negotiation.refused(error):
+                raise
+            stream = request()
+        if self._negotiation.protobuf and not hasattr(stream, "content_type"):
+            # A transport of somebody else, whose streams do not say what they hold.
+            stream.close()
+            self._negotiation.only_json()
+            stream = request()
         with self._lock:
             self._stream = stream
             stopped = self._stopped
         if stopped:
             stream.close()
         return stream
+
+    def must_list_as_json(self) -> bool:
+        """Return whether objects came that only JSON shows whole; see `Negotiation`."""
+        return self._negotiation.must_list_as_json()
 
     def interrupt(self) -> None:
         """End the open stream; later ones are not affected."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ctrlhost.reflector.encodings import Encodings
+
 
 @dataclass(frozen=True, slots=True)
 class BackoffOptions:
@@ -39,3 +41,5 @@ class ReflectorOptions:
     #: The longest delay while the resource is not served, or the credentials lack the permission to read it.
     waiting_cap: float = 10.0
     backoff: BackoffOptions = field(default_factory=BackoffOptions)
+    #: Which kinds may come as protobuf.
+    encodings: Encodings = field(default_factory=Encodings)

@@ -88,6 +88,7 @@ class Pager:
     def _page(self, resource: Resource, version: str, limit: int, token: str) -> ListMeta:
         stream = self._requests.list_page(resource, version, limit, token)
         try:
+            self._engine.begin_page(getattr(stream, "content_type", None))
             if isinstance(stream, FollowedStream):
                 while stream.feed_list(self._engine, _LINGER):
                     self._status.last_byte_at = self._clock.now()

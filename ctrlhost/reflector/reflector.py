@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ctrlhost.errors import ApiError, CtrlhostError, Forbidden, NotFound, Unauthorized
 from ctrlhost.reflector.backoff import Backoff, RetryWindow
 from ctrlhost.reflector.list_watch import ListWatch
+from ctrlhost.reflector.negotiation import Negotiation
 from ctrlhost.reflector.pager import Pager
 from ctrlhost.reflector.resume_point import ResumePoint, is_unavailable
 from ctrlhost.reflector.skipped import SkippedObjects
@@ -90,13 +91,14 @@ class Reflector:
         self._tries = _FAST_TRIES
         #: The failure that was logged last, and when.
         self._logged: tuple[str, float] | None = None
+        self._negotiation = Negotiation(api_version, kind, engine, options.encodings, metadata_only=metadata_only)
         self._requests = ListWatch(
             client.transport,
             options,
+            self._negotiation,
             namespace=namespace,
             label_selector=label_selector,
             field_selector=field_selector,
-            metadata_only=metadata_only,
         )
         self._backoff = Backoff(clock, options.backoff)
         skipped = SkippedObjects(engine, kind, clock)
@@ -184,6 +186,10 @@ class Reflector:
         self._tries = _FAST_TRIES
         self._engine.process()
         self._on_change()
+        if self._negotiation.must_list_as_json():
+            if stream is not None:
+                stream.close()
+            return None
         self._verb = "watch"
         return self._watcher.follow(resource, stream)
 

@@ -223,6 +223,9 @@ class Watcher:
                 self._position.last = self._status.resource_version = progress.resource_version
                 if progress.error is not None:
                     error = error_from_status(progress.error)
+                if progress.unknown_fields and self._requests.must_list_as_json():
+                    self.list_wanted.set()
+                    break
         except (CtrlhostError, ValueError) as raised:
             error = raised
         finally:
@@ -244,6 +247,7 @@ class Watcher:
 
     def _reader(self, stream: Stream) -> Callable[[], WatchProgress | None]:
         """Return a function that passes on the next events and returns their progress, None at the end."""
+        self._engine.begin_watch(getattr(stream, "content_type", None))
         if isinstance(stream, FollowedStream):
             return partial(stream.follow, self._engine, self._linger)
         return partial(self._feed_from, stream)

@@ -66,6 +66,12 @@ def _requirement(found: re.Match[str], selector: str) -> Requirement:
     return Requirement(found["key"], values, negated=found["set"].strip() == "notin")
 
 
+@lru_cache(maxsize=256)
+def native(requirements: tuple[Requirement, ...]) -> list[tuple[str, frozenset[str] | None, bool]]:
+    """Return the conditions as `_core` takes them."""
+    return [(each.key, each.values, each.negated) for each in requirements]
+
+
 def matches(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> bool:
     """Return whether the labels meet all conditions."""
     return all(requirement.matches(labels) for requirement in requirements)

@@ -255,7 +255,7 @@ class ChildAttempt:
             self._failure, self._kill_at = failure, kill_at
 
     def _allow(self, process: Process) -> None:
-        """Tell the process what it may do now."""
+        """Send to the process what it may do now."""
         owner = self.owner
         if owner.services is None:
             return

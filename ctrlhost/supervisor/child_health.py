@@ -72,7 +72,7 @@ class ChildHealth:
             return [ChildCheck(self, one.name) for one in self._beat.health] if self._beat is not None else []
 
     def start(self) -> Future[None]:
-        """Have the process call the checks that do not run; return what ends with the calls."""
+        """Ask the process to call the checks that do not run; return what ends with the calls."""
         with self._lock:
             if self._answer.done():
                 self._answer = Future()

@@ -151,6 +151,11 @@ class HeldStream:
         self._faults = faults
         self._closed = threading.Event()
 
+    @property
+    def content_type(self) -> str:
+        """The content type of the wrapped stream."""
+        return self._stream.content_type
+
     def read(self) -> bytes:
         """Return the next bytes, once watches are not held."""
         data = self._stream.read()

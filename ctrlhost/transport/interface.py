@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from ctrlhost._core import SharedInformer, WatchProgress
+    from ctrlhost._core import Gate, SharedInformer, WatchProgress
+
+DEFAULT_TIMEOUT = 30.0
+"""Seconds for a whole request without its own timeout."""
 
 Query = Mapping[str, str | int | bool | None]
 """Parameters of a request; None omits one, booleans are written as `true` and `false`."""
 
 
-Permit = Callable[[], float]
-"""Asked immediately before bytes of a request leave: returns the seconds in which they must be handed to the kernel, or
-raises why the request must not be sent. Cheap; callable from any thread."""
+class Permit(Protocol):
+    """Says whether bytes of a request may leave. Callable from any thread."""
+
+    @property
+    def gate(self) -> Gate:
+        """The numbers that the transport compares immediately before bytes leave, without the interpreter."""
+
+    def refused(self, refusal: int) -> Exception:
+        """Return the error of a request that `gate` refused."""
+
+    def __call__(self) -> None:
+        """Raise why the request must not be sent; for transports that are written in Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,13 @@ class StreamTimeouts:
 
 class Stream(Protocol):
     """The body of a response while it arrives."""
+
+    @property
+    def content_type(self) -> str:
+        """The header `Content-Type` of the response, empty if there is none.
+
+        Informers ask for JSON alone where a transport's streams lack this property.
+        """
 
     def read(self) -> bytes:
         """Return the next bytes as soon as there are some, b"" at the regular end and after `close`.
@@ -94,3 +113,21 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Drop the idle connections."""
+
+
+@runtime_checkable
+class AsyncTransport(Protocol):
+    """A transport whose requests can also be awaited, on any event loop, without a thread for each."""
+
+    async def request_async(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as in `Transport.request`
+        permit: Permit | None = None,
+    ) -> Response:
+        """Do `Transport.request`. Cancelling a GET drops its connection; a write that was sent continues."""

@@ -7,9 +7,11 @@ import time
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
+from ctrlhost._core import status_from_protobuf
 from ctrlhost.errors import ApiError, TransportError, from_status
 
 if TYPE_CHECKING:
@@ -37,15 +39,25 @@ def decode_object(response: Response, what: str) -> dict[str, Any]:
 def error_from_response(response: Response, what: str) -> ApiError:
     """Return the error of a failed response, from its `Status` or from the text of its body."""
     retry_after = _retry_after(response.headers.get("retry-after", "").strip())
+    if 300 <= response.status < 400:
+        place = _host(response.headers.get("location", ""))
+        message = f"{what}: the server answered {response.status} and points to {place}, where nothing is sent"
+        return from_status(response.status, "", message, (), retry_after)
     try:
-        status = msgspec.json.decode(response.body)
-    except _DECODE_ERRORS:
+        status = msgspec.json.decode(_as_json(response))
+    except (*_DECODE_ERRORS, ValueError):
         status = None
     if isinstance(status, dict) and status.get("kind") == "Status":
         return error_from_status({**status, "code": response.status}, retry_after)
     excerpt = _excerpt(response.body)
     message = f"{what}: the server answered {response.status}" + (f": {excerpt}" if excerpt else "")
     return from_status(response.status, "", message, (), retry_after)
+
+
+def _as_json(response: Response) -> bytes:
+    """Return the body of a failure, which is in the encoding that was asked for."""
+    media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return status_from_protobuf(response.body) if media == "application/vnd.kubernetes.protobuf" else response.body
 
 
 def error_from_status(status: dict[str, Any], retry_after: float | None = None) -> ApiError:
@@ -77,6 +89,14 @@ def _retry_after(header: str) -> float | None:
         return None
     left = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - time.time()
     return min(left, LONGEST_RETRY_AFTER) if left > 0 else None
+
+
+def _host(location: str) -> str:
+    """Return the host of a URL, without user and password."""
+    try:
+        return urlsplit(location).hostname or "no other host"
+    except ValueError:
+        return "an invalid URL"
 
 
 def _excerpt(body: bytes) -> str:

@@ -12,8 +12,7 @@ from collections import deque
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
 
-import httptools
-
+from ctrlhost._core import RequestHead, RequestParser
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.http import websocket
 from ctrlhost.sandbox.http.channel import Channel, joined
@@ -43,7 +42,7 @@ class Connection(asyncio.Protocol):
         self._handler = handler
         self._connections = connections
         self._outbox = outbox
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser = RequestParser()
         self._transport = cast("asyncio.Transport", None)
         self._waiting: deque[tuple[Request, bool]] = deque()
         self._waiting_bytes = 0
@@ -59,9 +58,7 @@ class Connection(asyncio.Protocol):
         self._reset()
 
     def _reset(self) -> None:
-        self._url = b""
-        self._headers: dict[str, str] = {}
-        self._header_bytes = 0
+        self._head: RequestHead | None = None
         self._body: list[bytes] = []
         self._body_bytes = 0
 
@@ -103,27 +100,28 @@ class Connection(asyncio.Protocol):
                 return
             data = self._parse(data)
 
-    def _parse(self, data: bytes | memoryview) -> bytes | memoryview:
+    def _parse(self, data: bytes | memoryview) -> bytes:
         """Parse bytes; return those behind a request for another protocol, where the parser stops."""
-        if self._phase == "idle":
-            self._phase, self._since = "headers", time.monotonic()
-        if self._phase == "headers":
-            self._header_bytes += len(data)
+        events, rest = self._parser.parse(bytes(data))
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            # Only an answer with 101 changes the protocol.
-            self._parser = httptools.HttpRequestParser(self)
-            return data[upgrade.args[0] :]
-        except httptools.HttpParserCallbackError as error:
-            cause = error.__context__
-            self._refuse(cause if isinstance(cause, Failure) else bad_request("malformed HTTP request"))
-        except httptools.HttpParserError:
+            for event in events:
+                if event is None:
+                    self._complete()
+                elif isinstance(event, bytes):
+                    self._collect(event)
+                else:
+                    self._begin(event)
+        except Failure as failure:
+            self._refuse(failure)
+            return b""
+        if self._parser.failed:
             self._refuse(bad_request("malformed HTTP request"))
-        else:
-            if self._phase == "headers" and self._header_bytes > MAX_HEADERS:
-                self._refuse(Failure(431, "RequestHeaderFieldsTooLarge", "the header block is larger than 64 KiB"))
-        return b""
+        elif self._parser.pending > MAX_HEADERS:
+            self._refuse(Failure(431, "RequestHeaderFieldsTooLarge", "the header block is larger than 64 KiB"))
+        elif self._phase == "idle" and self._parser.pending:
+            self._phase, self._since = "headers", time.monotonic()
+        # Only an answer with 101 changes the protocol.
+        return rest
 
     def pause_writing(self) -> None:
         """Called when the client stops reading; note the time."""
@@ -135,45 +133,35 @@ class Connection(asyncio.Protocol):
         # A transport that is closed within this call would lose its connection twice.
         self.loop.call_soon(self._resume)
 
-    # httptools
+    # requests
 
-    def on_url(self, url: bytes) -> None:
-        """Collect the request target."""
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Collect a header; repeated ones are joined with commas."""
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        self._headers[key] = f"{self._headers[key]},{text}" if key in self._headers else text
-
-    def on_headers_complete(self) -> None:
-        """Check the announced length, and answer `Expect: 100-continue`."""
-        self._phase = "body"
-        length = self._headers.get("content-length", "")
-        if length.isdigit() and int(length) > MAX_BODY:
+    def _begin(self, head: RequestHead) -> None:
+        """Check the announced length of a request, and answer `Expect: 100-continue`."""
+        self._head, self._phase, self._since = head, "body", time.monotonic()
+        if int(head.headers.get("content-length", "0").partition(",")[0]) > MAX_BODY:
             raise _too_large()
-        if self._headers.get("expect", "").lower() == "100-continue":
+        if head.headers.get("expect", "").lower() == "100-continue":
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def on_body(self, body: bytes) -> None:
+    def _collect(self, body: bytes) -> None:
         """Collect the body, within its limit."""
         self._body_bytes += len(body)
         if self._body_bytes > MAX_BODY:
             raise _too_large()
         self._body.append(body)
 
-    def on_message_complete(self) -> None:
+    def _complete(self) -> None:
         """Answer the request, or queue it behind the response in flight."""
-        target = self._url.decode("latin-1").partition("#")[0]
+        head = self._head
+        assert head is not None
+        target = head.target.partition("#")[0]
         path, _, query = target.partition("?")
-        method = self._parser.get_method().decode("ascii")
-        keep_alive = self._parser.should_keep_alive() and self._parser.get_http_version() == "1.1"
-        request = Request(method, path, Query.parse(query), self._headers, b"".join(self._body), target)
+        request = Request(head.method, path, Query.parse(query), head.headers, b"".join(self._body), target)
         self._reset()
         self._phase = "idle"
         # The connections are in the order of their last requests.
         self._connections[self] = self._connections.pop(self, None)
-        self._waiting.append((request, keep_alive))
+        self._waiting.append((request, head.keep_alive))
         self._waiting_bytes += len(request.body)
         if not self._busy:
             self._next()

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ctrlhost.testing.fault_proxy.http1 import LIMIT, Broken, Head, read_head, write_head
+from ctrlhost.testing.fault_proxy.tls import tls_context
 
 if TYPE_CHECKING:
-    import ssl
-
     from ctrlhost.kubeconfig.connection import Connection
 
 _IDLE = 64
@@ -39,7 +38,7 @@ class Upstream:
     def __init__(self, connection: Connection) -> None:
         """Prepare for the server of a kubeconfig, with its CA and its client certificate."""
         parts = urlsplit(connection.url)
-        self._context: ssl.SSLContext | None = connection.tls_context()
+        self._context = tls_context(connection)
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if self._context else 80)
         self._name = connection.configuration.tls_server_name or self._host

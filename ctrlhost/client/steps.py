@@ -1,0 +1,125 @@
+"""The verbs of the client as steps, which a thread or an event loop carries out: each is implemented once."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+
+from ctrlhost.transport.interface import AsyncTransport, Query, Response, Transport
+
+_C = TypeVar("_C")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A step that sends a request; its outcome is the response."""
+
+    transport: Transport
+    method: str
+    path: str
+    query: Query | None = None
+    body: bytes | None = None
+    headers: Mapping[str, str] | None = None
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A step that waits for some seconds."""
+
+    seconds: float
+
+
+#: Yields steps and is sent the outcomes: a `Response` for `Send`, None for `Pause`.
+Steps: TypeAlias = Generator[Send | Pause, Any, _R]
+
+
+def carry_out(steps: Steps[_R]) -> _R:
+    """Carry out steps in this thread, and return what they return."""
+    outcome: Response | None = None
+    try:
+        step = next(steps)
+        while True:
+            try:
+                outcome = _do(step)
+            except BaseException as error:  # noqa: BLE001 - the steps handle it, or raise it again
+                step = steps.throw(error)
+            else:
+                step = steps.send(outcome)
+    except StopIteration as end:
+        result: _R = end.value
+        return result
+
+
+def _do(step: Send | Pause) -> Response | None:
+    if isinstance(step, Pause):
+        time.sleep(step.seconds)
+        return None
+    return step.transport.request(
+        step.method, step.path, query=step.query, body=step.body, headers=step.headers, timeout=step.timeout
+    )
+
+
+async def carry_out_async(steps: Steps[_R]) -> _R:
+    """Carry out steps on this event loop, and return what they return."""
+    outcome: Response | None = None
+    try:
+        step = next(steps)
+        while True:
+            try:
+                outcome = await _do_async(step)
+            except BaseException as error:  # noqa: BLE001 - the steps handle it, or raise it again
+                step = steps.throw(error)
+            else:
+                step = steps.send(outcome)
+    except StopIteration as end:
+        result: _R = end.value
+        return result
+
+
+async def _do_async(step: Send | Pause) -> Response | None:
+    if isinstance(step, Pause):
+        await asyncio.sleep(step.seconds)
+        return None
+    return await send_async(
+        step.transport,
+        step.method,
+        step.path,
+        query=step.query,
+        body=step.body,
+        headers=step.headers,
+        timeout=step.timeout,
+    )
+
+
+async def send_async(transport: Transport, method: str, path: str, **options: Any) -> Response:
+    """Do `transport.request` without blocking the event loop; one that cannot be awaited gets a thread of the loop."""
+    if isinstance(transport, AsyncTransport):
+        return await transport.request_async(method, path, **options)
+    return await asyncio.to_thread(transport.request, method, path, **options)
+
+
+def verb(steps: Callable[Concatenate[_C, _P], Steps[_R]]) -> Callable[Concatenate[_C, _P], _R]:
+    """Return a method that carries out the steps in its caller's thread; `steps_of` returns the steps again."""
+
+    @functools.wraps(steps)
+    def run(self: _C, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return carry_out(steps(self, *args, **kwargs))
+
+    returns = str(steps.__annotations__["return"]).removeprefix("Steps[").removesuffix("]")
+    run.__annotations__ = {**steps.__annotations__, "return": returns}
+    run.__signature__ = inspect.signature(steps).replace(return_annotation=returns)  # type: ignore[attr-defined]
+    return run
+
+
+def steps_of(method: Callable[Concatenate[_C, _P], _R]) -> Callable[Concatenate[_C, _P], Steps[_R]]:
+    """Return the steps of a method that `verb` made."""
+    found: Callable[Concatenate[_C, _P], Steps[_R]] = inspect.unwrap(method)
+    return found
