@@ -53,7 +53,8 @@ def test_no_reconcile_is_lost_in_a_storm(control_plane: ControlPlane, namespace:
     plugin = plugin_of(
         lambda plugin: plugin.add_controller("c", mirror, source, workers=2, rate_limiter=limiter), "mirror"
     )
-    # Else each reconcile of more than 6 ms counts as stuck, and gets another worker.
+    # Else reconciles of more than 6 ms count as stuck, and eight of them restart the plugin. A restart forgets the
+    # deletions that were not reconciled, for which a controller without owner references cannot make up.
     unhurried = {"mirror/c": {"slow_after": "0s"}}
     host = Host(
         HostSettings(listen=""),

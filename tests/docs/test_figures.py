@@ -68,6 +68,41 @@ def measured(figure: str, peer: str) -> float:
             id="collisions",
             marks=behaviour("findings/FQ20"),
         ),
+        pytest.param(
+            "large store: event of another informer beside a relist, p99",
+            "alone",
+            2,
+            id="relist",
+            marks=behaviour("scale/SC124"),
+        ),
+        pytest.param(
+            "large store: list of a namespace of 200 by labels",
+            "itself",
+            100e-6,
+            id="selector",
+            marks=behaviour("scale/SC125"),
+        ),
+        pytest.param(
+            "large store: longest pause of other threads while a store is dropped",
+            "itself",
+            0.02,
+            id="drop",
+            marks=behaviour("scale/SC127"),
+        ),
+        pytest.param(
+            "large store: pause of the caller that drops a store",
+            "itself",
+            0.02,
+            id="drop-caller",
+            marks=behaviour("scale/SC127"),
+        ),
+        pytest.param(
+            "large store: pause of the caller that stops and drops an informer",
+            "itself",
+            0.02,
+            id="stop-caller",
+            marks=behaviour("scale/SC127"),
+        ),
     ],
 )
 def test_a_figure_is_within_its_limit(figure: str, peer: str, most: float) -> None:

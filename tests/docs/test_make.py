@@ -46,7 +46,45 @@ def test_long_proofs_are_in_soak_and_short_in_the_suite() -> None:
     soak = commands("soak")
     lengths = set(re.findall(r"CTRLHOST_[A-Z_]+(?==)", soak))
     assert lengths
-    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
+    files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "rust/core/tests").rglob("*.rs")]
+    sources = [path.read_text(encoding="utf-8") for path in files]
     for name in lengths:
         # Each has a length for the suite, too, or runs in soak only.
-        assert any(re.search(rf'environ.get\("{name}"|"{name}" (not )?in os.environ', text) for text in sources), name
+        assert any(
+            re.search(rf'environ.get\("{name}"|"{name}" (not )?in os.environ|env::var\("{name}"', text)
+            for text in sources
+        ), name
+
+
+@pytest.mark.behaviour("scale/SC133")
+def test_without_a_free_threaded_interpreter_nothing_is_tested_and_that_is_said() -> None:
+    said = subprocess.run(
+        ["make", "--no-print-directory", "test-free-threaded", "FREE_THREADED="],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert said.count("\n") == 1
+    assert said.endswith("nothing was tested on one\n")
+
+
+@pytest.mark.behaviour("scale/SC133")
+def test_on_a_free_threaded_interpreter_the_whole_suite_runs_without_the_lock() -> None:
+    lines = commands("test-free-threaded", "FREE_THREADED=python3.14t").splitlines()
+    assert any("sys._is_gil_enabled()" in line and "PYTHON_GIL" not in line for line in lines)
+    (run,) = [line for line in lines if "pytest" in line]
+    assert run == 'PYTHON_GIL=0 .venv-free-threaded/bin/python -m pytest --quiet -m "not slow"'
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "make test-free-threaded" in ci
+    module = (ROOT / "rust/python/src/lib.rs").read_text(encoding="utf-8")
+    assert "#[pymodule(gil_used = false)]" in module
+
+
+@pytest.mark.behaviour("scale/SC135")
+def test_a_wheel_for_a_free_threaded_interpreter_is_built_where_there_is_one() -> None:
+    builds = [line for line in commands("wheel", "FREE_THREADED=python3.14t").splitlines() if "maturin build" in line]
+    assert len(builds) == 2
+    assert builds[1] == f"{builds[0]} --interpreter python3.14t"
+    (build,) = [line for line in commands("wheel", "FREE_THREADED=").splitlines() if "maturin build" in line]
+    assert build == builds[0]

@@ -67,7 +67,7 @@ def test_everything_that_a_plugin_gets_is_described() -> None:
 def test_everything_that_a_reconciler_gets_is_described() -> None:
     mentioned(public(Context) - OF_THE_WORKER, API)
     mentioned({field.name for field in dataclasses.fields(Result)}, API)
-    assert {field.name for field in dataclasses.fields(ControllerScope)} >= {"clients", "async_client", "events", "log"}
+    assert {field.name for field in dataclasses.fields(ControllerScope)} >= {"clients", "events", "log"}
 
 
 @pytest.mark.parametrize("kind", [For, Owns, Watches, Every])

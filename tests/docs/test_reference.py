@@ -60,6 +60,8 @@ def described_settings() -> str:
             "Deadlines: `[supervision.PLUGIN.deadlines]`, and for all plugins `[supervision.deadlines]`",
             settings.Deadlines,
         ),
+        ("Informers: `[informers]`", settings.InformerSettings),
+        ('One kind: `[informers."APIVERSION/KIND"]`', settings.InformerKind),
     ):
         (node,) = (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == struct.__name__)
         texts = docstrings(node)

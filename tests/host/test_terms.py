@@ -11,7 +11,7 @@ import pytest
 import ctrlhost
 from ctrlhost import NotLeading
 from ctrlhost.testing import ManualClock
-from ctrlhost.transport.http1 import Exchange
+from ctrlhost.transport.native import NativeTransport
 from tests.support.elections import LIMIT, gain, hold_lease, lapse_and_renew, lease, lose, refused, secret, written
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.waiting import eventually
@@ -334,12 +334,12 @@ def test_a_lease_that_lapsed_and_was_renewed_by_its_holder_is_a_new_term(ctrlhos
 @behaviour("supervision/LD19")
 def test_leadership_that_flips_sends_no_write_outside_a_term_and_loses_no_key(ctrlhost_host, monkeypatch) -> None:
     keys, captured = [f"x{number}" for number in range(16)], Captured()
-    exchange, run = threading.Lock(), Exchange.run
+    exchange, send = threading.Lock(), NativeTransport.request
 
-    def run_alone(self: Exchange, *args: Any) -> Any:
+    def send_alone(self: NativeTransport, *args: Any, **options: Any) -> Any:
         # No request is on its way while leadership changes, so the order at the server is exact.
         with exchange:
-            return run(self, *args)
+            return send(self, *args, **options)
 
     def setup(plugin: ctrlhost.PluginContext) -> None:
         captured.setup(plugin)
@@ -354,7 +354,7 @@ def test_leadership_that_flips_sends_no_write_outside_a_term_and_loses_no_key(ct
 
         plugin.add_controller("c", reconcile, MAPS, workers=8)
 
-    monkeypatch.setattr(Exchange, "run", run_alone)
+    monkeypatch.setattr(NativeTransport, "request", send_alone)
     host = ctrlhost_host(
         plugin_of(setup),
         leader_elect=True,

@@ -7,13 +7,19 @@ import socket
 import ssl
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Self
 
 
-class _Listening(ABC):
-    """A port whose connections are each served on a thread."""
+def _nothing() -> None:
+    return
 
-    def __init__(self, received_at_once: int | None = None) -> None:
+
+class _Listening(ABC):
+    """A port whose connections are each served on a thread, each after a call of `before`."""
+
+    def __init__(self, received_at_once: int | None = None, before: Callable[[], None] = _nothing) -> None:
+        self._before = before
         self._listener = socket.socket()
         if received_at_once is not None:
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, received_at_once)
@@ -26,6 +32,21 @@ class _Listening(ABC):
         self._thread.start()
         return self
 
+    def crowd(self) -> Callable[[], None]:
+        """Keep all from connecting until the returned function is called; in place of `with`, before it."""
+        self._listener.listen(0)
+        crowd = [socket.socket() for _ in range(3)]
+        for one in crowd:
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", self.port))
+
+        def end() -> None:
+            for one in crowd:
+                one.close()
+            self._thread.start()
+
+        return end
+
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -35,6 +56,7 @@ class _Listening(ABC):
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
+                self._before()
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     @abstractmethod
@@ -51,8 +73,9 @@ class ByteServer(_Listening):
         tls: ssl.SSLContext | None = None,
         hold: threading.Event | None = None,
         received_at_once: int | None = None,
+        before: Callable[[], None] = _nothing,
     ) -> None:
-        super().__init__(received_at_once)
+        super().__init__(received_at_once, before)
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
         self.received: list[bytes] = []
         self._tls, self._hold = tls, hold
@@ -79,9 +102,17 @@ class Tunnels(_Listening):
         super().__init__()
         self.url = f"http://127.0.0.1:{self.port}"
         self.asked: list[str] = []
+        #: The connections that have ended.
+        self.served = 0
         self._origin = origin
 
     def _serve(self, connection: socket.socket) -> None:
+        try:
+            self._pass_on(connection)
+        finally:
+            self.served += 1
+
+    def _pass_on(self, connection: socket.socket) -> None:
         head = b""
         with contextlib.suppress(OSError), connection, socket.create_connection(("127.0.0.1", self._origin)) as origin:
             # A client that connects and sends nothing has asked nothing of the origin.

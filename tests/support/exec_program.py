@@ -65,11 +65,11 @@ class ExecProgram:
         (self.folder / name).unlink()
 
     def hold(self) -> None:
-        """Let runs wait until `release`."""
+        """Hold runs until `release`."""
         self._gate = Gate(self.folder / "hold")
 
     def release(self) -> None:
-        """Let runs continue; later ones do not wait."""
+        """Release the runs; later ones do not wait."""
         assert self._gate is not None
         self._gate.open()
         self.clear("hold")

@@ -18,10 +18,10 @@ from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.informers.declarations import scope_of
 from ctrlhost.kubeconfig.connection import from_unix_socket
 from ctrlhost.supervisor.cache_server import CacheServer, FeedLimits, Reader
-from ctrlhost.transport.unix_socket import UnixConnectionPool
-from ctrlhost.transport.urllib3_transport import Urllib3Transport
+from ctrlhost.transport.native import NativeTransport
 from tests.support.http_client import Api
 from tests.support.informer_rig import QUICK
+from tests.support.unix_pools import UnixConnectionPool
 from tests.support.waiting import eventually
 
 PODS = "/api/v1/pods"
@@ -71,7 +71,7 @@ class FeedRig:
 
     def reading_client(self, plugin: str = "bad") -> Client:
         """Return a client that lists and watches on the socket, and knows kinds from the API server."""
-        return self.client.derive(transport=Urllib3Transport(from_unix_socket(str(self.path(plugin)))))
+        return self.client.derive(transport=NativeTransport(from_unix_socket(str(self.path(plugin)))))
 
     def engine(self, kind: str = "Pod") -> Any:
         """Return the engine of the only informer of a kind."""

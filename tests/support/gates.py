@@ -18,12 +18,12 @@ class Gate:
         os.mkfifo(path)
 
     def open(self) -> None:
-        """Let everybody pass, now and later."""
+        """Open the gate for all, now and later."""
         # With one end that writes, each `open` for reading returns at once.
         self._end = os.open(self.path, os.O_RDWR)
 
     def close(self) -> None:
-        """Let everybody pass who waits now; nobody may come later."""
+        """Release all that wait now; nobody may come later."""
         if self._end is None:
             self.open()
         assert self._end is not None

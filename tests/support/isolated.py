@@ -126,7 +126,7 @@ class IsolatedHost:
         return [number for number, line in found if all(text in line["msg"] for text in texts)]
 
     def do(self, what: str, child: int) -> str:
-        """Have the process of `bad` do something; return the name of the ConfigMap that says so."""
+        """Ask the process of `bad` to do something; return the name of the ConfigMap that says so."""
         name = f"{what.split()[0]}-{next(self._numbers)}"
         self.client.create({**config_map(name), "data": {"do": what, "process": str(child)}})
         return name

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ctrlhost
+from ctrlhost.clock import SystemClock
 from ctrlhost.coordination.term import Candidacy, Tenure
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Replica:
         self.host = host
         self.sent: list[Sent] = []
         # The test decides who leads, in place of the elector.
-        self._tenure = Tenure(time.monotonic)
+        self._tenure = Tenure(SystemClock())
         self.leads = leads
         candidacy = Candidacy(self._tenure, elects=True)
         services_of: Any = lambda _runtime, services: replace(services, candidacy=candidacy)  # noqa: E731

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimepkg "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -16,13 +17,20 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// informerFigures lists the pods of a stub server and follows its events, with the keys going into a queue.
-func informerFigures(url, count string) (map[string]float64, error) {
+// informerFigures lists the pods of a stub server and follows its events, with the keys going into a queue. With a CA
+// file it asks for protobuf over TLS, as controllers do, unless the server is to send JSON.
+func informerFigures(url, count string, tls ...string) (map[string]float64, error) {
 	events, err := strconv.Atoi(count)
 	if err != nil {
 		return nil, err
 	}
 	config := &rest.Config{Host: url, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	if len(tls) > 0 {
+		config.TLSClientConfig.CAFile = tls[0]
+		if len(tls) == 1 {
+			config.ContentType, config.AcceptContentTypes = runtimepkg.ContentTypeProtobuf, runtimepkg.ContentTypeProtobuf
+		}
+	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err

@@ -2,9 +2,11 @@
 //
 //	peers queue [FIGURE]         work queue: cycle, cycle with metrics, burst, priority burst, contention; or one of them
 //	peers fifo                   delta FIFO: add + update + pop
-//	peers informer URL EVENTS    initial list of pods, then EVENTS watch events, through a shared informer into a queue
+//	peers informer URL EVENTS    initial list of pods, then EVENTS watch events, through a shared informer into a queue;
+//	         [CA [json]]         over TLS in protobuf, or in JSON
 //	peers controller KUBECONFIG  a controller-runtime manager that reconciles each pod once
 //	peers reconciles             no-op reconciles through a controller-runtime controller of four workers
+//	peers stub [FLAGS]           serve many pods over TLS or plain HTTP, in JSON and protobuf; prints its URL
 //
 // Each prints one JSON object of figures: seconds per operation, or the unit in the name.
 package main
@@ -27,12 +29,14 @@ func main() {
 	switch {
 	case os.Args[1] == "queue" && len(os.Args) <= 3:
 		figures, err = queueFigures(os.Args[2:]...)
+	case os.Args[1] == "stub":
+		err = serveStub(os.Args[2:])
 	case os.Args[1] == "reconciles" && len(os.Args) == 2:
 		figures, err = reconcileFigures()
 	case os.Args[1] == "fifo" && len(os.Args) == 2:
 		figures = fifoFigures()
-	case os.Args[1] == "informer" && len(os.Args) == 4:
-		figures, err = informerFigures(os.Args[2], os.Args[3])
+	case os.Args[1] == "informer" && len(os.Args) >= 4 && len(os.Args) <= 6:
+		figures, err = informerFigures(os.Args[2], os.Args[3], os.Args[4:]...)
 	case os.Args[1] == "controller" && len(os.Args) == 3:
 		figures, err = controllerFigures(os.Args[2])
 	default:
@@ -46,7 +50,7 @@ func main() {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: peers queue [FIGURE] | fifo | informer URL EVENTS | controller KUBECONFIG | reconciles")
+	fmt.Fprintln(os.Stderr, "usage: peers queue [FIGURE] | fifo | informer URL EVENTS [CA [json]] | controller KUBECONFIG | reconciles | stub")
 	os.Exit(2)
 }
 

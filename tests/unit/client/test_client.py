@@ -12,7 +12,7 @@ from ctrlhost.errors import (
     Expired,
     NotFound,
 )
-from ctrlhost.transport.urllib3_transport import Urllib3Transport
+from ctrlhost.transport.native import NativeTransport
 from tests.support.stub_api_server import (
     Answer,
     Computed,
@@ -25,6 +25,7 @@ from tests.support.stub_api_server import (
     pod_list,
 )
 
+pytestmark = pytest.mark.behaviour("scale/SC50")
 PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -331,7 +332,7 @@ def test_many_threads_share_one_client(server, client):
 
 def test_the_client_is_public():
     assert ctrlhost.Client is Client
-    assert isinstance(Client("http://127.0.0.1:1").transport, Urllib3Transport)
+    assert isinstance(Client("http://127.0.0.1:1").transport, NativeTransport)
 
 
 async def _use_async(server: StubApiServer, client: Client) -> list[str]:

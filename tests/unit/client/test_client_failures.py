@@ -4,7 +4,6 @@ import threading
 
 import pytest
 
-from ctrlhost import _core
 from ctrlhost.client import Client
 from ctrlhost.errors import (
     AlreadyExists,
@@ -32,6 +31,7 @@ from tests.support.stub_api_server import (
     pod,
 )
 
+pytestmark = pytest.mark.behaviour("scale/SC50")
 PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -170,15 +170,9 @@ def test_a_stream_closed_before_its_end_closes_its_connection(server, client):
     assert server.connections == 2
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
-def test_chunks_may_be_cut_anywhere(size):
-    coded = b"5;x=y\r\nhello\r\n1\r\n \r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n"
-    chunks = _core.Body(chunked=True)
-    out = b"".join(chunks.feed(coded[at : at + size]) for at in range(0, len(coded), size))
-    assert (out, chunks.done) == (b"hello 0123456789", True)
-
-
 @pytest.mark.parametrize("coded", [b"x\r\n", b"5\r\nhelloXX", b"-5\r\n", b"\r\n", b"1" * 2000])
-def test_malformed_chunks_are_refused(coded):
-    with pytest.raises(ValueError, match=r".+"):
-        _core.Body(chunked=True).feed(coded)
+def test_a_stream_with_malformed_chunks_is_an_error(server, client, coded):
+    server.on("GET", "/api/v1/pods", Raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + coded))
+    stream = client.transport.stream("/api/v1/pods")
+    with pytest.raises(TransportError, match=r"GET http.*/api/v1/pods"):
+        list(iter(stream.read, b""))

@@ -196,6 +196,29 @@ def test_controllers_are_overridden_by_name(toml):
     assert overrides["naming/names"].timeout == 60
 
 
+def test_informers_are_set_for_all_kinds_and_for_one(toml):
+    file = toml('[informers]\nencoding = "json"\n[informers."apps/v1/Deployment"]\nencoding = "auto"')
+    common, kinds = Configuration.gather(file, {}, ['informers."example.com/v1/Foo".encoding=json']).encodings()
+    assert common == "json"
+    assert kinds == {"apps/v1/Deployment": "auto", "example.com/v1/Foo": "json"}
+    assert Configuration.gather().encodings() == ("auto", {})
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("informers.encoding=yaml", "informers.encoding: invalid enum value 'yaml' (in --set informers.encoding)"),
+        ("informers.format=json", "informers.format: unknown setting"),
+        ('informers."v1/Pod".encoding=xml', "informers.\"v1/Pod\".encoding: invalid enum value 'xml'"),
+        ("informers.Pod.encoding=json", "informers.Pod: write the kind as `APIVERSION/KIND`"),
+    ],
+)
+def test_an_invalid_setting_of_informers_is_refused_with_its_name(assignment, message):
+    with pytest.raises(ConfigError) as refused:
+        Configuration.gather(assignments=[assignment]).encodings()
+    assert message in str(refused.value)
+
+
 def test_flags_override_all_other_sources(toml):
     file = toml('[host]\nplugins = ["a"]\nlisten = "127.0.0.1:1"\nkubeconfig = "f"')
     environment = {"CTRLHOST_HOST__PLUGINS": "b,c", "CTRLHOST_HOST__LISTEN": "127.0.0.1:2"}

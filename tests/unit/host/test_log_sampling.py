@@ -21,7 +21,7 @@ from ctrlhost.testing import ManualClock
 from tests.support.controllers import idle
 from tests.support.waiting import eventually
 
-LOGGERS = ("", "ctrlhost", "urllib3", "uvicorn", "uvicorn.access", "asyncio", "kubernetes")
+LOGGERS = ("", "ctrlhost", "uvicorn", "uvicorn.access", "asyncio", "kubernetes")
 
 
 class Log:

@@ -13,7 +13,7 @@ import structlog
 from ctrlhost.controller.context import bound, bound_values
 from ctrlhost.host import logs
 
-LOGGERS = ("", "ctrlhost", "urllib3", "uvicorn", "uvicorn.access", "asyncio", "kubernetes")
+LOGGERS = ("", "ctrlhost", "uvicorn", "uvicorn.access", "asyncio", "kubernetes")
 
 
 class Lines(io.StringIO):
@@ -93,7 +93,7 @@ def test_values_json_cannot_encode_are_written_as_text(lines):
 def test_the_level_applies_and_libraries_log_less(lines):
     logs.configure("info", "json", lines)
     logging.getLogger("t").debug("no")
-    logging.getLogger("urllib3.connectionpool").warning("no")
+    logging.getLogger("kubernetes.client").info("no")
     logging.getLogger("uvicorn.access").info("no")
     assert lines.getvalue() == ""
 

@@ -87,7 +87,9 @@ def test_only_metadata_is_requested_and_kept_if_no_user_reads_more(server, facto
     def answer(request: ReceivedRequest) -> Answer:
         if request.query.get("watch"):
             return Frames()
-        assert request.headers["accept"].startswith("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+        metadata = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+        media = "application/vnd.kubernetes.protobuf", "application/json"
+        assert request.headers["accept"] == ",".join((*(each + metadata for each in media), "application/json"))
         return Json(pod_list(1, pod("a", 1, app="x")))
 
     server.on("GET", PODS, Computed(answer))

@@ -69,6 +69,7 @@ def test_an_informer_with_functions_of_its_owner_is_freed(server: StubApiServer)
 def test_stopped_informers_leave_no_memory_behind() -> None:
     code = textwrap.dedent("""
         import ctypes, gc, pathlib
+        from tests.support.waiting import eventually
         from tests.support.stub_api_server import Frames, Json, StubApiServer, pod, pod_list, serve
         from tests.unit.informers.test_memory import Controller
 
@@ -90,8 +91,8 @@ def test_stopped_informers_leave_no_memory_behind() -> None:
             before = resident()
             for _ in range(10):
                 run(server)
-            grown = resident() - before
-        assert grown < 5_000_000, grown
+            # Many objects are dropped on a thread of their own.
+            eventually(lambda: resident() - before < 5_000_000)
     """)
     # One heap, so that memory that was freed but is kept for the next thread is not counted.
     environment = {**os.environ, "MALLOC_ARENA_MAX": "1"}

@@ -15,9 +15,11 @@ import yaml
 
 from ctrlhost.client import Client
 from ctrlhost.errors import ConfigError, TransportError, Unauthorized
-from ctrlhost.transport.connection_pool import bypasses_proxy
+from ctrlhost.kubeconfig.proxy import bypasses_proxy
 from tests.support.kubeconfigs import find, kubeconfig, service_account
 from tests.support.stub_api_server import Answer, Computed, Failure, Json, ReceivedRequest, StubApiServer, pod
+
+pytestmark = pytest.mark.behaviour("scale/SC50")
 
 EXEC = "client.authentication.k8s.io/v1"
 
@@ -89,7 +91,8 @@ def test_a_certificate_of_another_host_is_refused_unless_its_name_is_configured(
         assert Client.load(write(kubeconfig(cluster))).get("v1", "Pod", "a")
 
 
-def test_a_client_certificate_is_sent_and_a_renewed_one_is_picked_up(write, tmp_path, authority):
+def test_a_client_certificate_is_sent_and_a_renewed_one_is_picked_up(write, tmp_path, authority, monkeypatch):
+    monkeypatch.setattr("ctrlhost.transport.trust._CHECK_INTERVAL", 0.0)
     names: list[str] = []
     with StubApiServer(tls=authority.server_context(ask=True)) as server:
         server.on("GET", POD, Json(pod("a", 1)))
@@ -187,6 +190,7 @@ def test_an_exec_plugin_runs_once_and_again_when_the_server_refuses_its_token(tm
     assert (tmp_path / "count").read_text() == "2"
 
 
+@pytest.mark.behaviour("scale/SC41")
 @pytest.mark.parametrize(
     ("body", "kind", "message"),
     [
@@ -207,10 +211,13 @@ def test_an_exec_plugin_runs_once_and_again_when_the_server_refuses_its_token(tm
 def test_a_failing_exec_plugin_is_named(tmp_path, write, server, body, kind, message):
     exec_program(tmp_path, body)
     user = {"exec": {"apiVersion": EXEC, "command": "./login"}}
-    with pytest.raises(kind, match=message):
-        Client.load(write(kubeconfig({"server": server.url}, user))).get("v1", "Pod", "a")
+    config = write(kubeconfig({"server": server.url}, user))
+    with pytest.raises(kind, match=message) as caught:
+        Client.load(config).get("v1", "Pod", "a")
+    assert f"kubeconfig {config}: users[u].user.exec" in str(caught.value)
 
 
+@pytest.mark.behaviour("scale/SC41")
 def test_a_missing_exec_plugin_is_named_with_its_install_hint(write, server):
     user = {
         "exec": {
@@ -249,7 +256,7 @@ def test_an_exec_plugin_may_return_a_certificate(tmp_path, write, authority):
 
 
 def test_a_configuration_of_the_official_client_is_used_with_its_hook(server):
-    from ctrlhost.kubeconfig.configuration import new_configuration
+    from kubernetes.client import Configuration
 
     tokens = iter(["Bearer one", "Bearer two", "Bearer two"])
 
@@ -257,7 +264,7 @@ def test_a_configuration_of_the_official_client_is_used_with_its_hook(server):
         configuration.api_key["BearerToken"] = next(tokens)
 
     server.on("GET", POD, needs({"Bearer two"}))
-    configuration = new_configuration(host=server.url)
+    configuration = Configuration(host=server.url)
     configuration.refresh_api_key_hook = refresh
     assert Client.from_configuration(configuration).get("v1", "Pod", "a")
 

@@ -10,6 +10,8 @@ from ctrlhost.errors import ConfigError
 from ctrlhost.kubeconfig import credentials
 from ctrlhost.kubeconfig.credentials import TokenFile
 
+pytestmark = pytest.mark.behaviour("scale/SC50")
+
 
 @pytest.fixture(autouse=True)
 def check_each_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,7 @@ def test_a_rejected_credential_that_was_replaced_meanwhile_does_not_run_the_prog
     assert program.runs == 3
 
 
+@behaviour("scale/SC41")
 @behaviour("supervision/CR2")
 def test_requests_give_up_at_their_own_timeouts_while_the_program_hangs(
     program: ExecProgram, write: Any, server: Any

@@ -23,6 +23,7 @@ def write(tmp_path: Path) -> Any:
     return partial(written, tmp_path)
 
 
+@pytest.mark.behaviour("scale/SC44")
 @pytest.mark.behaviour("supervision/CR7")
 @pytest.mark.parametrize(
     ("user", "message"),
@@ -49,6 +50,7 @@ def test_an_incomplete_impersonation_is_refused_with_its_place(
     assert server.requests == []
 
 
+@pytest.mark.behaviour("scale/SC44")
 @pytest.mark.behaviour("supervision/CR7")
 def test_every_request_and_stream_has_the_headers(write: Any, server: Any) -> None:
     server.on("GET", POD, Json(pod("a", 1)))
@@ -75,6 +77,7 @@ def test_every_request_and_stream_has_the_headers(write: Any, server: Any) -> No
     assert len(server.requests) == 2
 
 
+@pytest.mark.behaviour("scale/SC44")
 @pytest.mark.behaviour("supervision/CR7")
 def test_the_server_treats_the_client_as_that_user(control_plane: Any, write: Any) -> None:
     config = yaml.safe_load(Path(control_plane.kubeconfig).read_text(encoding="utf-8"))

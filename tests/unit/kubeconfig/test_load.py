@@ -11,6 +11,8 @@ import yaml
 from ctrlhost.errors import ConfigError
 from tests.support.kubeconfigs import find, kubeconfig, service_account
 
+pytestmark = pytest.mark.behaviour("scale/SC50")
+
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
 
@@ -156,14 +158,22 @@ def test_a_proxy_from_the_environment_needs_no_scheme(tmp_path, write, monkeypat
         monkeypatch.setenv(name, "proxy.corp:3128")
     monkeypatch.setenv("no_proxy", "")
     found = find(tmp_path, kubeconfig=write(kubeconfig({"server": "http://x"})))
-    assert found.configuration.proxy == "http://proxy.corp:3128"
+    assert found.proxy() == ("http", "proxy.corp", 3128, None, [])
 
 
-def test_a_socks_proxy_names_the_package_it_requires(tmp_path, write, monkeypatch):
-    monkeypatch.setattr("ctrlhost.kubeconfig.connection.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match="the proxy socks5://x:1 requires a missing package") as caught:
-        find(tmp_path, kubeconfig=write(kubeconfig({"server": "http://x", "proxy-url": "socks5://x:1"})))
-    assert "PySocks" in (caught.value.hint or "")
+@pytest.mark.behaviour("scale/SC46")
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("socks4://me:pw@x:1", "the proxy socks4://x:1 speaks SOCKS 4, which is not supported: use socks5 or socks5h"),
+        ("socks4a://x", "speaks SOCKS 4"),
+        ("ftp://me:pw@x", "the proxy's address 'ftp://x' is not an http, https or socks5 URL"),
+    ],
+)
+def test_a_proxy_of_another_kind_is_refused_without_its_password(tmp_path, write, url, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        find(tmp_path, kubeconfig=write(kubeconfig({"server": "http://x", "proxy-url": url})))
+    assert "pw" not in str(caught.value)
 
 
 def test_an_unreadable_kubeconfig_is_an_error(tmp_path):

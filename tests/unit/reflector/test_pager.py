@@ -5,9 +5,11 @@ import threading
 
 import pytest
 
+from ctrlhost.cache import SharedInformer
 from ctrlhost.client import Client
 from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.reflector.list_watch import ListWatch
+from ctrlhost.reflector.negotiation import Negotiation
 from tests.support.informer_rig import PODS, Rig
 from tests.support.recording_handler import RecordingHandler
 from tests.support.stub_api_server import (
@@ -261,7 +263,8 @@ def test_watches_last_a_random_time_between_the_shortest_and_twice_that(server, 
     server.on("GET", PODS, Json({}))
     client = Client(server.url)
     options = ReflectorOptions() if shortest is None else ReflectorOptions(min_watch_timeout=shortest)
-    requests = ListWatch(client.transport, options, rng=random.Random(1))
+    negotiation = Negotiation("v1", "Pod", SharedInformer("pods", "v1", "Pod"), options.encodings)
+    requests = ListWatch(client.transport, options, negotiation, rng=random.Random(1))
     for _ in range(20):
         requests.watch(client.resource("v1", "Pod"), "1").close()
     timeouts = [int(each.query["timeoutSeconds"]) for each in server.requests]

@@ -29,7 +29,6 @@ async def _replaced() -> None:
     async with server:
         connection: Any = SimpleNamespace(
             url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}",
-            tls_context=lambda: None,
             configuration=SimpleNamespace(tls_server_name=None),
         )
         upstream = Upstream(connection)

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
-import urllib3.connection
-import urllib3.util.connection
 
 from ctrlhost.client import Client
 from ctrlhost.client.budget import Budget
 from ctrlhost.client.governed import GovernedTransport
+from ctrlhost.clock import SystemClock
 from ctrlhost.coordination.term import Tenure
 from ctrlhost.coordination.writes import Permit, Refusals, Writes
 from ctrlhost.errors import NotLeading
 from ctrlhost.kubeconfig.connection import Connection, from_url
 from ctrlhost.testing import ManualClock
-from ctrlhost.transport.urllib3_transport import Urllib3Transport
+from ctrlhost.transport.native import NativeTransport
 from tests.support.byte_servers import ByteServer, Tunnels
 from tests.support.stub_api_server import Computed, Failure, Json, ReceivedRequest, StubApiServer
 from tests.support.tls_files import Authority
 from tests.support.waiting import eventually
+from tests.support.workqueue_threads import Background
 
 behaviour = pytest.mark.behaviour
 MAP = "/api/v1/namespaces/default/configmaps/a"
 DEADLINE = 10.0
-#: The functions of the client that end a step.
-STEPS: dict[str, tuple[Any, str]] = {
-    "name": (socket, "getaddrinfo"),
-    "connect": (urllib3.util.connection, "create_connection"),
-    "handshake": (urllib3.connection, "_ssl_wrap_socket_and_match_hostname"),
-}
 
 
 class Leader:
@@ -43,14 +37,14 @@ class Leader:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.tenure = Tenure(self.clock.now)
+        self.tenure = Tenure(self.clock)
         self.tenure.begin(self.clock.now() + DEADLINE)
         self.refusals = Refusals()
         self.writes = Writes("demo", self.tenure, self.refusals)
 
     def client(self, connection: Connection, budget: Budget | None = None) -> Client:
-        transport = Urllib3Transport(connection)
-        return Client.over(GovernedTransport(transport, budget, self.writes.read, Permit(self.writes, 1)))
+        self.transport = NativeTransport(connection)
+        return Client.over(GovernedTransport(self.transport, budget, self.writes.read, Permit(self.writes, 1)))
 
     def pass_deadline(self, *_: Any) -> None:
         self.clock.advance(DEADLINE)
@@ -71,17 +65,11 @@ class LateCredentials:
         self._leader.pass_deadline()
         return "Bearer late"
 
+    def ready(self) -> bool:
+        return True
+
     def refresh(self, rejected: str | None, timeout: float) -> bool:
         raise AssertionError("nothing was sent that could be rejected")
-
-
-def after(function: Callable[..., Any], act: Callable[[], None]) -> Callable[..., Any]:
-    def call(*args: Any, **options: Any) -> Any:
-        found = function(*args, **options)
-        act()
-        return found
-
-    return call
 
 
 @pytest.fixture
@@ -89,43 +77,51 @@ def leader() -> Leader:
     return Leader()
 
 
-@pytest.fixture(params=["http", "https"])
-def raw(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[tuple[ByteServer, str | None]]:
-    """A server that keeps what it receives, and its CA."""
-    authority = Authority(tmp_path) if request.param == "https" else None
-    with ByteServer(tls=authority.server_context() if authority else None) as server:
-        yield server, authority.pem if authority else None
-
-
 @behaviour("supervision/LD10")
 @pytest.mark.parametrize("way", ["direct", "proxy"])
-@pytest.mark.parametrize("slow", ["credentials", "name", "connect", "handshake", "budget"])
-def test_no_byte_of_a_write_leaves_after_the_deadline(leader, raw, monkeypatch, way: str, slow: str) -> None:
-    server, ca = raw
-    budget = None
-    with Tunnels(server.port) as proxy:
-        connection = from_url(server.url, None, ca, True)
+@pytest.mark.parametrize(
+    ("scheme", "slow"),
+    # Without TLS there is no handshake to wait for.
+    [
+        *itertools.product(["http", "https"], ["credentials", "connect", "budget"]),
+        ("https", "handshake"),
+    ],
+)
+def test_no_byte_of_a_write_leaves_after_the_deadline(leader, tmp_path, scheme: str, way: str, slow: str) -> None:
+    authority = Authority(tmp_path) if scheme == "https" else None
+    tls = authority.server_context() if authority else None
+    # The deadline passes when the client has connected, and the server does not answer its hello yet.
+    server = ByteServer(tls=tls, before=leader.pass_deadline if slow == "handshake" else lambda: None)
+    proxy = Tunnels(server.port)
+    with ExitStack() as stack:
+        first = proxy if way == "proxy" else server
+        crowd = first.crowd() if slow == "connect" else None
+        for one in (server, proxy):
+            if one is not first or crowd is None:
+                stack.enter_context(one)
+        connection = from_url(server.url, None, authority.pem if authority else None, True)
         connection.configuration.no_proxy = ""
-        if way == "proxy":
-            connection.configuration.proxy = proxy.url
+        connection.configuration.proxy = proxy.url if way == "proxy" else None
+        budget = None
         if slow == "credentials":
             connection.credentials = LateCredentials(leader)
         elif slow == "budget":
             budget = Budget(20.0, leader.pass_deadline)
             for _ in range(40):
                 budget.wait(30, "GET /")
-        else:
-            owner, name = STEPS[slow]
-            monkeypatch.setattr(owner, name, after(getattr(owner, name), leader.pass_deadline))
         client = leader.client(connection, budget)
-        if slow == "handshake" and ca is None:
-            # Without TLS there is no handshake to wait for.
+        change = {"data": {"x": "1"}}
+        patched = Background(partial(client.patch, "v1", "ConfigMap", "a", "default", change, timeout=20))
+        if crowd is not None:
+            eventually(lambda: leader.transport.connections()["connecting"] == 1)
             leader.pass_deadline()
+            crowd()
         with pytest.raises(NotLeading) as caught:
-            client.patch("v1", "ConfigMap", "a", "default", {"data": {"x": "1"}}, timeout=10)
+            patched.result()
         assert caught.value.reason == "deadline"
         assert leader.refused() == {"deadline": 1}
-        eventually(lambda: server.received)
+        leader.transport.close()
+        eventually(lambda: server.received or proxy.served)
         assert b"".join(server.received) == b""
         # Only tunnels were asked for: a request for a whole URL would be one of the write.
         assert [line for line in proxy.asked if not line.startswith("CONNECT ")] == []
@@ -157,6 +153,9 @@ def test_no_attempt_follows_the_end_of_the_term(leader, answer: Failure) -> None
     class Renewing:
         token = "old"
 
+        def ready(self) -> bool:
+            return True
+
         def authorization(self, timeout: float) -> str | None:
             return self.token
 
@@ -185,13 +184,13 @@ def test_no_attempt_follows_the_end_of_the_term(leader, answer: Failure) -> None
 def test_a_body_that_is_not_handed_over_in_time_is_never_whole(tmp_path, secure: bool) -> None:
     leader, hold = Leader(), threading.Event()
     # The kernel waits in real time.
-    leader.tenure = Tenure(time.monotonic)
+    leader.tenure = Tenure(SystemClock())
     leader.writes = Writes("demo", leader.tenure, leader.refusals)
     authority = Authority(tmp_path) if secure else None
     tls, ca = (authority.server_context(), authority.pem) if authority else (None, None)
     with ByteServer(tls=tls, hold=hold, received_at_once=64 * 1024) as server:
         client = leader.client(from_url(server.url, None, ca, True))
-        leader.tenure.begin(time.monotonic() + 0.5)
+        leader.tenure.begin(leader.tenure.now() + 0.5)
         with pytest.raises(NotLeading) as caught:
             client.patch("v1", "ConfigMap", "a", "default", {"data": {"x": "1" * 5_000_000}}, timeout=60)
         assert caught.value.reason == "deadline"

@@ -14,7 +14,7 @@ import pytest
 from ctrlhost.errors import TransportError
 from ctrlhost.kubeconfig.connection import from_unix_socket
 from ctrlhost.transport.interface import StreamTimeouts
-from ctrlhost.transport.urllib3_transport import Urllib3Transport
+from ctrlhost.transport.native import NativeTransport
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def answering(listener: socket.socket, *answers: bytes) -> list[bytes]:
 def test_requests_share_a_connection(path: Path, listener: socket.socket) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     heads = answering(listener, answer, answer)
-    transport = Urllib3Transport(from_unix_socket(str(path)))
+    transport = NativeTransport(from_unix_socket(str(path)))
     assert [transport.request("GET", "/a", query={"b": 1}).body for _ in range(2)] == [b"ok", b"ok"]
     assert [head.split(b"\r\n")[0] for head in heads] == [b"GET /a?b=1 HTTP/1.1"] * 2
     transport.close()
@@ -60,7 +60,7 @@ def test_requests_share_a_connection(path: Path, listener: socket.socket) -> Non
 def test_a_stream_is_read_as_it_arrives(path: Path, listener: socket.socket) -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     answering(listener, head + b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
-    stream = Urllib3Transport(from_unix_socket(str(path))).stream("/a")
+    stream = NativeTransport(from_unix_socket(str(path))).stream("/a")
     found = b""
     while piece := stream.read():
         found += piece
@@ -73,7 +73,7 @@ def test_a_proxy_of_the_environment_is_not_for_sockets(
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     answering(listener, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-    assert Urllib3Transport(from_unix_socket(str(path))).request("GET", "/").body == b"ok"
+    assert NativeTransport(from_unix_socket(str(path))).request("GET", "/").body == b"ok"
 
 
 @pytest.mark.parametrize("gone", [True, False])
@@ -81,7 +81,7 @@ def test_without_a_server_nothing_was_sent(path: Path, gone: bool) -> None:
     if not gone:
         with socket.socket(socket.AF_UNIX) as sock:
             sock.bind(str(path))
-    transport = Urllib3Transport(from_unix_socket(str(path)))
+    transport = NativeTransport(from_unix_socket(str(path)))
     for call in (
         lambda: transport.request("GET", "/a"),
         lambda: transport.stream("/a", timeouts=StreamTimeouts(connect=5)),

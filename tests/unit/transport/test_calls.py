@@ -1,4 +1,4 @@
-"""HTTP/1.1 requests over the connection pool: answers that a server may send, and reuse of connections."""
+"""Calls over the pool of connections: answers that a server may send, and reuse of connections."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import threading
 import pytest
 
 from ctrlhost.client import Client
-from ctrlhost.errors import TransportError
-from tests.support.stub_api_server import Computed, Json, Raw
+from ctrlhost.errors import ApiError, TransportError
+from tests.support.stub_api_server import Computed, Json, Raw, StubApiServer
+
+pytestmark = pytest.mark.behaviour("scale/SC50")
 
 CLOSE = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
 TWO = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 500 Huh\r\n\r\n"
@@ -77,7 +79,7 @@ def test_one_connection_is_reused_until_the_transport_is_closed(server, transpor
 
 def test_the_pool_size_bounds_the_open_connections(server):
     from ctrlhost.kubeconfig.connection import from_url
-    from ctrlhost.transport.urllib3_transport import Urllib3Transport
+    from ctrlhost.transport.native import NativeTransport
 
     both = threading.Barrier(3, timeout=10)
 
@@ -87,7 +89,7 @@ def test_the_pool_size_bounds_the_open_connections(server):
 
     server.on("GET", "/meet", Computed(meet))
     server.on("GET", "/x", Json({}))
-    transport = Urllib3Transport(from_url(server.url, None, None, True), pool_size=1)
+    transport = NativeTransport(from_url(server.url, None, None, True), pool_size=1)
     threads = [threading.Thread(target=transport.request, args=("GET", "/meet")) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -112,6 +114,31 @@ def test_a_request_is_encoded_correctly_on_the_wire(server, transport):
         "content-length": "0",
     }
     assert headers.items() <= request.headers.items()
-    with pytest.raises(TransportError, match="X-One"):
-        transport.request("GET", "/a", headers={"X-One": "1\r\nX-Two: 2"})
-    assert len(server.requests) == 1
+
+
+@pytest.mark.behaviour("scale/SC16")
+@pytest.mark.parametrize("value", ["1\r\nX-Two: 2", "1\n", "1\r", "1\0", "€"])
+def test_a_header_that_would_become_two_is_refused_before_anything_is_sent(server, transport, value):
+    with pytest.raises(ValueError, match="X-One"):
+        transport.request("GET", "/a", headers={"X-One": value})
+    with pytest.raises(ValueError, match="X-One"):
+        transport.stream("/a", headers={"X-One": value})
+    with pytest.raises(ValueError, match="header name"):
+        transport.request("GET", "/a", headers={"X One": "1"})
+    assert server.connections == 0
+
+
+@pytest.mark.behaviour("scale/SC15")
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirection_is_an_error_that_names_the_host(server, status):
+    with StubApiServer() as other:
+        target = f"http://me:pw@localhost:{other.port}/api/v1/pods"
+        server.on("GET", "/api/v1/namespaces/default/pods/a", Json({}, status, {"Location": target}))
+        server.on("GET", "/api/v1/pods", Json({}, status, {"Location": target}))
+        client = Client(server.url, token="secret")
+        for call in (lambda: client.get("v1", "Pod", "a"), lambda: client.transport.stream("/api/v1/pods")):
+            with pytest.raises(ApiError, match=rf"answered {status} and points to localhost,") as caught:
+                call()
+            assert caught.value.status == status
+            assert "pw" not in str(caught.value)
+        assert (other.connections, len(server.requests)) == (0, 2)

@@ -1,0 +1,274 @@
+"""Protobuf of a real kube-apiserver against its own JSON."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ctrlhost.informers import Encodings, InformerFactory, ReflectorOptions
+from tests.support import plugin_modules
+from tests.support.informer_rig import synced
+from tests.support.objects import crd
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctrlhost.client import Client
+    from ctrlhost.informers import Informer
+    from tests.support.control_plane import KubeApiserver
+
+behaviour = pytest.mark.behaviour
+LABELS = {"part": "test"}
+_namespaces = itertools.count(1)
+config_map = functools.partial(plugin_modules.config_map, labels=LABELS)
+
+
+class Recorded:
+    """A transport that records what was asked for and what came."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.streams: list[tuple[str, str, str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def stream(self, path: str, **options: Any) -> Any:
+        stream = self._inner.stream(path, **options)
+        query = options.get("query") or {}
+        verb = "streaming list" if query.get("sendInitialEvents") else "watch" if query.get("watch") else "list"
+        self.streams.append((verb, options["headers"]["Accept"], stream.content_type))
+        return stream
+
+
+class Read:
+    """One informer with a recorded transport."""
+
+    def __init__(self, client: Client, api_version: str, kind: str, encoding: Any, **options: Any) -> None:
+        reads = options.pop("reads", None)
+        scope = {
+            name: options.pop(name) for name in ("namespaces", "label_selector", "field_selector") if name in options
+        }
+        self.transport = Recorded(client.transport)
+        recorded = client.derive(transport=self.transport, discovery=client.transport)
+        made = ReflectorOptions(encodings=Encodings(encoding), **options)
+        self.factory = InformerFactory(recorded, options=made)
+        self.informer: Informer = self.factory.informer(api_version, kind, reads=reads, **scope)
+        synced(self.factory)
+
+    def objects(self) -> dict[str, Any]:
+        return {each.key: each for each in self.informer.lister.list()}
+
+    def media(self, verb: str) -> set[str]:
+        return {content.partition(";")[0] for asked, _, content in self.transport.streams if asked == verb}
+
+
+@pytest.fixture
+def reading(kube_apiserver: KubeApiserver) -> Iterator[Any]:
+    """Read a kind of the real server, in an encoding."""
+    made: list[Read] = []
+
+    def read(api_version: str, kind: str, encoding: Any = "auto", **options: Any) -> Read:
+        made.append(Read(kube_apiserver.client, api_version, kind, encoding, **options))
+        return made[-1]
+
+    yield read
+    for each in made:
+        each.factory.stop()
+
+
+@pytest.fixture
+def namespace(kube_apiserver: KubeApiserver) -> str:
+    """Create a namespace in which pods may be created, on the real server."""
+    name = f"protobuf-{next(_namespaces)}"
+    kube_apiserver.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+    kube_apiserver.client.create(account)
+    return name
+
+
+PROTOBUF, JSON = "application/vnd.kubernetes.protobuf", "application/json"
+
+
+def pod(name: str, namespace: str) -> dict[str, Any]:
+    probe = {"httpGet": {"path": "/", "port": "web"}, "initialDelaySeconds": 3}
+    container = {
+        "name": "main",
+        "image": "image",
+        "command": ["run", "--quote=\"'<>&\u2028"],
+        "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        "resources": {"requests": {"cpu": "100m", "memory": "1.5Gi"}, "limits": {"cpu": "0.5"}},
+        "ports": [{"name": "web", "containerPort": 8080}],
+        "readinessProbe": probe,
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+    }
+    volumes = [{"name": "v", "emptyDir": {"sizeLimit": "10Mi"}}, {"name": "c", "configMap": {"name": "c"}}]
+    meta = {
+        "name": name,
+        "namespace": namespace,
+        "labels": LABELS,
+        "annotations": {"a": "b"},
+        "finalizers": ["test/hold"],
+    }
+    spec = {"containers": [container], "volumes": volumes, "tolerations": [{"operator": "Exists"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def template() -> dict[str, Any]:
+    return {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "main", "image": "image"}]}}
+
+
+def samples(namespace: str) -> list[dict[str, Any]]:
+    def made(api_version: str, kind: str, name: str, **content: Any) -> dict[str, Any]:
+        meta = {"name": name, "labels": LABELS}
+        if kind != "Node":
+            meta["namespace"] = namespace
+        return {"apiVersion": api_version, "kind": kind, "metadata": meta, **content}
+
+    backend = {"service": {"name": "s", "port": {"name": "web"}}}
+    rule = {"host": "x.example.com", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
+    selected = {"selector": {"matchLabels": LABELS}, "template": template()}
+    job = template()
+    job["spec"]["restartPolicy"] = "Never"
+    surge = {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}, "type": "RollingUpdate"}
+    about = {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": namespace}
+    return [
+        pod("p", namespace),
+        made("apps/v1", "Deployment", "d", spec={"replicas": 0, "strategy": surge, **selected}),
+        made(
+            "v1", "Service", "s", spec={"ports": [{"name": "web", "port": 80, "targetPort": "web"}], "selector": LABELS}
+        ),
+        made("networking.k8s.io/v1", "Ingress", "i", spec={"rules": [rule]}),
+        made("batch/v1", "Job", "j", spec={"template": job, "backoffLimit": 0}),
+        made("v1", "Secret", "x", type="Opaque", data={"a": "AAEC/w==", "empty": ""}),
+        made("v1", "Node", f"node-{namespace}", spec={"podCIDR": "10.0.0.0/24"}),
+        made(
+            "coordination.k8s.io/v1",
+            "Lease",
+            "l",
+            spec={"renewTime": "2026-01-02T03:04:05.123456Z", "leaseDurationSeconds": 5},
+        ),
+        made(
+            "v1",
+            "Event",
+            "e",
+            involvedObject=about,
+            eventTime="2026-01-02T03:04:05.000001Z",
+            reportingComponent="c",
+            reportingInstance="i",
+            action="a",
+            reason="R",
+            type="Normal",
+        ),
+        config_map("c", namespace, x="1", empty=""),
+    ]
+
+
+@behaviour("scale/SC71")
+def test_objects_of_a_real_server_are_the_same_in_both_encodings(
+    kube_apiserver: KubeApiserver, reading: Any, namespace: str
+) -> None:
+    for sample in samples(namespace):
+        kube_apiserver.client.create(sample)
+    for sample in samples(namespace):
+        api_version, kind, name = sample["apiVersion"], sample["kind"], sample["metadata"]["name"]
+        as_protobuf, as_json = (reading(api_version, kind, each, watch_list=False) for each in ("auto", "json"))
+        assert (as_protobuf.media("list"), as_json.media("list")) == ({PROTOBUF}, {JSON}), kind
+        key = name if kind == "Node" else f"{namespace}/{name}"
+        one, other = as_protobuf.objects()[key], as_json.objects()[key]
+        assert one.to_dict() == other.to_dict(), kind
+        assert one == other
+        assert json.loads(one.to_json()) == json.loads(other.to_json())
+
+
+@behaviour("scale/SC51")
+def test_pods_in_pages_as_a_stream_and_watched(kube_apiserver: KubeApiserver, reading: Any, namespace: str) -> None:
+    client = kube_apiserver.client
+    names = [f"p{number}" for number in range(5)]
+    for name in names:
+        client.create(pod(name, namespace))
+    scope = {"namespaces": [namespace]}
+    paged = reading("v1", "Pod", watch_list=False, page_size=2, **scope)
+    streamed = reading("v1", "Pod", **scope)
+    as_json = reading("v1", "Pod", "json", **scope)
+    assert paged.media("list") == {PROTOBUF}
+    assert streamed.media("streaming list") == {PROTOBUF}
+    assert as_json.media("streaming list") == {JSON}
+    assert all(asked == f"{PROTOBUF},{JSON}" for _, asked, _ in paged.transport.streams + streamed.transport.streams)
+    expected = {key: each.to_dict() for key, each in as_json.objects().items()}
+    assert sorted(expected) == [f"{namespace}/{name}" for name in names]
+    for read in (paged, streamed):
+        assert {key: each.to_dict() for key, each in read.objects().items()} == expected
+    client.patch("v1", "Pod", "p0", namespace, {"metadata": {"labels": {"new": "label"}}})
+    client.create(pod("p9", namespace))
+    for read in (paged, streamed, as_json):
+        eventually(lambda read=read: f"{namespace}/p9" in read.objects())
+        eventually(lambda read=read: read.objects()[f"{namespace}/p0"].labels.get("new") == "label")
+    eventually(lambda: paged.media("watch"))
+    assert paged.media("watch") == {PROTOBUF}
+    expected = {key: each.to_dict() for key, each in as_json.objects().items()}
+    for read in (paged, streamed):
+        assert {key: each.to_dict() for key, each in read.objects().items()} == expected
+
+
+@behaviour("scale/SC52")
+@behaviour("scale/SC54")
+def test_crds_are_protobuf_custom_resources_json_and_their_metadata_protobuf(
+    kube_apiserver: KubeApiserver, reading: Any, namespace: str
+) -> None:
+    client = kube_apiserver.client
+    definition = crd("encodings.example.com", "Encoded")
+    client.create(definition)
+    name = definition["metadata"]["name"]
+    version = f"encodings.example.com/{definition['spec']['versions'][0]['name']}"
+    try:
+        client.resources.forget(version, "Encoded")
+        made = {"apiVersion": version, "kind": "Encoded", "metadata": {"name": "a", "labels": LABELS}, "spec": {}}
+        if definition["spec"]["scope"] == "Namespaced":
+            made["metadata"]["namespace"] = namespace
+        eventually(lambda: _created(client, made))
+        definitions = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+        as_protobuf, as_json = (reading(*definitions, each) for each in ("auto", "json"))
+        assert (as_protobuf.media("streaming list"), as_json.media("streaming list")) == ({PROTOBUF}, {JSON})
+        assert as_protobuf.objects()[name].to_dict() == as_json.objects()[name].to_dict()
+        resources = reading(version, "Encoded")
+        assert resources.media("streaming list") == {JSON}
+        metadata = reading(version, "Encoded", reads="metadata", watch_list=False)
+        eventually(lambda: metadata.media("watch"))
+        assert metadata.media("list") == metadata.media("watch") == {PROTOBUF}
+        ((key, found),) = metadata.objects().items()
+        assert (found.api_version, found.kind, found.partial) == (version, "Encoded", True)
+        assert found["metadata"] == resources.objects()[key]["metadata"]
+    finally:
+        client.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)
+
+
+def _created(client: Client, made: dict[str, Any]) -> bool:
+    from ctrlhost.errors import ApiError
+
+    try:
+        client.create(made)
+    except ApiError:
+        return False
+    return True
+
+
+@behaviour("scale/SC54")
+def test_the_metadata_of_pods_comes_as_protobuf(kube_apiserver: KubeApiserver, reading: Any, namespace: str) -> None:
+    client = kube_apiserver.client
+    client.create(pod("p", namespace))
+    read = reading("v1", "Pod", reads="metadata", watch_list=False, namespaces=[namespace])
+    eventually(lambda: read.media("watch"))
+    client.create(pod("q", namespace))
+    eventually(lambda: len(read.objects()) == 2)
+    assert read.media("list") == read.media("watch") == {PROTOBUF}
+    for found in read.objects().values():
+        assert (found.api_version, found.kind, found.partial) == ("v1", "Pod", True)
+        whole = client.get("v1", "Pod", found.name, namespace)["metadata"]
+        whole.pop("managedFields")
+        assert found["metadata"] == whole

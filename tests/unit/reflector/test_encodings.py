@@ -1,0 +1,361 @@
+"""Protobuf and JSON in one informer: what is asked for, and what the answer says."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from ctrlhost.errors import DecodeError
+from ctrlhost.informers import Encodings, InformerFactory, ReflectorOptions
+from tests.support import protobuf, stub_api_server
+from tests.support.informer_rig import PODS, QUICK, Rig, synced
+from tests.support.stub_api_server import Answer, Body, Computed, Failure, Json, ReceivedRequest, serve
+from tests.support.waiting import eventually
+
+behaviour = pytest.mark.behaviour
+JSON = "application/json"
+BOTH = f"{protobuf.MEDIA},{JSON}"
+
+
+class Frames(stub_api_server.Frames):
+    """A watch stream of protobuf, or of another content type."""
+
+    def __init__(self, *frames: bytes, media: str = protobuf.WATCH_MEDIA) -> None:
+        super().__init__()
+        self._media = media
+        for each in frames:
+            self.send_bytes(each)
+
+    def send(self, handler: Any) -> None:
+        begin = handler.start
+
+        def start(status: int, headers: dict[str, str]) -> None:
+            begin(status, {**headers, "Content-Type": self._media})
+
+        handler.start = start
+        try:
+            super().send(handler)
+        finally:
+            del handler.start
+
+
+def page(body: bytes, media: str = protobuf.MEDIA) -> Body:
+    return Body(body, content_type=media)
+
+
+def pods(*names: str, version: int = 1) -> Body:
+    return page(protobuf.pod_list(version, *(protobuf.pod(name, version) for name in names)))
+
+
+def accepts(requests: list[ReceivedRequest]) -> list[str]:
+    return [each.headers["accept"] for each in requests]
+
+
+def metrics(rig: Rig) -> dict[tuple[str, str], float]:
+    return {
+        (sample.name, sample.labels.get("encoding", "")): sample.value
+        for family in rig.factory.metrics.collect()
+        for sample in family.samples
+    }
+
+
+@behaviour("scale/SC56")
+@pytest.mark.parametrize(
+    ("list_media", "watch_media"),
+    [
+        (protobuf.MEDIA, protobuf.WATCH_MEDIA),
+        ("Application/VND.Kubernetes.Protobuf ; q=1", " application/vnd.kubernetes.protobuf;a=b ; stream=watch"),
+    ],
+)
+def test_a_list_and_a_watch_in_protobuf_whatever_the_spelling_of_their_type(rig, list_media, watch_media):
+    body = protobuf.pod_list(1, protobuf.pod("a", 1, app="x"))
+    watch = Frames(protobuf.event("ADDED", protobuf.pod("b", 2)), media=watch_media)
+    rig.serve([page(body, list_media)], [watch]).synced()
+    rig.holds(a=1, b=2)
+    assert accepts(rig.lists + rig.watches) == [BOTH, BOTH]
+    (found,) = rig.pods.lister.list(label_selector="app=x")
+    assert found.to_dict() == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        **stub_api_server.pod("a", 1, app="x"),
+        "status": {},
+    } | {"spec": {"containers": None, "nodeName": "n1"}}
+    assert metrics(rig)["ctrlhost_informer_encoding", "protobuf"] == 1
+    assert metrics(rig)["ctrlhost_informer_received_bytes_total", "protobuf"] > len(body)
+    assert metrics(rig)["ctrlhost_informer_received_bytes_total", "json"] == 0
+
+
+@behaviour("scale/SC57")
+@pytest.mark.parametrize("watch", [False, True])
+@pytest.mark.parametrize(
+    ("media", "named"),
+    [
+        ("text/html", "`text/html`"),
+        ("application/yaml", "`application/yaml`"),
+        ("", "no content type"),
+        (f"{JSON};as=Table;v=v1;g=meta.k8s.io", "as=Table"),
+    ],
+)
+def test_another_content_type_is_named_and_shown(rig, media, named, watch):
+    content = b"<html>log in</html>"
+    if watch:
+        rig.serve([pods("a")], [Frames(content, media=media), Frames()]).synced()
+    else:
+        rig.serve([page(content, media), pods("a")]).synced()
+    eventually(lambda: rig.errors)
+    error = rig.errors[0]
+    assert isinstance(error, DecodeError)
+    assert named in str(error)
+    assert "`<html>log in</html>`" in str(error)
+    rig.holds(a=1)
+
+
+@behaviour("scale/SC58")
+def test_every_answer_stands_for_itself(rig):
+    later = Frames()
+    first = page(protobuf.pod_list(5, protobuf.pod("a", 1), continue_="next"))
+    second = Json(stub_api_server.pod_list(5, stub_api_server.pod("b", 2)))
+    as_json = stub_api_server.Frames(stub_api_server.event("ADDED", stub_api_server.pod("c", 6))).end()
+    rig.serve([first, second], [as_json, later]).synced()
+    rig.holds(a=1, b=2, c=6)
+    later.send_bytes(protobuf.event("MODIFIED", protobuf.pod("b", 7)))
+    rig.holds(a=1, b=7, c=6)
+    assert metrics(rig)["ctrlhost_informer_encoding", "protobuf"] == 1
+    assert metrics(rig)["ctrlhost_informer_encoding", "json"] == 0
+    received = [metrics(rig)["ctrlhost_informer_received_bytes_total", each] for each in ("json", "protobuf")]
+    assert min(received) > 0
+
+
+@behaviour("scale/SC59")
+@pytest.mark.parametrize("code", [406, 415])
+def test_json_is_asked_for_at_once_and_from_then_on_if_protobuf_is_refused(rig, code):
+    watch = stub_api_server.Frames()
+    rig.serve([Failure(code, "NotAcceptable"), Json(stub_api_server.pod_list(1, stub_api_server.pod("a", 1)))], [watch])
+    rig.synced()
+    rig.holds(a=1)
+    eventually(lambda: rig.watches)
+    assert accepts(rig.lists) == [BOTH, JSON]
+    assert accepts(rig.watches) == [JSON]
+    assert not rig.errors
+
+
+@behaviour("scale/SC55")
+def test_a_kind_that_is_not_known_is_asked_for_as_json(server):
+    path = "/apis/apps/v9/deployments"
+    resource = {"name": "deployments", "kind": "Deployment", "namespaced": True, "verbs": ["list", "watch"]}
+    server.on(
+        "GET", "/apis/apps/v9", Json({"kind": "APIResourceList", "groupVersion": "apps/v9", "resources": [resource]})
+    )
+    item = {"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"new": True}}
+    listed = {"kind": "DeploymentList", "apiVersion": "apps/v9", "metadata": {"resourceVersion": "1"}, "items": [item]}
+    serve(server, path, [Json(listed)], [stub_api_server.Frames()])
+    rig = Rig(server)
+    deployments = rig.factory.informer("apps/v9", "Deployment")
+    try:
+        deployments.start()
+        eventually(lambda: deployments.has_synced)
+        (found,) = deployments.lister.list()
+        assert found["spec"] == {"new": True}
+        (listing,) = (each for each in rig.lists if each.path == path)
+        assert listing.headers["accept"] == JSON
+    finally:
+        rig.stop()
+
+
+@behaviour("scale/SC54")
+def test_metadata_comes_as_protobuf_and_names_the_kind_that_it_is_of(server, factory):
+    meta = "as={};g=meta.k8s.io;v=v1"
+    listed = page(protobuf.metadata_list(1, protobuf.metadata("a", 1, app="x")))
+    later = protobuf.envelope(
+        "meta.k8s.io/v1", "PartialObjectMetadata", protobuf.message((1, protobuf.metadata("b", 2)))
+    )
+    serve(server, PODS, [listed], [Frames(protobuf.frame("ADDED", later))])
+    informer = factory.informer("v1", "Pod", reads="metadata")
+    synced(factory)
+    eventually(lambda: len(informer.lister.list()) == 2)
+    for each in informer.lister.list():
+        assert (each.api_version, each.kind, each.partial) == ("v1", "Pod", True)
+        assert list(each) == ["apiVersion", "kind", "metadata"]
+        assert each["metadata"]["uid"] == f"uid-{each.name}"
+    listing, watching = server.received(watch=False)[0], server.received(watch=True)[0]
+    for request, kind in ((listing, "PartialObjectMetadataList"), (watching, "PartialObjectMetadata")):
+        form = meta.format(kind)
+        assert request.headers["accept"] == f"{protobuf.MEDIA};{form},{JSON};{form},{JSON}"
+
+
+FAILURES = [
+    (403, "Forbidden"),
+    (404, "NotFound"),
+    (410, "Expired"),
+    (429, "TooManyRequests"),
+    (500, "InternalError"),
+    (504, "Timeout"),
+]
+
+
+@behaviour("scale/SC60")
+@pytest.mark.parametrize("watch", [False, True])
+@pytest.mark.parametrize(("code", "reason"), FAILURES)
+def test_a_failure_is_the_same_in_every_encoding(server, code, reason, watch):
+    cause = ("FieldValueInvalid", "bad", "spec.x")
+    details = {"causes": [{"reason": cause[0], "message": cause[1], "field": cause[2]}], "retryAfterSeconds": 1}
+    text = f"it is {reason}"
+    encoded = [
+        Failure(code, reason, text, details=details),
+        Body(protobuf.status(code, reason, text, retry_after=1, causes=(cause,)), code, protobuf.MEDIA),
+    ]
+
+    def failed(answer: Answer) -> Any:
+        # The first list may be repeated in silence, at another version.
+        lists = [pods("a")] if watch else [answer, answer, pods("a")]
+        serve(server, PODS, lists, [answer, Frames()] if watch else [Frames()])
+        rig = Rig(server).start()
+        try:
+            eventually(lambda: rig.errors)
+        finally:
+            rig.stop()
+        error: Any = rig.errors[0]
+        return type(error), error.status, error.reason, error.message, error.causes, error.retry_after
+
+    as_json, as_protobuf = (failed(each) for each in encoded)
+    assert as_protobuf == as_json
+    assert as_json[1:4] == (code, reason, text)
+    assert as_json[5] == 1
+    kind, status, *_ = failed(Body(text.encode(), code, "text/plain"))
+    assert (kind, status) == as_json[:2]
+
+
+@behaviour("scale/SC60")
+@pytest.mark.parametrize(("code", "reason"), [(410, "Expired"), (429, "TooManyRequests"), (500, "InternalError")])
+def test_a_frame_of_a_failure_is_the_same_in_every_encoding(rig_with, server, code, reason):
+    def failed(frames: Answer) -> Any:
+        rig = rig_with()
+        rig.serve([pods("a")], [frames, Frames()]).synced()
+        eventually(lambda: rig.errors)
+        rig.stop()
+        error: Any = rig.errors[0]
+        return type(error), error.status, error.reason, error.message, error.retry_after
+
+    details = {"retryAfterSeconds": 1}
+    as_json = failed(stub_api_server.Frames(stub_api_server.error_event(code, reason, "why", details)))
+    assert failed(Frames(protobuf.error_event(code, reason, "why", retry_after=1))) == as_json
+    assert as_json[1:] == (code, reason, "why", 1)
+
+
+@behaviour("scale/SC61")
+def test_a_streaming_list_in_protobuf_ends_with_its_bookmark(rig_with):
+    rig = rig_with(watch_list=True)
+    stream = Frames(
+        protobuf.event("ADDED", protobuf.pod("a", 1)),
+        protobuf.event("ADDED", protobuf.pod("b", 2)),
+    )
+    rig.serve([pods("never")], [stream]).start()
+    eventually(lambda: rig.status.listing == 2)
+    assert not rig.pods.has_synced
+    stream.send_bytes(protobuf.bookmark(9, initial_end=True))
+    eventually(lambda: rig.pods.has_synced)
+    assert rig.pods.last_resource_version == "9"
+    stream.send_bytes(protobuf.bookmark(12))
+    eventually(lambda: rig.pods.last_resource_version == "12")
+    rig.holds(a=1, b=2)
+    assert (rig.lists, rig.status.bookmarks) == ([], 2)
+
+
+@behaviour("scale/SC66")
+def test_an_empty_unknown_field_changes_nothing(rig):
+    made = protobuf.pod("a", 1, (999, ""), (998, 0))
+    rig.serve([page(protobuf.pod_list(1, made))], [Frames()]).synced()
+    (found,) = rig.pods.lister.list()
+    assert not found.partial
+    assert metrics(rig)["ctrlhost_informer_unknown_fields_total", ""] == 0
+    assert accepts(rig.lists) == [BOTH]
+
+
+@behaviour("scale/SC66")
+@pytest.mark.parametrize("in_watch", [False, True])
+def test_a_kind_with_an_unknown_field_is_read_as_json(rig_with, server, caplog, in_watch):
+    caplog.set_level(logging.WARNING)
+    rig, asked, answer = rig_with(), threading.Event(), threading.Event()
+    strange = protobuf.pod("a", 1, (999, "new"))
+    shown = stub_api_server.pod_list(3, {**stub_api_server.pod("a", 1), "spec": {"future": "new"}})
+
+    class Held(Json):
+        def send(self, handler: Any) -> None:
+            asked.set()
+            assert answer.wait(30)
+            super().send(handler)
+
+    if in_watch:
+        frames = Frames(protobuf.event("ADDED", strange), protobuf.event("MODIFIED", strange))
+        rig.serve([page(protobuf.pod_list(1)), Held(shown)], [frames, stub_api_server.Frames()])
+    else:
+        rig.serve([page(protobuf.pod_list(1, strange)), Held(shown)], [stub_api_server.Frames()])
+    rig.start()
+    assert asked.wait(30)
+    (found,) = rig.pods.lister.list()
+    assert (found.name, found.partial) == ("a", True)
+    answer.set()
+    eventually(lambda: not rig.pods.lister.list()[0].partial)
+    assert rig.pods.lister.list()[0]["spec"] == {"future": "new"}
+    assert accepts(rig.lists) == [BOTH, JSON]
+    eventually(lambda: accepts(rig.watches)[-1:] == [JSON])
+    assert metrics(rig)["ctrlhost_informer_unknown_fields_total", ""] in (1, 2)
+    (line,) = (each.getMessage() for each in caplog.records if each.name == "ctrlhost.informers.encodings")
+    assert "Pod (v1)" in line
+    assert "field 999 of spec" in line
+
+
+def test_a_setting_keeps_all_kinds_or_one_at_json(server):
+    for encodings, accepted in (
+        (Encodings("json"), JSON),
+        (Encodings("auto", {"v1/Pod": "json"}), JSON),
+        (Encodings("json", {"v1/Pod": "auto"}), BOTH),
+        (Encodings("auto", {"apps/v1/Deployment": "json"}), BOTH),
+    ):
+        serve(server, PODS, [pods("a")], [Frames()])
+        rig = Rig(server)
+        options = ReflectorOptions(watch_list=False, backoff=QUICK, encodings=encodings)
+        with InformerFactory(rig.client, options=options) as factory:
+            factory.informer("v1", "Pod")
+            synced(factory)
+            assert server.received(watch=False)[-1].headers["accept"] == accepted
+        rig.stop()
+
+
+def test_a_transport_whose_streams_have_no_content_type_gets_json(server):
+    class Bare:
+        """A stream of somebody else's transport."""
+
+        def __init__(self, inner: Any) -> None:
+            self.read, self.set_idle, self.close = inner.read, inner.set_idle, inner.close
+
+    class Foreign:
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        def stream(self, path: str, **options: Any) -> Any:
+            return Bare(self._inner.stream(path, **options))
+
+    def answer(request: ReceivedRequest) -> Answer:
+        if request.headers["accept"] == BOTH:
+            return Frames() if request.query.get("watch") else pods("a")
+        if request.query.get("watch"):
+            return stub_api_server.Frames(stub_api_server.event("ADDED", stub_api_server.pod("b", 2)))
+        return Json(stub_api_server.pod_list(1, stub_api_server.pod("a", 1)))
+
+    server.on("GET", PODS, Computed(answer))
+    rig = Rig(server)
+    client = rig.client.derive(transport=Foreign(rig.client.transport), discovery=rig.client.transport)
+    with InformerFactory(client, options=ReflectorOptions(watch_list=False, backoff=QUICK)) as factory:
+        informer = factory.informer("v1", "Pod")
+        synced(factory)
+        eventually(lambda: {each.name for each in informer.lister.list()} == {"a", "b"})
+    assert accepts(server.received(watch=False)) == [BOTH, JSON]
+    assert accepts(server.received(watch=True)) == [JSON]
+    rig.stop()

@@ -1,0 +1,136 @@
+"""Calls of the async client: no threads, and what a cancellation does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ctrlhost import AsyncClient
+from ctrlhost.client import Client
+from ctrlhost.client.budget import Budget
+from ctrlhost.client.governed import GovernedTransport
+from ctrlhost.coordination.term import Tenure
+from ctrlhost.coordination.writes import Permit, Refusals, Writes
+from ctrlhost.errors import NotFound, NotLeading, TransportError
+from tests.support.stub_api_server import Computed, Failure, Frames, Json, ReceivedRequest, StubApiServer, pod
+from tests.support.waiting import eventually
+
+behaviour = pytest.mark.behaviour
+POD = "/api/v1/namespaces/default/pods/a"
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    """Wait for something that a thread of the server does."""
+    await asyncio.to_thread(eventually, happened)
+
+
+@behaviour("scale/SC20")
+def test_a_hundred_calls_at_once_need_no_threads(server: StubApiServer, client: Client) -> None:
+    meet = threading.Barrier(101, timeout=30)
+
+    def answer(_: ReceivedRequest) -> Json:
+        meet.wait()
+        return Json(pod("a", 1))
+
+    server.on("GET", POD, Computed(answer))
+    mine = AsyncClient(client)
+
+    async def run() -> tuple[set[str], list[Any]]:
+        calls = [asyncio.ensure_future(mine.get("v1", "Pod", "a")) for _ in range(100)]
+        names = set[str]()
+        while meet.n_waiting < 100:
+            names |= {thread.name for thread in threading.enumerate()}
+            await asyncio.wait(calls, timeout=0.01)
+        meet.wait()
+        return names, await asyncio.gather(*calls)
+
+    before = {thread.name for thread in threading.enumerate()}
+    names, found = asyncio.run(run())
+    # Those of the server aside.
+    assert {name for name in names - before if "process_request_thread" not in name} <= {"ctrlhost answers"}
+    assert [one["metadata"]["name"] for one in found] == ["a"] * 100
+
+
+@behaviour("scale/SC20")
+def test_cancelling_a_read_closes_its_connection(server: StubApiServer, client: Client) -> None:
+    frames = Frames()
+    server.on("GET", POD, frames, Json(pod("a", 1)))
+
+    async def run() -> Any:
+        mine = AsyncClient(client)
+        call = asyncio.ensure_future(mine.get("v1", "Pod", "a"))
+        await until(frames.opened.is_set)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        return await mine.get("v1", "Pod", "a")
+
+    assert asyncio.run(run())["metadata"]["name"] == "a"
+    assert frames.closed.wait(20)
+    assert server.connections == 2
+
+
+@behaviour("scale/SC20")
+def test_cancelling_a_write_neither_undoes_nor_repeats_it(server: StubApiServer, client: Client) -> None:
+    arrived, go = threading.Event(), threading.Event()
+    written: list[str] = []
+
+    def answer(_: ReceivedRequest) -> Json:
+        arrived.set()
+        go.wait(30)
+        return Json(pod("a", 2))
+
+    server.on("PATCH", POD, Computed(answer))
+
+    async def run() -> None:
+        mine = AsyncClient(client.derive(on_write=lambda write: written.append(write.verb)))
+        call = asyncio.ensure_future(mine.patch("v1", "Pod", "a", None, {"x": 1}))
+        await until(arrived.is_set)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        go.set()
+        await until(lambda: bool(written))
+
+    asyncio.run(run())
+    assert written == ["patch"]
+    assert [request.method for request in server.requests] == ["PATCH"]
+    assert server.connections == 1
+
+
+def test_errors_and_retries_are_those_of_the_client(server: StubApiServer, client: Client) -> None:
+    server.on("GET", POD, Failure(429, "TooManyRequests", retry_after=0), Failure(404, "NotFound"))
+
+    async def run() -> None:
+        with pytest.raises(NotFound):
+            await AsyncClient(client).get("v1", "Pod", "a")
+        with pytest.raises(TransportError, match="cannot connect"):
+            await AsyncClient(Client("http://127.0.0.1:1")).get("v1", "Pod", "a")
+
+    asyncio.run(run())
+    assert len(server.requests) == 2
+
+
+def test_the_budget_and_the_permit_hold_for_awaited_calls(server: StubApiServer, client: Client) -> None:
+    server.on("PATCH", POD, Json(pod("a", 2)))
+    tenure, throttled = Tenure.endless(), list[float]()
+    writes = Writes("demo", tenure, Refusals())
+    budget = Budget(20.0, throttled.append)
+    transport = GovernedTransport(client.transport, budget, writes.read, Permit(writes, 1))
+    mine = AsyncClient(Client.over(transport))
+
+    async def run() -> None:
+        calls = [mine.patch("v1", "Pod", "a", "default", {}) for _ in range(42)]
+        await asyncio.gather(*calls)
+        tenure.end()
+        with pytest.raises(NotLeading, match=r"does not lead|is over"):
+            await mine.patch("v1", "Pod", "a", "default", {})
+
+    asyncio.run(run())
+    assert len(server.requests) == 42
+    # One burst of 40 passes at once.
+    assert len(throttled) >= 2

@@ -1,0 +1,302 @@
+"""Credentials and certificates that change while calls and streams go on."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctrlhost.client import Client
+from ctrlhost.errors import ConfigError, Unauthorized
+from ctrlhost.kubeconfig import credentials
+from ctrlhost.transport import trust
+from ctrlhost.transport.native import NativeTransport
+from tests.support.exec_program import EXEC, ExecProgram
+from tests.support.kubeconfigs import kubeconfig, written
+from tests.support.stub_api_server import Computed, Failure, Frames, Json, ReceivedRequest, StubApiServer, pod
+from tests.support.tls_files import Authority
+from tests.support.waiting import eventually
+from tests.support.workqueue_threads import Background
+
+behaviour = pytest.mark.behaviour
+POD = "/api/v1/namespaces/default/pods/a"
+PODS = "/api/v1/pods"
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    return partial(written, tmp_path)
+
+
+@pytest.fixture
+def looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at files before each request, in place of once a second."""
+    monkeypatch.setattr(credentials, "_CHECK_INTERVAL", 0.0)
+    monkeypatch.setattr(trust, "_CHECK_INTERVAL", 0.0)
+
+
+def only(valid: set[str], good: Any) -> Computed:
+    """Answer requests with one of these tokens, and refuse others."""
+
+    def answer(request: ReceivedRequest) -> Any:
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        return good if token in valid else Failure(401, "Unauthorized")
+
+    return Computed(answer)
+
+
+def tokens(server: StubApiServer) -> list[str]:
+    return [request.headers["authorization"].removeprefix("Bearer ") for request in server.requests]
+
+
+@behaviour("scale/SC37")
+@pytest.mark.usefixtures("looks_each_time")
+def test_a_token_file_is_followed_and_a_broken_one_is_not(
+    server: StubApiServer, tmp_path: Path, write: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.on("GET", POD, Json(pod("a", 1)))
+    for version, text in (("1", "first\n"), ("2", "other\n")):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "token").write_text(text)
+    (tmp_path / "data").symlink_to(tmp_path / "1")
+    user = {"tokenFile": str(tmp_path / "data" / "token")}
+    client = Client.load(write(kubeconfig({"server": server.url}, user)))
+    client.get("v1", "Pod", "a")
+    # As the kubelet does: one rename of a symlink.
+    (tmp_path / "new").symlink_to(tmp_path / "2")
+    (tmp_path / "new").rename(tmp_path / "data")
+    client.get("v1", "Pod", "a")
+    token = tmp_path / "2" / "token"
+    for broken in (b"", b" \n", b"ha\nlf", b"\xff\xfe"):
+        token.write_bytes(broken)
+        client.get("v1", "Pod", "a")
+    token.unlink()
+    client.get("v1", "Pod", "a")
+    assert tokens(server) == ["first", *["other"] * 6]
+    assert len([one for one in caplog.records if "token file" in one.message]) == 1
+    token.write_text("third\n")
+    client.get("v1", "Pod", "a")
+    assert tokens(server)[-1] == "third"
+    # What is wrong later is said again.
+    token.unlink()
+    client.get("v1", "Pod", "a")
+    assert len([one for one in caplog.records if "token file" in one.message]) == 2
+
+
+@behaviour("scale/SC38")
+@pytest.mark.parametrize("refused", [False, True], ids=["new accepted", "new refused"])
+def test_one_refresh_is_for_all_rejected_calls_and_streams(tmp_path: Path, write: Any, refused: bool) -> None:
+    meet = threading.Barrier(120, timeout=60)
+    first: set[int] = set()
+
+    def answer(request: ReceivedRequest) -> Any:
+        old = request.headers["authorization"] == "Bearer token-1"
+        if old and len(first) < 121:
+            first.add(id(request))
+            if len(first) > 1:
+                # All were sent with the old token.
+                meet.wait()
+        if (old and len(first) > 1) or (refused and not old):
+            return Failure(401, "Unauthorized")
+        return Frames().end() if request.path == PODS else Json(pod("a", 1))
+
+    with StubApiServer() as server, closing(ExecProgram(tmp_path)) as program:
+        server.on("GET", POD, Computed(answer))
+        server.on("GET", PODS, Computed(answer))
+        client = Client.load(write(kubeconfig({"server": server.url}, program.user)))
+        client.get("v1", "Pod", "a", timeout=60)
+        calls = [Background(partial(client.get, "v1", "Pod", "a", timeout=60)) for _ in range(100)]
+        streams = [Background(client.transport.stream, PODS) for _ in range(20)]
+        for one in (*calls, *streams):
+            if refused:
+                with pytest.raises(Unauthorized):
+                    one.result()
+            else:
+                one.result()
+        assert program.runs == 2
+        # One before, and no more than two for each.
+        assert len(server.requests) == 1 + 2 * 120
+
+
+@behaviour("scale/SC39")
+def test_nobody_waits_for_a_program_while_the_old_credential_is_good(tmp_path: Path, write: Any) -> None:
+    frames = Frames()
+    with StubApiServer() as server, closing(ExecProgram(tmp_path)) as program:
+        server.on("GET", POD, Json(pod("a", 1)))
+        server.on("GET", PODS, frames)
+        # Renewed a fifth of its life before its end; the first one is due at once.
+        program.set("expires", (datetime.now(UTC) + timedelta(seconds=30)).isoformat())
+        client = Client.load(write(kubeconfig({"server": server.url}, program.user)))
+        stream = client.transport.stream(PODS)
+        plugin = client.transport._authorization._credentials  # type: ignore[attr-defined]
+        program.hold()
+        plugin._renew_at = 0.0
+        for number in range(20):
+            assert client.get("v1", "Pod", "a")["metadata"]["name"] == "a"
+            frames.send_bytes(b"%d;" % number)
+            assert stream.read() == b"%d;" % number
+        eventually(lambda: program.runs == 2)
+        program.set("expires", (datetime.now(UTC) + timedelta(hours=1)).isoformat())
+        program.release()
+        eventually(lambda: client.get("v1", "Pod", "a") and tokens(server)[-1] == "token-2")
+        assert program.runs == 2
+        assert set(tokens(server)) == {"token-1", "token-2"}
+        stream.close()
+
+
+@behaviour("scale/SC40")
+def test_new_connections_have_the_certificate_that_a_program_renewed(tmp_path: Path, write: Any) -> None:
+    authority, names = Authority(tmp_path), list[str]()
+    source = "#!/bin/sh\necho x >> {0}/runs\ncat {0}/credential\n"
+    program = tmp_path / "login"
+    program.write_text(source.format(tmp_path))
+    program.chmod(0o755)
+
+    def issue(name: str) -> None:
+        cert, key = authority.issue(name)
+        expires = (datetime.now(UTC) + timedelta(minutes=2)).isoformat()
+        status = {"clientCertificateData": cert, "clientKeyData": key, "expirationTimestamp": expires}
+        credential = {"apiVersion": EXEC, "kind": "ExecCredential", "status": status}
+        (tmp_path / "credential").write_text(json.dumps(credential))
+
+    issue("first")
+    with StubApiServer(tls=authority.server_context(ask=True)) as server:
+        server.on_peer = names.append
+        server.on("GET", POD, Json(pod("a", 1)))
+        ca = base64.b64encode(authority.pem.encode()).decode()
+        cluster = {"server": server.url, "certificate-authority-data": ca}
+        user = {"exec": {"apiVersion": EXEC, "command": str(program)}}
+        client = Client.load(write(kubeconfig(cluster, user)))
+        client.get("v1", "Pod", "a")
+        issue("second")
+        plugin = client.transport._authorization._credentials  # type: ignore[attr-defined]
+        plugin._renew_at = 0.0
+        eventually(lambda: client.get("v1", "Pod", "a") and names[-1] == "second")
+    # The idle connection of the old one is gone.
+    assert names == ["first"] * names.count("first") + ["second"]
+    assert server.connections == 2
+
+
+@behaviour("scale/SC36")
+@pytest.mark.usefixtures("looks_each_time")
+def test_replaced_files_are_used_by_new_connections_and_streams_stay(
+    tmp_path: Path, write: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    old, new = Authority(tmp_path / "old"), Authority(tmp_path / "new")
+    names: list[str] = []
+    frames = Frames()
+    context = old.server_context(ask=True)
+    with StubApiServer(tls=context) as server:
+        server.on_peer = names.append
+        server.on("GET", POD, Json(pod("a", 1)))
+        server.on("GET", PODS, frames)
+        (tmp_path / "ca.pem").write_text(old.pem)
+        for file, text in zip(("cert.pem", "key.pem"), old.issue("first"), strict=True):
+            (tmp_path / file).write_text(text)
+        cluster = {"server": server.url, "certificate-authority": "ca.pem"}
+        user = {"client-certificate": "cert.pem", "client-key": "key.pem"}
+        client = Client.load(write(kubeconfig(cluster, user)))
+        stream = client.transport.stream(PODS)
+        client.get("v1", "Pod", "a")
+        cert, key = old.issue("second")
+        (tmp_path / "cert.pem").write_text(cert)
+        # The key is not that of the certificate now.
+        client.get("v1", "Pod", "a")
+        client.get("v1", "Pod", "a")
+        assert set(names) == {"first"}
+        assert len([one for one in caplog.records if "using the last usable" in one.message]) == 1
+        (tmp_path / "key.pem").write_text(key)
+        client.get("v1", "Pod", "a")
+        assert names[-1] == "second"
+        assert client.transport.connections()["idle"] == 1, "the old one is gone"
+        (tmp_path / "ca.pem").write_text(new.pem)
+        new.server_context()
+        context.load_cert_chain(tmp_path / "new" / "localhost.pem")
+        client.get("v1", "Pod", "a")
+        frames.send_bytes(b"still")
+        assert stream.read() == b"still"
+        stream.close()
+        client.close()
+
+
+@behaviour("scale/SC43")
+def test_a_token_file_wins_over_a_token(server: StubApiServer, write: Any) -> None:
+    server.on("GET", POD, Json(pod("a", 1)))
+    write("from the file\n", "token")
+    user = {"tokenFile": "token", "token": "inline"}
+    Client.load(write(kubeconfig({"server": server.url}, user))).get("v1", "Pod", "a")
+    assert tokens(server) == ["from the file"]
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Iterator[Path]:
+    """A program that notes what it is asked, and reads its standard input to the end."""
+    program = tmp_path / "login"
+    credential = json.dumps({"apiVersion": EXEC, "kind": "ExecCredential", "status": {"token": "t"}})
+    program.write_text(
+        f"#!/bin/sh\ncat > {tmp_path}/input\n"
+        f'printf %s "$KUBERNETES_EXEC_INFO" > {tmp_path}/info\n'
+        f'printf %s "$WHO" > {tmp_path}/who\n'
+        f"echo '{credential}'\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+@behaviour("scale/SC42")
+@pytest.mark.parametrize("mode", [None, "Never", "IfAvailable"])
+def test_a_program_gets_what_client_go_gives_it(
+    server: StubApiServer, tmp_path: Path, write: Any, asked: Path, mode: str | None
+) -> None:
+    server.on("GET", POD, Json(pod("a", 1)))
+    entry = {
+        "apiVersion": EXEC,
+        "command": str(asked),
+        "env": [{"name": "WHO", "value": "me"}],
+        "provideClusterInfo": True,
+        **({"interactiveMode": mode} if mode else {}),
+    }
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}
+    cluster = {"server": server.url, "insecure-skip-tls-verify": True, "extensions": [extension]}
+    Client.load(write(kubeconfig(cluster, {"exec": entry}))).get("v1", "Pod", "a")
+    assert (tmp_path / "input").read_text() == ""
+    assert (tmp_path / "who").read_text() == "me"
+    assert json.loads((tmp_path / "info").read_text()) == {
+        "apiVersion": EXEC,
+        "kind": "ExecCredential",
+        "spec": {
+            "interactive": False,
+            "cluster": {"server": server.url, "insecure-skip-tls-verify": True, "config": {"audience": "x"}},
+        },
+    }
+
+
+@behaviour("scale/SC42")
+def test_a_program_that_needs_a_terminal_is_refused_at_the_start(write: Any, asked: Path) -> None:
+    entry = {"apiVersion": EXEC, "command": str(asked), "interactiveMode": "Always"}
+    with pytest.raises(ConfigError, match=r"config: users\[u\]\.user\.exec\.interactiveMode is Always"):
+        Client.load(write(kubeconfig({"server": "http://x"}, {"exec": entry})))
+
+
+@behaviour("scale/SC31")
+def test_the_log_says_once_that_nothing_is_verified(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with StubApiServer(tls=Authority(tmp_path).server_context(name="elsewhere")) as server:
+        server.on("GET", POD, Json(pod("a", 1)))
+        client = Client(server.url, verify=False)
+        for _ in range(3):
+            client.get("v1", "Pod", "a")
+            client.transport.close()
+        assert isinstance(client.transport, NativeTransport)
+    assert [one.message for one in caplog.records if "verified" in one.message] == [
+        f"the certificate of {server.url} is not verified, as configured"
+    ]
