@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -69,16 +68,24 @@ def go_queue(go_peers: Callable[..., dict[str, float]]) -> Callable[[str], float
 
 
 @pytest.fixture(scope="session")
-def stub_pods() -> Callable[..., object]:
-    """Return a context manager that runs a stub server and returns its URL; events come at a pace or all at once."""
+def stub_pods(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., object]:
+    """Return a context manager that runs the stub server in Go and returns its URL, or URL and CA file with `tls`.
+
+    Events come at a pace, or as fast as they are read, 64 in one write.
+    """
+    if not PEERS.exists():
+        pytest.skip("the Go peers are not built: `make bench` builds them")
 
     @contextmanager
-    def start(pods: int, events: int, pace: int = 0) -> Iterator[str]:
-        command = [sys.executable, "-m", "benches.stub_pods", str(pods), str(events), str(pace)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    def start(pods: int, events: int, pace: int = 0, *, batch: int = 0, tls: bool = False) -> Iterator[Any]:
+        ca = tmp_path_factory.mktemp("stub") / "ca.pem"
+        flags = {"pods": pods, "events": events, "pace": pace, "batch": batch or (1 if pace else 64)}
+        command = [PEERS, "stub", *(f"--{name}={value}" for name, value in flags.items())]
+        with subprocess.Popen([*command, f"--ca={ca if tls else ''}"], stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             try:
-                yield process.stdout.readline().strip()
+                url = process.stdout.readline().strip()
+                yield (url, str(ca)) if tls else url
             finally:
                 process.kill()
 

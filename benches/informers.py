@@ -1,9 +1,9 @@
 """One informer against the stub server, in a process of its own so that its memory can be read.
 
-    python -m benches.informers ctrlhost|official|kopf|latency|latency-beside|idle URL EVENTS
+    python -m benches.informers ctrlhost|beside|official|kopf|latency|latency-beside|idle URL EVENTS [CA]
 
 Prints the seconds of the first list, the events per second after it and the resident bytes per pod, as JSON; or the
-latency from event to reconcile; or the cost of idle informers.
+latency from event to reconcile; or the cost of idle informers. `beside`: while a thread computes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,13 +44,35 @@ def report(pods: int, listed: float, events: int, followed: float, grown: int) -
     }
 
 
-def ctrlhost_informer(url: str, events: int) -> dict[str, float]:
+class Computing:
+    """A thread that runs a loop in pure Python and never blocks, while the block runs."""
+
+    def __init__(self, *, wanted: bool) -> None:
+        self._busy = wanted
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._busy = False
+        self._thread.join()
+
+    def _run(self) -> None:
+        number = 0
+        while self._busy:
+            number = (number * 31 + 7) % 1_000_003
+
+
+def ctrlhost_informer(url: str, events: int, ca: str | None, *, beside: bool = False) -> dict[str, float]:
     """Run ctrlhost's informer: keys go to a queue in Rust, without a Python handler."""
     import ctrlhost
-    from benches.stub_pods import FIRST_REVISION
+    from benches.pods import FIRST_REVISION
+    from ctrlhost.config.settings import HostSettings
     from ctrlhost.workqueue import WorkQueue
 
-    client = ctrlhost.Client(url)
+    sys.setswitchinterval(HostSettings().switch_interval)
+    client = ctrlhost.Client(url, ca=ca)
     queue = WorkQueue("bench")
     before = resident_bytes()
     factory = ctrlhost.InformerFactory(client)
@@ -60,9 +83,10 @@ def ctrlhost_informer(url: str, events: int) -> dict[str, float]:
     factory.wait_for_sync(LIMIT)
     listed = time.perf_counter() - start
     begun, last = time.perf_counter(), str(FIRST_REVISION + events)
-    while events and pods.last_resource_version != last and time.perf_counter() - begun < LIMIT:
-        time.sleep(0.001)
-    followed = time.perf_counter() - begun
+    with Computing(wanted=beside):
+        while events and pods.last_resource_version != last and time.perf_counter() - begun < LIMIT:
+            time.sleep(0.001)
+        followed = time.perf_counter() - begun
     count = len(pods.indexer.list_keys())
     assert len(queue) == count
     grown = resident_bytes() - before
@@ -71,17 +95,16 @@ def ctrlhost_informer(url: str, events: int) -> dict[str, float]:
     return report(count, listed, events, followed, grown) | {"peak_to_steady": peak}
 
 
-def reconcile_latency(url: str, events: int, *, beside: bool) -> dict[str, float]:
+def reconcile_latency(url: str, events: int, ca: str | None, *, beside: bool) -> dict[str, float]:
     """Measure the time from sending an event to the start of its reconcile, optionally `beside` a computing thread."""
     import types
 
     import ctrlhost
-    from benches.stub_pods import FIRST_REVISION
+    from benches.pods import FIRST_REVISION
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.host.host import Host
 
     times: list[int] = []
-    busy = True
 
     def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> None:
         now = time.monotonic_ns()
@@ -92,30 +115,23 @@ def reconcile_latency(url: str, events: int, *, beside: bool) -> dict[str, float
     def setup(plugin: ctrlhost.PluginContext) -> None:
         plugin.add_controller("pods", reconcile, ctrlhost.For("v1", "Pod"))
 
-    def compute() -> None:
-        number = 0
-        while busy:
-            number = (number * 31 + 7) % 1_000_003
-
     module: Any = types.ModuleType("latency")
     module.ctrlhost_setup = ctrlhost.hookimpl(setup)
-    client = ctrlhost.Client(url)
+    client = ctrlhost.Client(url, ca=ca)
     host = Host(HostSettings(listen=""), [module], client=client)
-    if beside:
-        threading.Thread(target=compute, daemon=True).start()
     # As `ctrlhost run` does.
     sys.setswitchinterval(host.settings.switch_interval)
-    host.start()
-    assert host.factory is not None
-    while not host.factory.informers():
-        time.sleep(0.001)
-    (pods,) = host.factory.informers()
-    begun, last = time.perf_counter(), str(FIRST_REVISION + events)
-    while pods.last_resource_version != last and time.perf_counter() - begun < LIMIT:
-        time.sleep(0.01)
-    followed = time.perf_counter() - begun
-    time.sleep(0.5)
-    busy = False
+    with Computing(wanted=beside):
+        host.start()
+        assert host.factory is not None
+        while not host.factory.informers():
+            time.sleep(0.001)
+        (pods,) = host.factory.informers()
+        begun, last = time.perf_counter(), str(FIRST_REVISION + events)
+        while pods.last_resource_version != last and time.perf_counter() - begun < LIMIT:
+            time.sleep(0.01)
+        followed = time.perf_counter() - begun
+        time.sleep(0.5)
     host.stop(5)
     # The first tenth warms up: threads, batches and the processor's clock.
     ordered = sorted(times[len(times) // 10 :])
@@ -123,14 +139,14 @@ def reconcile_latency(url: str, events: int, *, beside: bool) -> dict[str, float
     return {"p50": at[500], "p99": at[990], "p999": at[999], "runs": len(times), "seconds": followed}
 
 
-def idle_informers(url: str, events: int) -> dict[str, float]:
+def idle_informers(url: str, events: int, ca: str | None) -> dict[str, float]:
     """Measure the processor time of 50 idle informers, each with a queue and two Python handlers."""
     import ctrlhost
     from ctrlhost.workqueue import WorkQueue
 
     del events
-    factory = ctrlhost.InformerFactory(ctrlhost.Client(url))
-    before = threading.active_count()
+    factory = ctrlhost.InformerFactory(ctrlhost.Client(url, ca=ca))
+    before, resident = threading.active_count(), resident_bytes()
     for number in range(50):
         informer = factory.informer("v1", "Pod", field_selector=f"spec.nodeName=n{number}")
         informer.enqueue_to(WorkQueue())
@@ -142,10 +158,12 @@ def idle_informers(url: str, events: int) -> dict[str, float]:
     threads = threading.active_count() - before
     began, spent = time.perf_counter(), time.process_time()
     time.sleep(10)
-    return {"cpu": (time.process_time() - spent) / (time.perf_counter() - began), "threads_per_informer": threads / 50}
+    cpu = (time.process_time() - spent) / (time.perf_counter() - began)
+    grown = (resident_bytes() - resident) / 50
+    return {"cpu": cpu, "threads_per_informer": threads / 50, "bytes_per_informer": grown}
 
 
-def official_informer(url: str, events: int) -> dict[str, float]:
+def official_informer(url: str, events: int, _ca: str | None) -> dict[str, float]:
     """Run the official client's informer with handlers that put the key into a set."""
     from kubernetes import client
     from kubernetes.informer import ADDED, MODIFIED, SharedInformer
@@ -181,9 +199,11 @@ def official_informer(url: str, events: int) -> dict[str, float]:
     return report(count, listed, len(times), followed, grown)
 
 
-def kopf_decoding(url: str, events: int) -> dict[str, float]:
+def kopf_decoding(url: str, events: int, _ca: str | None) -> dict[str, float]:
     """Decode as kopf does: `json.loads` of list and lines, dicts kept; without its event loop and handlers."""
     import urllib3
+
+    from benches.pods import FIRST_REVISION
 
     pool = urllib3.PoolManager()
     before, start = resident_bytes(), time.perf_counter()
@@ -193,7 +213,9 @@ def kopf_decoding(url: str, events: int) -> dict[str, float]:
     del listing
     begun, seen, pending = time.perf_counter(), 0, b""
     if events:
-        answer = pool.request("GET", f"{url}/api/v1/pods?watch=1&resourceVersion=1000000", preload_content=False)
+        answer = pool.request(
+            "GET", f"{url}/api/v1/pods?watch=1&resourceVersion={FIRST_REVISION}", preload_content=False
+        )
         for chunk in answer.stream(1 << 16):
             *lines, pending = (pending + chunk).split(b"\n")
             for line in lines:
@@ -206,19 +228,21 @@ def kopf_decoding(url: str, events: int) -> dict[str, float]:
     return report(len(cache), listed, seen, followed, resident_bytes() - before)
 
 
-MEASURED: dict[str, Callable[[str, int], dict[str, float]]] = {
+MEASURED: dict[str, Callable[[str, int, str | None], dict[str, float]]] = {
     "ctrlhost": ctrlhost_informer,
+    "beside": partial(ctrlhost_informer, beside=True),
     "official": official_informer,
     "kopf": kopf_decoding,
-    "latency": lambda url, events: reconcile_latency(url, events, beside=False),
-    "latency-beside": lambda url, events: reconcile_latency(url, events, beside=True),
+    "latency": partial(reconcile_latency, beside=False),
+    "latency-beside": partial(reconcile_latency, beside=True),
     "idle": idle_informers,
 }
 
 
 def main() -> None:
     """Measure the informer that the arguments name."""
-    print(json.dumps(MEASURED[sys.argv[1]](sys.argv[2], int(sys.argv[3]))), flush=True)
+    which, url, events, *ca = sys.argv[1:]
+    print(json.dumps(MEASURED[which](url, int(events), ca[0] if ca else None)), flush=True)
     # Daemon threads of the peers may still read from their watches; nothing needs saving.
     sys.stdout.flush()
     import os

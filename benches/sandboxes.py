@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from benches.stub_pods import FIRST_REVISION, pod
+from benches.pods import FIRST_REVISION, pod
 
 SERVER = """
 import sys, time

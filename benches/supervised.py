@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benches.stub_pods import FIRST_REVISION
+from benches.pods import FIRST_REVISION
 from tests.host.conftest import Distributions
 from tests.support.host_process import HostProcess
 from tests.support.kubeconfigs import kubeconfig, written

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from benches.stub_pods import FIRST_REVISION, pod
+from benches.pods import FIRST_REVISION, pod
 from ctrlhost import _core
 from ctrlhost.cache import DeltaFIFO, Indexer, Object, namespace_index
 

@@ -8,7 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from benches.stub_pods import FIRST_REVISION, pod
+from benches.pods import FIRST_REVISION, pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 OFFICIAL_EVENTS = 2_000
 
 
-def run(which: str, url: str, events: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "benches.informers", which, url, str(events)]
+def run(which: str, url: str, events: int, *ca: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benches.informers", which, url, str(events), *ca]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=800)
     figures: dict[str, float] = json.loads(done.stdout)
     return figures

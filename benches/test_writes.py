@@ -6,7 +6,6 @@ import timeit
 from typing import TYPE_CHECKING
 
 from ctrlhost.clock import SystemClock
-from ctrlhost.coordination.elector import suspend_aware
 from ctrlhost.coordination.term import Tenure
 from ctrlhost.coordination.writes import Permit, Refusals, Writes
 
@@ -18,7 +17,7 @@ ROUNDS = 5
 
 
 def test_check_of_a_write(ratios: Ratios) -> None:
-    tenure = Tenure(suspend_aware(SystemClock()))
+    tenure = Tenure(SystemClock())
     tenure.begin(tenure.now() + 3600)
     permit = Permit(Writes("demo", tenure, Refusals()), 1)
     seconds = min(timeit.repeat(permit, number=CALLS, repeat=ROUNDS)) / CALLS
