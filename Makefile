@@ -24,7 +24,7 @@ endif
 
 # What a host imports. uv leaves compiling to the first run. In containers that set PYTHONDONTWRITEBYTECODE nothing is
 # written then, and compiling takes half of every start.
-RUNTIME := anyio click cryptography h11 httptools idna msgspec pluggy prometheus_client starlette structlog typing_extensions.py urllib3 uvicorn wsproto yaml
+RUNTIME := anyio click cryptography h11 idna msgspec pluggy prometheus_client starlette structlog typing_extensions.py uvicorn wsproto yaml
 
 .PHONY: help venv
 help: ## Print the targets
@@ -56,6 +56,7 @@ JAVA_CLIENTS := tests/java/target/classes/Clients.class
 RUST_CLIENTS := tests/rust/target/release/clients
 HELM := tests/go/bin/helm
 CONFORMANCE := tests/go/bin/conformance
+PROTOBUF := tests/go/bin/protobuf
 PYTEST := $(BIN)/python -m pytest
 
 $(CONTROLPLANE): $(GO_SOURCES) $(wildcard tests/go/controlplane/*.go)
@@ -80,6 +81,9 @@ $(RUST_CLIENTS): tests/rust/Cargo.toml tests/rust/Cargo.lock $(wildcard tests/ru
 $(HELM): tests/go/build $(wildcard tests/go/helm/go.*)
 	PYTHON=$(PYTHON) tests/go/build helm
 
+$(PROTOBUF): $(GO_SOURCES) $(wildcard tests/go/protobuf/*.go)
+	PYTHON=$(PYTHON) tests/go/build protobuf
+
 $(CONFORMANCE): tests/go/build $(wildcard tests/go/conformance/*)
 	PYTHON=$(PYTHON) tests/go/build conformance
 
@@ -89,11 +93,11 @@ demo: venv ## Run all plugins on the sandbox with example objects; KEEP=1 leaves
 
 test: test-rust test-python ## All tests but the slow ones, the real kube-apiserver included
 
-test-rust:
+test-rust: $(PROTOBUF)
 	cargo test --quiet --locked --package ctrlhost-core --package ctrlhost-schema --package ctrlhost-transport
 
-loom: ## Explore the interleavings of queue and handlers, up to a bound
-	cargo test --quiet --locked --package ctrlhost-core --features loom --test queue_loom --test informer_loom
+loom: ## Explore the interleavings of queue, store and handlers, up to a bound
+	cargo test --quiet --locked --package ctrlhost-core --features loom --test queue_loom --test store_loom --test informer_loom
 
 # Tests mostly wait: two processes take little more than half the time of one. Each process has its own servers.
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
@@ -102,7 +106,7 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 SESSION_TIMEOUT := 1080
 
 # Without bitcoind its tests are skipped with a message; in CI a missing bitcoind is a failure.
-test-python: venv $(CONTROLPLANE) $(CLIENTS) $(HELM) $(RUST_CLIENTS) $(if $(and $(shell command -v mvn),$(shell command -v javac)),$(JAVA_CLIENTS))
+test-python: venv $(CONTROLPLANE) $(PROTOBUF) $(CLIENTS) $(HELM) $(RUST_CLIENTS) $(if $(and $(shell command -v mvn),$(shell command -v javac)),$(JAVA_CLIENTS))
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet -m "not slow" $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --session-timeout $(SESSION_TIMEOUT))
 
@@ -120,17 +124,22 @@ evil: venv $(CONTROLPLANE) ## Each misbehaviour of a plugin beside a good one, o
 # A free-threaded interpreter; `make test-free-threaded FREE_THREADED=…` uses another one.
 FREE_THREADED ?= $(shell command -v python3.14t python3.13t | head -n 1)
 .PHONY: test-free-threaded
-test-free-threaded: ## The tests of `_core` on a free-threaded Python, if one is installed
+test-free-threaded: ## The tests on a free-threaded Python, if one is installed
 ifeq ($(FREE_THREADED),)
 	@echo "no free-threaded Python (python3.14t or python3.13t) is installed; nothing was tested on one"
 else
-	$(MAKE) VENV=.venv-free-threaded PYTHON=$(FREE_THREADED) PROFILE=dev .venv-free-threaded/.core
-	PYTHON_GIL=$(shell $(FREE_THREADED) -c 'import sysconfig; print(1 - (sysconfig.get_config_var("Py_GIL_DISABLED") or 0))') \
-	  .venv-free-threaded/bin/python -m pytest --quiet tests/unit/core
+	$(MAKE) VENV=.venv-free-threaded PYTHON=$(FREE_THREADED) PROFILE=dev .venv-free-threaded/.plugins
+	.venv-free-threaded/bin/python -c 'import sys, ctrlhost._core; sys.exit(sys._is_gil_enabled() and "the import turned the lock on")'
+	PYTHON_GIL=0 .venv-free-threaded/bin/python -m pytest --quiet -m "not slow"
 endif
 
 test-fast: venv ## The tests without the real control plane and wheels, under a minute
 	$(PYTEST) --quiet tests/unit plugins/*/tests -m "not slow" -k "not kube-apiserver"
+
+.PHONY: proto-table
+proto-table: $(PROTOBUF) ## Write the table of protobuf fields anew from the Go types
+	$(PROTOBUF) table > tests/go/bin/fields.table
+	mv tests/go/bin/fields.table rust/core/src/proto/fields.table
 
 bitcoind: ## Fetch bitcoind for the end-to-end tests, from Debian's packages into .cache
 	@tests/bitcoind/fetch
@@ -167,8 +176,9 @@ format: venv ## Format the sources
 fuzz: ## Fuzz every decoder, SECONDS_EACH seconds (300)
 	rust/fuzz/run $(or $(SECONDS_EACH),300)
 
-soak: venv $(CONTROLPLANE) ## The long versions of the leak, stress, waiting, kill and fuzz tests, and a million faults
+soak: venv $(CONTROLPLANE) $(PROTOBUF) ## The long versions of the leak, stress, waiting, kill and fuzz tests, and a million faults
 	CTRLHOST_LEAK_CYCLES=10000000 CTRLHOST_STRESS_ADDS=100000 $(PYTEST) --quiet tests/unit -k "leak or flat or stress" --timeout 3600
+	CTRLHOST_RANDOM_OBJECTS=1000 cargo test --quiet --locked --release --package ctrlhost-core --test proto_go
 	CTRLHOST_FAULTS=500000 $(PYTEST) --quiet tests/convergence
 	CTRLHOST_BITCOIN_SOAK=1 $(PYTEST) --quiet tests/e2e -k "bitcoin and (at_rest or left_in_peace)"
 	CTRLHOST_KILLS=1000 CTRLHOST_FUZZ_REQUESTS=100000 $(PYTEST) --quiet tests/sandbox -k "kills or fuzzed" --timeout 7200
@@ -188,6 +198,7 @@ lock: ## Renew the lock file of the Python environment
 
 wheel: venv ## Build the wheels of ctrlhost and of the bundled plugins into dist/
 	$(BIN)/maturin build --quiet --locked --release --out dist
+	$(if $(FREE_THREADED),$(BIN)/maturin build --quiet --locked --release --out dist --interpreter $(FREE_THREADED))
 	for plugin in $(dir $(PLUGINS)); do (cd $$plugin && $(CURDIR)/$(BIN)/python -m hatchling build --target wheel --directory $(CURDIR)/dist); done
 
 clean: ## Remove what the targets made
