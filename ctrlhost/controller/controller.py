@@ -247,10 +247,11 @@ class Controller:
             return None
         if not self._may_work() and not self._counts.total().active:
             return None
+        # Timers first: one that fires queues its requests before it is no longer due.
+        due = sum(one.due for one in self._attachments)
         # Reading the length moves delayed keys that are due into the queue.
         queued, summary = len(self.queue), self.queue.summary(10)
         active = self._counts.total().active
-        due = sum(one.due for one in self._attachments)
         if not (queued or summary.queued or summary.processing or active or due):
             return None
         keys = [one.key for one in summary.first.processing] + [one.key for one in summary.first.queued]
