@@ -689,7 +689,12 @@ class HttpResponse:
 class HttpStream:
     # Return the next bytes, b"" at the end and after `close`. TransportError after `idle` seconds without any.
     def read(self, idle: float) -> bytes: ...
+    # Change the idle timeout of a stream that is followed.
+    def set_idle(self, idle: float) -> None: ...
     def close(self) -> None: ...
+    # The bytes that wait for the reader.
+    @property
+    def waiting(self) -> int: ...
     # Seconds in which the connection was not read because the reader was behind.
     @property
     def held_back(self) -> float: ...
@@ -706,9 +711,7 @@ class Answers:
     # Wait; return the functions to call with the response or the error.
     def wait(
         self,
-    ) -> list[
-        tuple[Callable[[HttpResponse | None, Exception | None], None], HttpResponse | None, Exception | None]
-    ]: ...
+    ) -> list[tuple[Callable[[Any, Exception | None], None], Any, Exception | None]]: ...
 
 # Connections to one server, carried by the I/O thread of the process. RuntimeError in a forked child. The characters of
 # headers are bytes; ValueError for a header that cannot be sent. `what` is for messages; `permit` has a `gate`.
@@ -725,11 +728,12 @@ class HttpClient:
         headers: list[tuple[str, str]] = ...,
         proxy: tuple[str, str, int, tuple[str, str] | None, list[tuple[str, str]]] | None = None,
         max_idle: int = 32,
+        connect_timeout: float = 30.0,
         tls: Tls | None = None,
     ) -> Self: ...
     # Use these for new connections; idle ones are dropped.
     def set_tls(self, tls: Tls) -> None: ...
-    # Drop the idle connections.
+    # Drop the idle connections; nothing in a forked child.
     def close(self) -> None: ...
     def call(
         self,
@@ -758,7 +762,17 @@ class HttpClient:
     def stream(
         self, target: str, headers: list[tuple[str, str]], timeout: float, what: str
     ) -> tuple[HttpResponse, HttpStream | None]: ...
-    # Return the connections by state, and the handshakes so far.
+    # Do `stream`: `done` gets its result, or None and the error.
+    def begin_stream(
+        self,
+        answers: Answers,
+        done: Callable[[Any, Exception | None], None],
+        target: str,
+        headers: list[tuple[str, str]],
+        timeout: float,
+        what: str,
+    ) -> None: ...
+    # Return the connections by state, the handshakes and the panics of the core's threads so far.
     def counts(self) -> dict[str, int]: ...
 
 # The content of a piece of a watch stream.
@@ -778,6 +792,9 @@ class WatchProgress:
     # Fields of objects in protobuf that the core does not know; `last_unknown` in the stats names the last one.
     @property
     def unknown_fields(self) -> int: ...
+    # Damaged objects that readers met in the store since the last piece; a new list replaces them.
+    @property
+    def damaged(self) -> int: ...
     # The version from which to continue after this piece.
     @property
     def resource_version(self) -> str: ...
@@ -786,9 +803,27 @@ class WatchProgress:
     # The Status of an ERROR frame; later frames are unread.
     @property
     def error(self) -> dict[str, Any] | None: ...
-    # The error that ended a followed stream after this piece: DecodeError, TransportError.
-    @property
-    def failed(self) -> Exception | None: ...
+
+# A stream on its way to an informer without a transform, which has begun the page or the watch. The decode threads read
+# it from the beginning; the last page becomes the content, and so do initial events with their final bookmark.
+# TransportError once nothing arrived for `idle` seconds.
+@final
+class Following:
+    def __new__(
+        cls, informer: SharedInformer, stream: HttpStream, body: Literal["page", "initial", "watch"], idle: float
+    ) -> Self: ...
+    # Have `done` called, once: with the ListMeta of a page at its end; with a WatchProgress after something notable,
+    # which events alone are not; with None at the end of a watch; or with None and the error.
+    def ask(self, answers: Answers, done: Callable[[Any, Exception | None], None]) -> None: ...
+    # Return what came and was not told yet, notable or not.
+    def so_far(self) -> WatchProgress: ...
+
+# Call a function with the name of the resource before each step of a decode thread, or no longer. The step panics if it
+# raises. For tests.
+def _decode_hook(function: Callable[[str], object] | None) -> None: ...
+
+# Return the processor time of the I/O thread and of the decode threads, in seconds.
+def transport_busy() -> tuple[float, float]: ...
 
 # Whether objects of a kind can be read from protobuf, and the release of Kubernetes whose kinds these are.
 def knows_protobuf(api_version: str, kind: str) -> bool: ...
@@ -801,10 +836,24 @@ def status_from_protobuf(body: bytes) -> bytes: ...
 # notifies handlers. One thread feeds and processes; all other calls may come from any thread, and from callbacks of its
 # handlers. It starts no thread, and no call holds the interpreter while it works or waits.
 @final
+class MemoryBudget:
+    # A limit in bytes of what the objects of several informers take. ValueError: it is 0.
+    def __new__(cls, limit: int) -> Self: ...
+    @property
+    def limit(self) -> int: ...
+    @property
+    def used(self) -> int: ...
+    # Return once whether more than 80 % are used.
+    def take_warning(self) -> bool: ...
+
+@final
 class SharedInformer:
     # `reads`: None keeps whole objects, "metadata" only metadata, paths ("spec.rules", "status") these fields, too.
     # `transform` cannot change name, namespace, uid and resource version. `resync` is a period in seconds, 0 for none.
-    # `deferred` makes an index function that is added to `indexer` into one that another thread calls.
+    # `deferred` makes an index function that is added to `indexer` into one that another thread calls. `budget` limits
+    # the objects of all informers that share it.
+    # `deferred` makes an index function that is added to `indexer` into one that another thread calls. `compression`:
+    # bodies are compressed never, in a store of over 1,000 objects and 4 MB, or in any of 200 objects or more.
     def __new__(
         cls,
         resource: str,
@@ -818,6 +867,8 @@ class SharedInformer:
         max_object_bytes: int = ...,
         resync: float | None = 0.0,
         deferred: Callable[[Callable[..., Any]], Deferred] | None = None,
+        budget: MemoryBudget | None = None,
+        compression: Literal["off", "auto", "on"] = "off",
     ) -> Self: ...
     # Stage a list and drop earlier staged objects. `abort_list` discards it; the store stays as it was.
     def begin_list(self) -> None: ...
@@ -825,25 +876,27 @@ class SharedInformer:
     # Begin a page, or a watch stream, whose answer has that `Content-Type`; None is JSON, as without this call.
     def begin_page(self, content_type: str | None = None) -> None: ...
     def begin_watch(self, content_type: str | None = None) -> None: ...
-    # Take bytes of one list page, cut anywhere. DecodeError: the page is malformed.
+    # Take bytes of one list page, cut anywhere. DecodeError: the page is malformed. OverBudget: the first list does not
+    # fit; what was staged is dropped.
     def feed_list(self, chunk: bytes) -> None: ...
-    # Do `feed_list` with what a stream brings, for `linger` seconds; return False at its end. TransportError after
-    # `idle` seconds of silence.
-    def list_stream(self, stream: HttpStream, idle: float, linger: float) -> bool: ...
     # End a complete page; another may follow. DecodeError: it is incomplete, or not a list (`error.status`).
     def end_page(self) -> ListMeta: ...
     # Replace the whole content with the staged objects. `process` then notifies handlers of the difference: tombstones
-    # for missing objects, nothing for unchanged ones.
+    # for missing objects, nothing for unchanged ones. OverBudget: the list does not fit beside the content; with
+    # `made_room`, `process` drops what is gone, and the list has to be requested again.
     def replace(self, resource_version: str) -> None: ...
     # Take bytes of a watch stream, cut anywhere; frames end with a newline. Between `begin_list` and `replace` the
-    # objects are staged, for streaming lists. DecodeError: a frame is malformed; those before it count.
+    # objects are staged, for streaming lists. DecodeError: a frame is malformed; OverBudget: its object does not fit.
+    # Those before it count.
     def feed_watch(self, chunk: bytes) -> WatchProgress: ...
-    # Do `feed_watch` and `process` with what a stream brings: until there is something to report, or for `linger`
-    # seconds while there are only events for queues. Return None at its end. TransportError after `idle` seconds of
-    # silence, in `failed` if something came before.
-    def follow_stream(self, stream: HttpStream, idle: float, linger: float) -> WatchProgress | None: ...
     # Note the end of the stream. DecodeError: it ended in the middle of a frame.
     def end_watch(self) -> WatchProgress: ...
+    # Return the events so far, when the last byte and the last event arrived on the system's clock, and the number of
+    # objects of the list in progress.
+    def arrived(self) -> tuple[int, float | None, float | None, int]: ...
+    # Whether it has a transform.
+    @property
+    def transforms(self) -> bool: ...
     # Update the store and notify the handlers; return the number of keys.
     def process(self) -> int: ...
     # Add requests to a queue. `mapping`: "object", an Owner, ByLabel, ByIndex, or a callable Object ->
@@ -911,6 +964,8 @@ class SharedInformer:
     def last_resource_version(self) -> str: ...
     # Return counts since the start, and `last_skip`: why the last object was skipped.
     def stats(self) -> dict[str, Any]: ...
+    # Change one bit of the compressed body of a cached object; return whether it has one. For tests of damage.
+    def falsify(self, key: str, bit: int) -> bool: ...
 
 # Wakes one thread, also for what happened before it waits. `wait` handles no signals of the system.
 @final

@@ -12,6 +12,7 @@ from ctrlhost.client.target import content_of, delete_options
 from ctrlhost.errors import NotFound
 from ctrlhost.kubeconfig.connection import Connection, from_configuration, from_url
 from ctrlhost.kubeconfig.load import from_files, load_connection
+from ctrlhost.transport.interface import CONNECT_TIMEOUT
 from ctrlhost.transport.metrics import ClientMetrics
 from ctrlhost.transport.native import NativeTransport
 
@@ -48,12 +49,20 @@ class Client(Requests):
         self._set_up(NativeTransport(connection), connection.namespace)
 
     @classmethod
-    def load(cls, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> Client:
+    def load(
+        cls,
+        kubeconfig: str | os.PathLike[str] | None = None,
+        context: str | None = None,
+        *,
+        connect_timeout: float = CONNECT_TIMEOUT,
+    ) -> Client:
         """Connect to the cluster of `kubeconfig`, else $KUBECONFIG, the pod's service account or ~/.kube/config.
+
+        A new connection may take `connect_timeout` seconds.
 
         Logs the source; ConfigError names the file and the problem.
         """
-        return cls._connected(load_connection(kubeconfig, context))
+        return cls._connected(load_connection(kubeconfig, context), connect_timeout=connect_timeout)
 
     @classmethod
     def from_configuration(cls, configuration: Any) -> Client:
@@ -63,14 +72,16 @@ class Client(Requests):
         return cls._connected(connection)
 
     @classmethod
-    def of_account(cls, kubeconfig: str, found_by: str, metrics: ClientMetrics | None = None) -> Client:
+    def of_account(
+        cls, kubeconfig: str, found_by: str, metrics: ClientMetrics | None, connect_timeout: float
+    ) -> Client:
         """Connect to the cluster of a kubeconfig that the setting `found_by` names, and count in `metrics`.
 
         ConfigError names the setting, the file and the problem.
         """
         connection = from_files([Path(kubeconfig).expanduser()], None, found_by)
         connection.check()
-        return cls.over(NativeTransport(connection, metrics=metrics), namespace=connection.namespace)
+        return cls._connected(connection, metrics=metrics, connect_timeout=connect_timeout)
 
     @classmethod
     def over(cls, transport: Transport, *, namespace: str = "default") -> Client:
@@ -80,8 +91,11 @@ class Client(Requests):
         return client
 
     @classmethod
-    def _connected(cls, connection: Connection) -> Client:
-        return cls.over(NativeTransport(connection), namespace=connection.namespace)
+    def _connected(
+        cls, connection: Connection, *, metrics: ClientMetrics | None = None, connect_timeout: float = CONNECT_TIMEOUT
+    ) -> Client:
+        transport = NativeTransport(connection, metrics=metrics, connect_timeout=connect_timeout)
+        return cls.over(transport, namespace=connection.namespace)
 
     def derive(
         self,

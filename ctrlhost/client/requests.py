@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -57,7 +56,7 @@ class Requests:
             # None would be the collection: a get would list, and a delete would delete all objects.
             raise TypeError(f"the name of a {kind} must be a string, got {name!r}")
         collection = yield from self._collection(api_version, kind, namespace, timeout)
-        return replace(collection, name=name, subresource=subresource)
+        return Target(collection.resource, collection.namespace, name, subresource)
 
     def _collection(self, api_version: str, kind: str, namespace: str | None, timeout: float | None) -> Steps[Target]:
         resource = yield from self._resource(api_version, kind, timeout)

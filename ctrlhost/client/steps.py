@@ -6,7 +6,7 @@ import asyncio
 import functools
 import inspect
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
@@ -41,24 +41,8 @@ class Pause:
 Steps: TypeAlias = Generator[Send | Pause, Any, _R]
 
 
-def carry_out(steps: Steps[_R]) -> _R:
-    """Carry out steps in this thread, and return what they return."""
-    outcome: Response | None = None
-    try:
-        step = next(steps)
-        while True:
-            try:
-                outcome = _do(step)
-            except BaseException as error:  # noqa: BLE001 - the steps handle it, or raise it again
-                step = steps.throw(error)
-            else:
-                step = steps.send(outcome)
-    except StopIteration as end:
-        result: _R = end.value
-        return result
-
-
-def _do(step: Send | Pause) -> Response | None:
+def do(step: Send | Pause) -> Response | None:
+    """Carry out one step in this thread."""
     if isinstance(step, Pause):
         time.sleep(step.seconds)
         return None
@@ -67,14 +51,13 @@ def _do(step: Send | Pause) -> Response | None:
     )
 
 
-async def carry_out_async(steps: Steps[_R]) -> _R:
-    """Carry out steps on this event loop, and return what they return."""
-    outcome: Response | None = None
+def carry_out(steps: Generator[Any, Any, _R], do: Callable[[Any], Any] = do) -> _R:
+    """Carry out steps in this thread, each by `do`, and return what they return."""
     try:
         step = next(steps)
         while True:
             try:
-                outcome = await _do_async(step)
+                outcome = do(step)
             except BaseException as error:  # noqa: BLE001 - the steps handle it, or raise it again
                 step = steps.throw(error)
             else:
@@ -84,7 +67,8 @@ async def carry_out_async(steps: Steps[_R]) -> _R:
         return result
 
 
-async def _do_async(step: Send | Pause) -> Response | None:
+async def do_async(step: Send | Pause) -> Response | None:
+    """Carry out one step on this event loop."""
     if isinstance(step, Pause):
         await asyncio.sleep(step.seconds)
         return None
@@ -97,6 +81,22 @@ async def _do_async(step: Send | Pause) -> Response | None:
         headers=step.headers,
         timeout=step.timeout,
     )
+
+
+async def carry_out_async(steps: Generator[Any, Any, _R], do: Callable[[Any], Awaitable[Any]] = do_async) -> _R:
+    """Carry out steps on this event loop, each by `do`, and return what they return."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                outcome = await do(step)
+            except BaseException as error:  # noqa: BLE001 - the steps handle it, or raise it again
+                step = steps.throw(error)
+            else:
+                step = steps.send(outcome)
+    except StopIteration as end:
+        result: _R = end.value
+        return result
 
 
 async def send_async(transport: Transport, method: str, path: str, **options: Any) -> Response:

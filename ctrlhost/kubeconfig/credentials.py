@@ -69,18 +69,22 @@ class TokenFile:
         self._lock = threading.Lock()
         self._stamp: tuple[int, int, int] | None = None
         self._token = ""
+        #: Whether the token was a whole line.
+        self._line = False
+        #: A file that may be half written, and when it was first seen.
+        self._doubted: tuple[tuple[int, int, int], float] | None = None
         self._checked_at = 0.0
         #: Whether the log has said that the file is unusable.
         self._said = False
         try:
-            self._read()
+            self._read(doubt=False)
         except OSError as error:
             raise ConfigError(f"token file {path}: {error.strerror}") from error
         if not self._token:
             raise ConfigError(f"token file {path} is empty or holds no token")
 
     def authorization(self, timeout: float) -> str | None:  # noqa: ARG002
-        """Return the token in the file; while the file is missing or empty, the last token."""
+        """Return the token in the file; while the file is missing, empty or half written, the last token."""
         now = time.monotonic()
         if now - self._checked_at >= _CHECK_INTERVAL:
             with self._lock:
@@ -96,31 +100,44 @@ class TokenFile:
         """Read the file again; return whether it holds another token."""
         with self._lock:
             self._stamp = None
-            self._reread()
+            # Whatever may be half written is better than what the server has rejected.
+            self._reread(doubt=False)
             return f"Bearer {self._token}" != rejected
 
-    def _reread(self) -> None:
-        problem = ""
+    def _reread(self, *, doubt: bool = True) -> None:
         try:
-            if not self._read():
-                problem = "holds no token"
+            problem = self._read(doubt)
         except OSError as error:
             problem = error.strerror or str(error)
         if problem and not self._said:
             log.warning("token file %s: %s; using the last token", self._path, problem)
         self._said = bool(problem)
 
-    def _read(self) -> bool:
-        """Read the file if it has changed; return whether it holds a token that can be sent."""
+    def _read(self, doubt: bool) -> str:
+        """Read the file if it has changed; return why its content cannot be sent, "" if it can.
+
+        With `doubt`, a token that may be half written is not used before it has been the same for a while.
+        """
         found = self._path.stat()
         stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
         if stamp == self._stamp:
-            return True
-        token = self._path.read_text(encoding="utf-8", errors="replace").strip()
+            return ""
+        text = self._path.read_text(encoding="utf-8", errors="replace")
+        token = text.strip()
         if not (token and token.isascii() and token.isprintable()):
-            return False
-        self._token, self._stamp = token, stamp
-        return True
+            return "holds no token"
+        line = text.endswith("\n")
+        if doubt and self._line and not line and not self._settled(stamp):
+            return "the end of its line is missing, so it may be half written"
+        self._token, self._stamp, self._line = token, stamp, line
+        return ""
+
+    def _settled(self, stamp: tuple[int, int, int]) -> bool:
+        """Return whether a file in doubt has been the same for a while."""
+        now = time.monotonic()
+        if self._doubted is None or self._doubted[0] != stamp:
+            self._doubted = stamp, now
+        return now - self._doubted[1] >= _CHECK_INTERVAL
 
 
 class ConfigurationHook:

@@ -10,8 +10,7 @@ from ctrlhost._core import Answers
 
 if TYPE_CHECKING:
     import asyncio
-
-    from ctrlhost._core import HttpResponse
+    from typing import Any
 
 _lock = threading.Lock()
 #: The answers of this process, and its number: a forked child has a thread of its own.
@@ -34,30 +33,30 @@ def answers() -> Answers:
 
 def _pass_on(arriving: Answers) -> None:
     while True:
-        for done, response, error in arriving.wait():
-            done(response, error)
+        for done, outcome, error in arriving.wait():
+            done(outcome, error)
 
 
 class Awaited:
-    """One request that a coroutine awaits."""
+    """One outcome that a coroutine awaits."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Make a future of `loop`."""
         self._loop = loop
-        self.future: asyncio.Future[HttpResponse] = loop.create_future()
+        self.future: asyncio.Future[Any] = loop.create_future()
 
-    def done(self, response: HttpResponse | None, error: Exception | None) -> None:
+    def done(self, outcome: Any, error: Exception | None) -> None:
         """Set the outcome, from any thread."""
         try:
-            self._loop.call_soon_threadsafe(self._set, response, error)
+            self._loop.call_soon_threadsafe(self._set, outcome, error)
         except RuntimeError:
             # The loop has been closed: nobody waits.
             return
 
-    def _set(self, response: HttpResponse | None, error: Exception | None) -> None:
+    def _set(self, outcome: Any, error: Exception | None) -> None:
         if self.future.done():
             return
-        if response is not None:
-            self.future.set_result(response)
-        elif error is not None:
+        if error is None:
+            self.future.set_result(outcome)
+        else:
             self.future.set_exception(error)

@@ -1,15 +1,23 @@
-"""A stream of the core, which informers read without the interpreter."""
+"""A stream of the core, which its decode threads pass on to informers without the interpreter."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
+from ctrlhost._core import Following
+from ctrlhost.transport.answers import Awaited, answers
+
 if TYPE_CHECKING:
-    from ctrlhost._core import HttpStream, SharedInformer, WatchProgress
+    from ctrlhost._core import HttpStream, ListMeta, SharedInformer, WatchProgress
+    from ctrlhost.transport.interface import Body
+
+_REPORT = 5.0
+"""Seconds after which the progress of initial events is reported."""
 
 
 class NativeStream:
-    """A `Stream` and `FollowedStream` over a connection of the core."""
+    """A `Stream` and `FollowedStream` over a connection of the core. It is either read or followed."""
 
     def __init__(self, stream: HttpStream, idle: float, content_type: str = "") -> None:
         """Read `stream`; `idle` is the idle timeout in seconds."""
@@ -17,8 +25,19 @@ class NativeStream:
         self.content_type = content_type
         self._stream = stream
         self._idle = idle
-        #: The error that ended the stream, for the call after the one that returned the last progress.
-        self._failed: Exception | None = None
+        self._following: Following | None = None
+        #: What the decode threads have been asked and have not answered.
+        self._asked: Awaited | None = None
+
+    @property
+    def waiting(self) -> int:
+        """The bytes that wait for its reader."""
+        return self._stream.waiting
+
+    @property
+    def held_back(self) -> float:
+        """Seconds in which the connection was not read because its reader was behind."""
+        return self._stream.held_back
 
     def read(self) -> bytes:
         """Return the next bytes, b"" at the end; see `Stream.read`."""
@@ -28,32 +47,30 @@ class NativeStream:
             self.close()
             raise
 
-    def follow(self, engine: SharedInformer, linger: float) -> WatchProgress | None:
-        """Pass arriving data to the engine and its handlers; return its progress, None at the end."""
+    async def follow(self, engine: SharedInformer, body: Body) -> WatchProgress | ListMeta | None:
+        """Pass everything on to the engine, and wait for something to report; see `FollowedStream.follow`."""
+        if self._following is None:
+            self._following = Following(engine, self._stream, body, self._idle)
+        if self._asked is None:
+            self._asked = Awaited(asyncio.get_running_loop())
+            self._following.ask(answers(), self._asked.done)
+        told = self._asked.future
+        if body == "initial":
+            await asyncio.wait((told,), timeout=_REPORT)
+            if not told.done():
+                return self._following.so_far()
         try:
-            failed, self._failed = self._failed, None
-            if failed is not None:
-                raise failed
-            progress = engine.follow_stream(self._stream, self._idle, linger)
-        except Exception:
-            self.close()
-            raise
-        if progress is not None:
-            self._failed = progress.failed
-        return progress
-
-    def feed_list(self, engine: SharedInformer, linger: float) -> bool:
-        """Pass on more of a list page, for about `linger` seconds; return False at its end."""
-        try:
-            return engine.list_stream(self._stream, self._idle, linger)
-        except Exception:
-            self.close()
-            raise
+            outcome: WatchProgress | ListMeta | None = await told
+        finally:
+            self._asked = None
+        return outcome
 
     def set_idle(self, seconds: float) -> None:
         """Change the idle timeout; see `Stream.set_idle`."""
         self._idle = seconds
+        if self._following is not None:
+            self._stream.set_idle(seconds)
 
     def close(self) -> None:
-        """Drop the connection and wake the reading thread; see `Stream.close`."""
+        """Drop the connection and wake the reader; see `Stream.close`."""
         self._stream.close()

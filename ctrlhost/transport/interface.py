@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
-    from ctrlhost._core import Gate, SharedInformer, WatchProgress
+    from ctrlhost._core import Gate, ListMeta, SharedInformer, WatchProgress
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds for a whole request without its own timeout."""
 
+CONNECT_TIMEOUT = 30.0
+"""Seconds for a new connection, with its proxy and TLS, unless another time is configured."""
+
 Query = Mapping[str, str | int | bool | None]
 """Parameters of a request; None omits one, booleans are written as `true` and `false`."""
+
+
+#: What a stream contains: a page of a list, the initial events of a streaming list and then a watch, or a watch.
+Body: TypeAlias = Literal["page", "initial", "watch"]
 
 
 class Permit(Protocol):
@@ -70,15 +77,19 @@ class Stream(Protocol):
         """Drop the connection; a waiting `read` returns at once. Callable repeatedly and from any thread."""
 
 
-@runtime_checkable
-class FollowedStream(Protocol):
-    """A stream that passes its bytes directly to the core, and returns only when there is something to report."""
+class FollowedStream(Stream, Protocol):
+    """A stream that the decode threads of the core read."""
 
-    def feed_list(self, engine: SharedInformer, linger: float) -> bool:
-        """Pass on more of a list page, for at most `linger` seconds; return False at the end."""
+    @property
+    def held_back(self) -> float:
+        """Seconds in which the connection was not read because the decode threads were behind."""
 
-    def follow(self, engine: SharedInformer, linger: float) -> WatchProgress | None:
-        """Pass on more of a watch, for at most `linger` seconds while there are only events; return None at the end."""
+    async def follow(self, engine: SharedInformer, body: Body) -> WatchProgress | ListMeta | None:
+        """Pass everything on to the engine from the first call on, and wait for something to report.
+
+        Returns the metadata of a page at its end. Otherwise what a watch brought, at the latest after some seconds for
+        initial events, and None at the end.
+        """
 
 
 class Transport(Protocol):
@@ -131,3 +142,17 @@ class AsyncTransport(Protocol):
         permit: Permit | None = None,
     ) -> Response:
         """Do `Transport.request`. Cancelling a GET drops its connection; a write that was sent continues."""
+
+
+class FollowedTransport(Protocol):
+    """A transport whose streams the decode threads of the core read, so that informers need no thread."""
+
+    async def stream_async(
+        self,
+        path: str,
+        *,
+        query: Query | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeouts: StreamTimeouts | None = None,
+    ) -> FollowedStream:
+        """Do `Transport.stream` on an event loop."""

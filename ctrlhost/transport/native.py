@@ -18,7 +18,15 @@ from ctrlhost._core import HttpClient, MadeHere, __version__
 from ctrlhost.transport.answers import Awaited, answers
 from ctrlhost.transport.authorization import Authorization
 from ctrlhost.transport.followed import NativeStream
-from ctrlhost.transport.interface import DEFAULT_TIMEOUT, Permit, Query, Response, Stream, StreamTimeouts
+from ctrlhost.transport.interface import (
+    CONNECT_TIMEOUT,
+    DEFAULT_TIMEOUT,
+    Permit,
+    Query,
+    Response,
+    Stream,
+    StreamTimeouts,
+)
 from ctrlhost.transport.metrics import ClientMetrics
 from ctrlhost.transport.responses import error_from_response
 from ctrlhost.transport.trust import Trust
@@ -66,12 +74,20 @@ class _Call(NamedTuple):
 class NativeTransport:
     """Sends requests, keeps up to `pool_size` idle connections and opens more if needed."""
 
-    def __init__(self, connection: Connection, *, pool_size: int = _POOL, metrics: ClientMetrics | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        pool_size: int = _POOL,
+        metrics: ClientMetrics | None = None,
+        connect_timeout: float = CONNECT_TIMEOUT,
+    ) -> None:
         """Use `connection`; sends nothing yet. Counts in `metrics`, by default in new ones.
 
-        ConfigError if the connection's certificates or its proxy are unusable.
+        A new connection may take `connect_timeout` seconds. ConfigError if the connection's certificates or its proxy
+        are unusable.
         """
-        self._connection = connection
+        self._connection, self._connect_timeout = connection, connect_timeout
         self.metrics = metrics or ClientMetrics()
         self._base = connection.url
         parts = urlsplit(self._base)
@@ -89,14 +105,21 @@ class NativeTransport:
             headers=list(connection.headers),
             proxy=connection.proxy(),
             max_idle=pool_size,
+            connect_timeout=connect_timeout,
             tls=self._trust.first,
         )
+        self.metrics.follow(self, self._client)
         if https and not connection.configuration.verify_ssl:
             log.warning("the certificate of %s is not verified, as configured", self._base)
 
     def separate(self) -> NativeTransport:
         """Return a transport with the same credentials and metrics, and connections of its own."""
-        return NativeTransport(self._connection, pool_size=_SEPARATE_POOL, metrics=self.metrics)
+        return NativeTransport(
+            self._connection,
+            pool_size=_SEPARATE_POOL,
+            metrics=self.metrics,
+            connect_timeout=self._connect_timeout,
+        )
 
     def request(
         self,
@@ -154,9 +177,26 @@ class NativeTransport:
         head, stream = self._open(call, authorization)
         if head.status == 401 and self._authorization.refresh(authorization, sent_at, call.left()):
             head, stream = self._open(call, self._authorization.header(call.left()), rejected=True)
-        if stream is None:
-            raise error_from_response(Response(head.status, head.headers, head.body), call.what)
-        return NativeStream(stream, limits.idle, head.headers.get("content-type", ""))
+        return _followed(call, limits, head, stream)
+
+    async def stream_async(
+        self,
+        path: str,
+        *,
+        query: Query | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeouts: StreamTimeouts | None = None,
+    ) -> NativeStream:
+        """Do `stream` on an event loop; see `FollowedTransport.stream_async`."""
+        limits = timeouts or StreamTimeouts()
+        call = self._call("GET", path, query, None, headers, limits.connect, None)
+        authorization = await self._authorization.header_async(call.left())
+        sent_at = time.monotonic()
+        head, stream = await self._open_async(call, authorization)
+        if head.status == 401 and await self._authorization.refresh_async(authorization, sent_at, call.left()):
+            authorization = await self._authorization.header_async(call.left())
+            head, stream = await self._open_async(call, authorization, rejected=True)
+        return _followed(call, limits, head, stream)
 
     def connections(self) -> dict[str, int]:
         """Return the connections by state, and the handshakes so far."""
@@ -206,7 +246,7 @@ class NativeTransport:
         self._renew(rejected)
         started = time.perf_counter()
         awaited = Awaited(asyncio.get_running_loop())
-        response = None
+        response: HttpResponse | None = None
         cancel = self._client.begin(
             answers(),
             awaited.done,
@@ -242,6 +282,22 @@ class NativeTransport:
             self._observe(call, head, started)
         return head, stream
 
+    async def _open_async(
+        self, call: _Call, authorization: str | None, *, rejected: bool = False
+    ) -> tuple[HttpResponse, HttpStream | None]:
+        self._renew(rejected)
+        started = time.perf_counter()
+        awaited = Awaited(asyncio.get_running_loop())
+        head = stream = None
+        self._client.begin_stream(
+            answers(), awaited.done, call.target, call.with_credentials(authorization), call.left(), call.what
+        )
+        try:
+            head, stream = await awaited.future
+        finally:
+            self._observe(call, head, started)
+        return head, stream
+
     def _renew(self, now: bool) -> None:
         """Use new certificates for new connections, if there are some."""
         tls = self._trust.changed(now=now)
@@ -252,6 +308,12 @@ class NativeTransport:
         code = "<error>" if response is None else str(response.status)
         seconds = time.perf_counter() - started if response is None else response.began
         self.metrics.observe(call.method, self._host, code, seconds)
+
+
+def _followed(call: _Call, limits: StreamTimeouts, head: HttpResponse, stream: HttpStream | None) -> NativeStream:
+    if stream is None:
+        raise error_from_response(Response(head.status, head.headers, head.body), call.what)
+    return NativeStream(stream, limits.idle, head.headers.get("content-type", ""))
 
 
 def encode_query(query: Query | None) -> str:

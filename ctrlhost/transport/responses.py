@@ -30,7 +30,10 @@ def decode_object(response: Response, what: str) -> dict[str, Any]:
     try:
         decoded = msgspec.json.decode(response.body)
     except _DECODE_ERRORS as error:
-        raise TransportError(f"{what}: the response is not JSON ({error}): {_excerpt(response.body)}") from error
+        problem = (
+            "is HTML, as of a proxy or a login page, not JSON" if _is_html(response.body) else f"is not JSON ({error})"
+        )
+        raise TransportError(f"{what}: the response {problem}: {_excerpt(response.body)}") from error
     if not isinstance(decoded, dict):
         raise TransportError(f"{what}: the response is not an object: {_excerpt(response.body)}")
     return decoded
@@ -49,8 +52,9 @@ def error_from_response(response: Response, what: str) -> ApiError:
         status = None
     if isinstance(status, dict) and status.get("kind") == "Status":
         return error_from_status({**status, "code": response.status}, retry_after)
+    page = " with HTML, as of a proxy or a login page" if _is_html(response.body) else ""
     excerpt = _excerpt(response.body)
-    message = f"{what}: the server answered {response.status}" + (f": {excerpt}" if excerpt else "")
+    message = f"{what}: the server answered {response.status}{page}" + (f": {excerpt}" if excerpt else "")
     return from_status(response.status, "", message, (), retry_after)
 
 
@@ -97,6 +101,11 @@ def _host(location: str) -> str:
         return urlsplit(location).hostname or "no other host"
     except ValueError:
         return "an invalid URL"
+
+
+def _is_html(body: bytes) -> bool:
+    """Return whether a body begins as HTML does, whatever its content type says."""
+    return re.match(rb"\s*<[a-zA-Z!?]", body) is not None
 
 
 def _excerpt(body: bytes) -> str:

@@ -4,7 +4,7 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use ctrlhost_transport::client::{Client, Settings, Stage};
+use ctrlhost_transport::client::{Client, Counts, Settings, Stage};
 use support::{SOON, Server, call, get, ok, read_request, settings, until};
 
 #[test]
@@ -160,39 +160,56 @@ fn a_written_request_is_repeated_only_if_it_is_a_get() {
     assert_eq!(seen.load(Ordering::SeqCst), 3);
 }
 
-// behaviour: scale/SC10
-#[test]
-fn a_closing_server_gets_no_write_twice() {
+/// Send writes over connections that `end` ends after each first or second response, while the next write may be on
+/// its way; return the writes that the server got, by their number, and those that succeeded.
+fn writes_to_a_closing_server(end: fn(&mut TcpStream)) -> (Vec<usize>, Vec<bool>) {
     const ROUNDS: usize = 1000;
     let (sender, requests) = channel();
     let server = Server::start(move |mut stream, number| {
-        let mut left = 2;
+        for _ in 0..=number % 2 {
+            let Some(got) = read_request(&mut stream, number) else {
+                return;
+            };
+            sender.send(got).unwrap();
+            stream.write_all(&ok("")).unwrap();
+        }
+        end(&mut stream);
+        // What was written to the closed connection, if it is still read.
         while let Some(got) = read_request(&mut stream, number) {
             sender.send(got).unwrap();
-            left -= 1;
-            if stream.write_all(&ok("")).is_err() || left == 0 {
-                return;
-            }
-            // It may close while the next request is on its way.
-            if number % 2 == 1 {
-                stream.shutdown(Shutdown::Both).unwrap();
-                return;
-            }
         }
     });
     let client = server.client();
-    let mut done = vec![false; ROUNDS];
-    for (round, done) in done.iter_mut().enumerate() {
-        match client.call(call("PATCH", &round.to_string(), SOON)) {
-            Ok(_) => *done = true,
-            Err(error) => assert!(error.sent, "{error:?}"),
+    let done = (0..ROUNDS).map(|round| {
+        let result = client.call(call("PATCH", &round.to_string(), SOON));
+        if let Err(error) = &result {
+            assert!(error.sent, "{error:?}");
         }
-    }
+        result.is_ok()
+    });
+    let done = done.collect();
+    // Each thread of the server ends with its connection.
+    drop(client);
     let mut seen = vec![0; ROUNDS];
-    for got in requests.try_iter() {
+    while let Ok(got) = requests.recv_timeout(Duration::from_millis(100)) {
         let round: usize = String::from_utf8(got.body).unwrap().parse().unwrap();
         seen[round] += 1;
     }
+    (seen, done)
+}
+
+// behaviour: scale/SC10
+#[test]
+fn a_closing_server_gets_no_write_twice() {
+    // The server still reads, so it sees each byte that was written: a write that failed was written.
+    let (seen, done) = writes_to_a_closing_server(|stream| {
+        stream.shutdown(Shutdown::Write).unwrap();
+    });
+    assert_eq!(seen, vec![1; done.len()]);
+    // It no longer does, so that a write that failed was carried out at most once.
+    let (seen, done) = writes_to_a_closing_server(|stream| {
+        stream.shutdown(Shutdown::Both).unwrap();
+    });
     for (seen, done) in seen.into_iter().zip(done) {
         assert!(seen <= 1);
         assert!(seen == 1 || !done);
@@ -268,13 +285,16 @@ fn an_invalid_header_is_refused_before_anything_is_sent() {
 #[test]
 fn a_hundred_calls_run_at_once() {
     let all = Arc::new(Barrier::new(100));
-    let arrived = all.clone();
+    let (arrived, open) = (all.clone(), Arc::new(AtomicUsize::new(0)));
+    let still_open = open.clone();
     let server = Server::start(move |mut stream, number| {
+        open.fetch_add(1, Ordering::SeqCst);
         // Each request waits for all others.
         while read_request(&mut stream, number).is_some() {
             arrived.wait();
             stream.write_all(&ok("")).unwrap();
         }
+        open.fetch_sub(1, Ordering::SeqCst);
     });
     let client = server.client();
     let threads: Vec<_> = (0..100)
@@ -286,8 +306,13 @@ fn a_hundred_calls_run_at_once() {
     for thread in threads {
         assert_eq!(thread.join().unwrap(), 200);
     }
-    until(&client, |counts| counts.idle == 32 && counts.call == 0);
     assert_eq!(server.connections(), 100);
+    // As the server sees it, too.
+    let kept = |counts: &Counts| {
+        let open = still_open.load(Ordering::SeqCst);
+        (counts.idle, counts.call, counts.connecting, open) == (32, 0, 0, 32)
+    };
+    until(&client, kept);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -52,6 +53,45 @@ fn panics(client: &Client) {
     assert_eq!(client.call(get()).unwrap().status, 200);
 }
 
+/// A panic while a stream receives ends that stream.
+fn panics_in_a_stream() {
+    let server = Server::start(|mut stream, number| {
+        let _ = read_request(&mut stream, number);
+        let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let mut sent = stream.write_all(head);
+        while sent.is_ok() {
+            sent = stream.write_all(b"3\r\nabc\r\n");
+        }
+    });
+    let client = server.client();
+    let (_, stream) = client.stream(watch()).unwrap();
+    let stream = stream.unwrap();
+    let before = client.counts().panics;
+    let injected = AtomicBool::new(false);
+    stream.set_on_news(Arc::new(move || {
+        let first = thread::current().name() == Some("ctrlhost-io")
+            && !injected.swap(true, Ordering::SeqCst);
+        assert!(!first, "injected");
+    }));
+    let error = loop {
+        match stream.read(SOON) {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("complete"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.text, "internal error: the transport panicked");
+    assert_eq!(client.counts().panics - before, 1);
+    let (_, next) = client.stream(watch()).unwrap();
+    assert!(
+        next.unwrap()
+            .read(SOON)
+            .unwrap()
+            .unwrap()
+            .starts_with(b"abc")
+    );
+}
+
 /// In a child everything fails at once, and the parent goes on.
 fn forks(client: &Client, stream: &Stream, settings: Settings) {
     // SAFETY: the child only calls the client, which takes no lock of the parent, and ends without destructors.
@@ -89,6 +129,7 @@ fn the_thread_survives_panics_and_forks_and_ends() {
     let stream = Arc::new(stream.unwrap());
     assert_eq!(&*stream.read(SOON).unwrap().unwrap(), b"abc");
     panics(&client);
+    panics_in_a_stream();
     forks(&client, &stream, server.settings());
 
     // A reader and a call that wait are told.

@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ctrlhost_core::clock::seconds;
+use ctrlhost_core::informer::decoders;
 use ctrlhost_transport::client::{
-    self, Call, CancelHandle, Client, Failure, Gate, Proxy, ProxyScheme, Response, Settings,
+    self, Begun, Call, CancelHandle, Client, Failure, Gate, Proxy, ProxyScheme, Response, Settings,
     StreamCall,
 };
 use parking_lot::Mutex;
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyTuple};
@@ -25,7 +27,7 @@ use crate::term::PermitGate;
 
 /// The bytes of a stream that may wait for its reader.
 const INTAKE_BYTES: usize = 4 << 20;
-/// How long the end of the process waits for the I/O thread.
+/// How long the end of the process waits for the I/O thread and the decode threads.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The proxy of a client: scheme, host, port, user and password, headers.
@@ -82,7 +84,7 @@ impl Drop for HttpClient {
 impl HttpClient {
     #[new]
     #[pyo3(signature = (*, https, host, port, authority, unix_socket=None, headers=Vec::new(), proxy=None, max_idle=32,
-                        tls=None))]
+                        connect_timeout=30.0, tls=None))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python constructor"
@@ -96,6 +98,7 @@ impl HttpClient {
         headers: Headers,
         proxy: Option<ProxyArguments>,
         max_idle: usize,
+        connect_timeout: f64,
         tls: Option<&Tls>,
     ) -> PyResult<Self> {
         let settings = Settings {
@@ -107,6 +110,7 @@ impl HttpClient {
             headers: checked(headers)?,
             proxy: proxy.map(proxy_of).transpose()?,
             max_idle,
+            connect_timeout: seconds(connect_timeout),
         };
         let tls = tls.map(|tls| tls.0.clone());
         Ok(Self(Local::new(Client::new(settings, tls))))
@@ -118,10 +122,11 @@ impl HttpClient {
         Ok(())
     }
 
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let client = self.0.get()?;
-        interpreter::detach(py, || client.close());
-        Ok(())
+    fn close(&self, py: Python<'_>) {
+        // A forked child has no connections.
+        if let Ok(client) = self.0.get() {
+            interpreter::detach(py, || client.close());
+        }
     }
 
     #[pyo3(signature = (method, target, headers, body, timeout, what, permit=None))]
@@ -172,21 +177,40 @@ impl HttpClient {
         let client = self.0.get()?;
         let call = call_of(method, target, headers, body, timeout, permit.as_ref())?;
         let permit = permit.map(Bound::unbind);
-        let sender = answers.sender.get()?.clone();
+        let sender = answers.sender()?;
         let handle = client.begin(
             call,
             Box::new(move |result| {
-                let answer = Answer {
-                    done,
-                    what,
-                    permit,
-                    result,
-                };
-                // Nobody waits for answers once the thread that reads them has ended.
-                let _ = sender.send(answer);
+                sender.send(done, move |py| match result {
+                    Ok(response) => HttpResponse::of(py, &response)?.into_bound_py_any(py),
+                    Err(failure) => Err(raise(py, &what, &failure, permit.as_ref())),
+                });
             }),
         );
         Ok(Cancel(handle))
+    }
+
+    fn begin_stream(
+        &self,
+        answers: &Answers,
+        done: Py<PyAny>,
+        target: String,
+        headers: Headers,
+        timeout: f64,
+        what: String,
+    ) -> PyResult<()> {
+        let client = self.0.get()?;
+        let call = stream_call_of(target, headers, timeout)?;
+        let sender = answers.sender()?;
+        client.begin_stream(
+            call,
+            Box::new(move |result| {
+                sender.send(done, move |py| {
+                    opened(py, what, result)?.into_bound_py_any(py)
+                });
+            }),
+        );
+        Ok(())
     }
 
     fn stream(
@@ -198,19 +222,8 @@ impl HttpClient {
         what: String,
     ) -> PyResult<(HttpResponse, Option<HttpStream>)> {
         let client = self.0.get()?;
-        let call = StreamCall {
-            target,
-            headers: checked(headers)?,
-            deadline: deadline(timeout),
-            intake_bytes: INTAKE_BYTES,
-        };
-        match interpreter::detach(py, || client.stream(call)) {
-            Ok((head, stream)) => Ok((
-                HttpResponse::of(py, &head)?,
-                stream.map(|stream| HttpStream::new(stream, what)),
-            )),
-            Err(failure) => Err(raise(py, &what, &failure, None)),
-        }
+        let call = stream_call_of(target, headers, timeout)?;
+        opened(py, what, interpreter::detach(py, || client.stream(call)))
     }
 
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -222,8 +235,33 @@ impl HttpClient {
             ("stream", counts.stream),
             ("resumed", counts.resumed),
             ("full", counts.full),
+            ("panics", counts.panics + decoders::panics()),
         ]
         .into_py_dict(py)
+    }
+}
+
+fn stream_call_of(target: String, headers: Headers, timeout: f64) -> PyResult<StreamCall> {
+    Ok(StreamCall {
+        target,
+        headers: checked(headers)?,
+        deadline: deadline(timeout),
+        intake_bytes: INTAKE_BYTES,
+    })
+}
+
+/// Return the head, and the stream if the status is 200.
+fn opened(
+    py: Python<'_>,
+    what: String,
+    result: Result<Begun, Failure>,
+) -> PyResult<(HttpResponse, Option<HttpStream>)> {
+    match result {
+        Ok((head, stream)) => Ok((
+            HttpResponse::of(py, &head)?,
+            stream.map(|stream| HttpStream::new(stream, what)),
+        )),
+        Err(failure) => Err(raise(py, &what, &failure, None)),
     }
 }
 
@@ -300,24 +338,36 @@ impl Cancel {
     }
 }
 
+type Outcome = Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send>;
+
 struct Answer {
     done: Py<PyAny>,
-    what: String,
-    permit: Option<Py<PyAny>>,
-    result: Result<Response, Failure>,
+    outcome: Outcome,
 }
 
 impl Answer {
-    /// Return the function to call, and its arguments: the response or the error.
+    /// Return the function to call, and its arguments: the outcome or the error.
     fn into_call(self, py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
-        let answer = match &self.result {
-            Ok(response) => HttpResponse::of(py, response),
-            Err(failure) => Err(raise(py, &self.what, failure, self.permit.as_ref())),
-        };
-        match answer {
-            Ok(response) => (self.done, response, py.None()).into_pyobject(py),
+        match (self.outcome)(py) {
+            Ok(outcome) => (self.done, outcome, py.None()).into_pyobject(py),
             Err(error) => (self.done, py.None(), error.into_value(py)).into_pyobject(py),
         }
+    }
+}
+
+/// Where answers are put, from any thread and without the interpreter.
+pub(crate) struct AnswerSender(Sender<Answer>);
+
+impl AnswerSender {
+    /// Have `done` called with the outcome, or with the error.
+    pub(crate) fn send(
+        self,
+        done: Py<PyAny>,
+        outcome: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send + 'static,
+    ) {
+        let outcome = Box::new(outcome);
+        // Nobody waits for answers once the thread that reads them has ended.
+        let _ = self.0.send(Answer { done, outcome });
     }
 }
 
@@ -326,6 +376,12 @@ impl Answer {
 pub(crate) struct Answers {
     sender: Local<Sender<Answer>>,
     receiver: Local<Mutex<Receiver<Answer>>>,
+}
+
+impl Answers {
+    pub(crate) fn sender(&self) -> PyResult<AnswerSender> {
+        Ok(AnswerSender(self.sender.get()?.clone()))
+    }
 }
 
 #[pymethods]
@@ -356,14 +412,19 @@ impl Answers {
     }
 }
 
-/// End the I/O thread with the interpreter.
+/// End the I/O thread and the decode threads with the interpreter.
 #[pyfunction]
 fn _stop_transport(py: Python<'_>) -> bool {
     ENDING.store(true, Ordering::Relaxed);
-    interpreter::detach(py, || client::shutdown(PATIENCE))
+    interpreter::detach(py, || {
+        let until = Instant::now() + PATIENCE;
+        // The streams end first, so that nothing new is decoded.
+        let io = client::shutdown(PATIENCE);
+        io && decoders::shutdown(until.saturating_duration_since(Instant::now()))
+    })
 }
 
-/// Register the end of the I/O thread.
+/// Register the end of these threads.
 pub(super) fn stop_at_exit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let stop = wrap_pyfunction!(_stop_transport, module)?;

@@ -42,7 +42,7 @@ pub(super) fn checked(headers: Headers) -> PyResult<Headers> {
 }
 
 /// Make the error of a request; `what` is its method and URL, and `permit` may have refused it.
-pub(super) fn raise(
+pub(crate) fn raise(
     py: Python<'_>,
     what: &str,
     failure: &Failure,

@@ -5,6 +5,8 @@ mod messages;
 mod stream;
 mod tls;
 
+pub(crate) use client::Answers;
+pub(crate) use messages::raise;
 use pyo3::prelude::*;
 pub(crate) use stream::HttpStream;
 

@@ -8,6 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use hyper::Response as HttpResponse;
 use hyper::body::{Body, Incoming};
+use tokio::time::timeout;
 
 use super::connect::connect;
 use super::line::Line;
@@ -35,20 +36,23 @@ impl Drop for Gauge<'_> {
 }
 
 /// The head of a response, with the connection that carries its body.
-pub(super) struct Opened {
+pub(super) struct Opened<'a> {
     pub(super) line: Line,
     pub(super) response: Response,
     pub(super) body: Incoming,
+    /// Counts the connection in the state that it has now.
+    pub(super) gauge: Gauge<'a>,
 }
 
 /// Send a request and return the head of its response.
 ///
-/// A request of which nothing was sent goes again over another connection.
-pub(super) async fn open(
+/// A request of which nothing was sent goes again over another connection. `state` counts the connections like this one.
+pub(super) async fn open<'a>(
     inner: &Inner,
     request: &Prepared,
     progress: &Arc<Progress>,
-) -> Result<Opened, Failure> {
+    state: &'a AtomicU64,
+) -> Result<Opened<'a>, Failure> {
     // A new connection may fail once before anything is sent.
     let (mut fresh, mut tried, mut repeated) = (false, false, false);
     loop {
@@ -58,11 +62,15 @@ pub(super) async fn open(
             line
         } else {
             let _connecting = Gauge::up(&inner.connecting);
-            connect(inner, progress).await?
+            let connected = timeout(inner.settings.connect_timeout, connect(inner, progress));
+            connected
+                .await
+                .unwrap_or_else(|_| Err(progress.out_of_time()))?
         };
+        let gauge = Gauge::up(state);
         let began = Instant::now();
         let failure = match line.send(request, progress).await {
-            Ok(response) => return Ok(opened(line, response, began)),
+            Ok(response) => return Ok(opened(line, response, began, gauge)),
             Err(failure) => failure,
         };
         let unsent = line.is_stale() || !failure.sent;
@@ -78,7 +86,12 @@ pub(super) async fn open(
     }
 }
 
-fn opened(line: Line, response: HttpResponse<Incoming>, began: Instant) -> Opened {
+fn opened(
+    line: Line,
+    response: HttpResponse<Incoming>,
+    began: Instant,
+    gauge: Gauge<'_>,
+) -> Opened<'_> {
     let (parts, body) = response.into_parts();
     let headers = parts.headers.iter().map(|(name, value)| {
         let value = value.as_bytes().iter().copied().map(char::from).collect();
@@ -94,13 +107,14 @@ fn opened(line: Line, response: HttpResponse<Incoming>, began: Instant) -> Opene
         line,
         response,
         body,
+        gauge,
     }
 }
 
 /// Read a body as a whole, and keep the connection for the next request.
 pub(super) async fn finish(
     inner: &Inner,
-    opened: Opened,
+    opened: Opened<'_>,
     progress: &Progress,
     limit: usize,
 ) -> Result<Response, Failure> {
@@ -108,6 +122,7 @@ pub(super) async fn finish(
         mut line,
         mut response,
         mut body,
+        gauge: _gauge,
     } = opened;
     progress.enter(Stage::Body);
     let too_large = || Failure {
@@ -150,8 +165,7 @@ pub(super) async fn call(
     request: &Prepared,
     progress: &Arc<Progress>,
 ) -> Result<Response, Failure> {
-    let opened = open(inner, request, progress).await?;
-    let _call = Gauge::up(&inner.calls);
+    let opened = open(inner, request, progress, &inner.calls).await?;
     let limit = match opened.response.status {
         ..400 => LARGEST_BODY,
         _ => LARGEST_ERROR,

@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 pub use failure::{Failure, Stage};
+pub use intake::OnNews;
 pub use message::{Call, Gate, Head, Response, StreamCall};
 use parking_lot::Mutex;
 use pool::Pool;
@@ -33,9 +34,9 @@ use progress::Progress;
 use reply::{Done, Reply};
 use request::{Common, Prepared};
 use runtime::Home;
-pub use runtime::shutdown;
+pub use runtime::{busy, shutdown};
 pub use settings::{Proxy, ProxyScheme, Settings};
-pub use stream::{Next, Stream};
+pub use stream::{Begun, Next, Stream};
 use tls::Security;
 pub use tls::{Part, Tls, TlsError};
 use tokio::task::AbortHandle;
@@ -157,32 +158,43 @@ impl Client {
     ///
     /// # Errors
     /// There is no head until the deadline.
-    pub fn stream(&self, call: StreamCall) -> Result<(Head, Option<Stream>), Failure> {
+    pub fn stream(&self, call: StreamCall) -> Result<Begun, Failure> {
+        let (reply, answer) = Reply::awaited();
+        self.open(call, reply);
+        answer
+            .recv()
+            .unwrap_or_else(|_| Err(reply::abandoned(Stage::Head)))
+    }
+
+    /// Begin a stream. `done` runs once, on the I/O thread, and must be quick.
+    pub fn begin_stream(
+        &self,
+        call: StreamCall,
+        done: Box<dyn FnOnce(Result<Begun, Failure>) + Send>,
+    ) {
+        self.open(call, Reply::new(done));
+    }
+
+    fn open(&self, call: StreamCall, reply: Reply<Begun>) {
         let StreamCall {
             target,
             headers,
             deadline,
             intake_bytes,
         } = call;
-        let mut request = self.prepare("GET", &target, &headers, Bytes::new())?;
+        let request = self.prepare("GET", &target, &headers, Bytes::new());
+        let mut request = match request {
+            Ok(request) => request,
+            Err(failure) => return reply.send(Err(failure)),
+        };
         request.repeat = true;
-        let (reply, answer) = Reply::awaited();
         let inner = self.0.clone();
-        runtime::spawn(async move {
+        // The destructor of the reply has told the caller if there is no thread.
+        let _ = runtime::spawn(async move {
             let progress = Progress::new("stream", None);
-            stream::stream(
-                &inner,
-                &request,
-                &progress,
-                deadline.into(),
-                intake_bytes,
-                reply,
-            )
-            .await;
-        })?;
-        answer
-            .recv()
-            .unwrap_or_else(|_| Err(reply::abandoned(Stage::Head)))
+            let deadline = deadline.into();
+            stream::stream(&inner, &request, &progress, deadline, intake_bytes, reply).await;
+        });
     }
 
     /// Return the state of the connections.

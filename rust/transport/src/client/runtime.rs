@@ -2,10 +2,12 @@
 
 use std::future::Future;
 use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use ctrlhost_core::informer::decoders::processor_time;
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -64,6 +66,14 @@ struct Io {
     next: OnceLock<Box<Io>>,
 }
 
+/// Processor time of the I/O thread, in nanoseconds, when it last had nothing to do.
+static BUSY: AtomicU64 = AtomicU64::new(0);
+
+/// Return the processor time of the I/O thread.
+pub fn busy() -> Duration {
+    Duration::from_nanos(BUSY.load(Ordering::Relaxed))
+}
+
 static FIRST: OnceLock<Io> = OnceLock::new();
 
 impl Io {
@@ -101,6 +111,10 @@ impl Running {
             .enable_all()
             .max_blocking_threads(RESOLVERS)
             .thread_keep_alive(RESOLVER_IDLE)
+            .on_thread_park(|| {
+                let nanos = processor_time().as_nanos();
+                BUSY.store(u64::try_from(nanos).unwrap_or(0), Ordering::Relaxed);
+            })
             .build()
             .map_err(failed)?;
         let handle = runtime.handle().clone();

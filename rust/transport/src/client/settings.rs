@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The server of a client, as plain values.
 #[derive(Clone)]
@@ -22,6 +23,8 @@ pub struct Settings {
     pub proxy: Option<Proxy>,
     /// The number of connections that wait for another request.
     pub max_idle: usize,
+    /// How long a new connection may take, with its proxy and TLS.
+    pub connect_timeout: Duration,
 }
 
 /// How to speak to a proxy.

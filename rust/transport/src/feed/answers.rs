@@ -1,10 +1,10 @@
 //! Answers: the bodies of lists and watches, and failures as `Status` objects.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use ctrlhost_core::json::text::quote_into;
+use ctrlhost_core::object::Damaged;
 use hyper::body::{Bytes, Frame};
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
@@ -99,17 +99,17 @@ pub(super) enum Body {
 
 impl hyper::body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Damaged;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Damaged>>> {
         let piece = match self.get_mut() {
-            Self::Status(text) => Poll::Ready(text.take()),
+            Self::Status(text) => Poll::Ready(text.take().map(Ok)),
             Self::List(list) => Poll::Ready(list.next_piece()),
-            Self::Watch(watch) => watch.poll_piece(context),
+            Self::Watch(watch) => watch.poll_piece(context).map(|piece| piece.map(Ok)),
         };
-        piece.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+        piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use ctrlhost_core::json::text::quote_into;
-use ctrlhost_core::object::Object;
+use ctrlhost_core::object::{Damaged, Object};
 use hyper::body::Bytes;
 
 use super::answers::PIECE;
@@ -38,19 +38,22 @@ impl List {
         }
     }
 
-    pub(super) fn next_piece(&mut self) -> Option<Bytes> {
+    /// Return the next piece, None at the end. A list without a damaged object would be wrong, so it is cut there.
+    pub(super) fn next_piece(&mut self) -> Option<Result<Bytes, Damaged>> {
         let mut piece = self.lead.take()?;
         while piece.len() < PIECE {
             let Some(object) = self.objects.find(|object| self.style.selects(object)) else {
                 piece.extend_from_slice(b"]}");
-                return Some(piece.into());
+                return Some(Ok(piece.into()));
             };
             if !std::mem::take(&mut self.first) {
                 piece.push(b',');
             }
-            object.write(self.style.form, None, &mut piece);
+            if let Err(damaged) = object.write(self.style.form, None, &mut piece) {
+                return Some(Err(damaged));
+            }
         }
         self.lead = Some(Vec::with_capacity(PIECE + PIECE / 4));
-        Some(piece.into())
+        Some(Ok(piece.into()))
     }
 }

@@ -9,7 +9,7 @@ use std::vec::IntoIter;
 
 use ctrlhost_core::event_log::{Event, EventReader, Next};
 use ctrlhost_core::json::text::quote_into;
-use ctrlhost_core::object::{Form, Object};
+use ctrlhost_core::object::{Damaged, Form, Object};
 use ctrlhost_core::selector::Selector;
 use hyper::body::Bytes;
 use tokio::time::{Instant, Sleep, sleep};
@@ -101,7 +101,10 @@ impl Watch {
         };
         for object in self.initial.by_ref() {
             if self.style.selects(&object) {
-                self.style.event("ADDED", &object, None, &mut piece);
+                let sent = self.style.event("ADDED", &object, None, &mut piece);
+                if let Err(damaged) = sent {
+                    return Poll::Ready(Some(self.cut(&damaged, piece)));
+                }
             }
             if piece.len() >= PIECE {
                 return Poll::Ready(Some(piece.into()));
@@ -115,8 +118,10 @@ impl Watch {
                 Poll::Pending => break,
                 Poll::Ready(Next::Events(events)) => {
                     for event in &events {
-                        self.style
-                            .change(event, self.bookmarks.is_some(), &mut piece);
+                        let bookmarks = self.bookmarks.is_some();
+                        if let Err(damaged) = self.style.change(event, bookmarks, &mut piece) {
+                            return Poll::Ready(Some(self.cut(&damaged, piece)));
+                        }
                     }
                 }
                 Poll::Ready(Next::Expired) => {
@@ -144,6 +149,13 @@ impl Watch {
         }
         Poll::Ready(Some(piece.into()))
     }
+
+    /// End the watch after what was written, since the next object cannot be sent: the client has to list anew.
+    fn cut(&mut self, damaged: &Damaged, mut piece: Vec<u8>) -> Bytes {
+        fail(&Failure::expired(damaged.to_string()), &mut piece);
+        self.reader = None;
+        piece.into()
+    }
 }
 
 impl Style {
@@ -161,7 +173,7 @@ impl Style {
     }
 
     /// Append an event as it is for the selected objects: one that leaves them is deleted, one that enters is added.
-    fn change(&self, event: &Event, bookmarks: bool, out: &mut Vec<u8>) {
+    fn change(&self, event: &Event, bookmarks: bool, out: &mut Vec<u8>) -> Result<(), Damaged> {
         let old = event.old.as_ref().filter(|old| self.selects(old));
         let new = event.new.as_ref().filter(|new| self.selects(new));
         match (old, new) {
@@ -172,16 +184,30 @@ impl Style {
                 if bookmarks && event.old.is_none() && event.new.is_none() {
                     self.bookmark(&event.version, false, out);
                 }
+                Ok(())
             }
         }
     }
 
-    fn event(&self, kind: &str, object: &Object, version: Option<&str>, out: &mut Vec<u8>) {
+    /// Append an event; nothing if the object is damaged.
+    fn event(
+        &self,
+        kind: &str,
+        object: &Object,
+        version: Option<&str>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Damaged> {
+        let start = out.len();
         out.extend_from_slice(br#"{"type":""#);
         out.extend_from_slice(kind.as_bytes());
         out.extend_from_slice(br#"","object":"#);
-        object.write(self.form, version, out);
-        out.extend_from_slice(b"}\n");
+        let written = object.write(self.form, version, out);
+        if written.is_err() {
+            out.truncate(start);
+        } else {
+            out.extend_from_slice(b"}\n");
+        }
+        written
     }
 
     fn bookmark(&self, version: &str, ends_initial: bool, out: &mut Vec<u8>) {

@@ -138,6 +138,7 @@ pub fn settings(host: &str, port: u16) -> Settings {
         headers: vec![("User-Agent".into(), "test".into())],
         proxy: None,
         max_idle: 32,
+        connect_timeout: SOON,
     }
 }
 
