@@ -6,9 +6,13 @@
 pub mod json; // scan and read JSON text
 pub mod proto; // read protobuf bodies, and write them as JSON
 
+pub mod budget; // what informers may take together
 pub mod clock; // time as an argument, so that no test sleeps
+pub mod memory; // bytes by what they are for
 pub mod sync; // locks: their order, and loom's in their place
 pub mod term; // terms of leadership, and what may be sent in them
+
+pub mod compress; // bodies at rest
 
 pub mod decode; // list pages and watch frames to raw objects
 pub mod object; // raw objects to cached objects

@@ -4,15 +4,19 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use allocation_counter::measure;
+use allocation_counter::{AllocationInfo, measure};
 use ctrlhost_core::clock::SystemClock;
 use ctrlhost_core::delta_fifo::DeltaFifo;
 use ctrlhost_core::handlers::{Mapping, QueueHandler, RequestRef, RequestSink};
 use ctrlhost_core::informer::{Config, Handler, Resync, SharedInformer};
+use ctrlhost_core::json::path::Path;
 use ctrlhost_core::object::{Builder, Object};
 use ctrlhost_core::queue::{Options, WorkQueue};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
-use ctrlhost_core::store::{IndexFunc, NamespaceIndex, Store};
+use ctrlhost_core::store::{IndexFunc, NamespaceIndex, PathIndex, Store};
+
+#[path = "../benches/pods/mod.rs"]
+mod pods;
 
 const KEYS: u32 = 1_000;
 
@@ -233,7 +237,7 @@ fn relist(informer: &SharedInformer, page: &[u8], version: &str) {
     informer.begin_list();
     informer.feed_list(page).expect("a good page");
     informer.end_page().expect("the whole page");
-    informer.replace(version);
+    informer.replace(version).expect("there is no budget");
     informer.process();
 }
 
@@ -281,6 +285,118 @@ fn a_relist_takes_no_memory_for_what_has_not_changed() {
             counted.bytes_current <= steady.bytes_current / 50,
             "{counted:?}"
         );
+    }
+}
+
+/// The counts of the allocator, with its header and the rounding of each block.
+fn allocated(counted: &AllocationInfo) -> i64 {
+    counted.bytes_current + 16 * counted.count_current
+}
+
+// behaviour: scale/SC101
+#[test]
+fn the_memory_by_part_is_what_the_allocator_counts() {
+    const PODS: usize = 50_000;
+    let near = |counted: usize, allocated: i64| {
+        let counted = i64::try_from(counted).expect("a small number");
+        assert!(
+            (counted - allocated).abs() <= allocated / 10,
+            "{counted} counted, {allocated} allocated"
+        );
+    };
+    // By part: the objects alone, the table beside them, one more index beside both.
+    let mut objects = Vec::with_capacity(PODS);
+    let counted = measure(|| {
+        let mut builder = Builder::new("v1", "Pod");
+        for number in 0..PODS {
+            let pod = pods::pod(number, number, false);
+            objects.push(Arc::new(builder.parse(pod.as_bytes()).expect("a pod")));
+        }
+    });
+    let each = objects.iter().map(|object| object.memory());
+    let (headers, bodies) = each.fold((0, 0), |(headers, bodies), one| {
+        (headers + one.header, bodies + one.body)
+    });
+    near(headers + bodies, allocated(&counted));
+    let texts: usize = objects
+        .iter()
+        .map(|object| object.json().expect("a plain body").len())
+        .sum();
+    near(bodies, i64::try_from(texts).expect("a small number"));
+
+    let store = Store::new();
+    let counted = measure(|| {
+        for object in &objects {
+            store.upsert(object.key().clone(), object.clone());
+        }
+    });
+    near(store.memory().table, allocated(&counted));
+    let path = Path::parse("spec.nodeName").expect("a path");
+    let indexes: [Arc<dyn IndexFunc>; 2] = [Arc::new(NamespaceIndex), Arc::new(PathIndex(path))];
+    let counted = measure(|| {
+        for (name, index) in ["namespace", "node"].into_iter().zip(indexes) {
+            let added = store.add_indexes(&[(name.into(), index)]);
+            added.expect("a new index");
+        }
+    });
+    near(store.memory().index, allocated(&counted));
+    assert_eq!(store.memory().dictionary, 0);
+    drop((store, objects));
+
+    // All of it, of an informer; what is in the list so far counts.
+    let informer = indexed();
+    let counted = measure(|| {
+        informer.begin_list();
+        for first in (0..PODS).step_by(500) {
+            let page = pods::page(first..first + 500, false);
+            informer.feed_list(page.as_bytes()).expect("a good page");
+            informer.end_page().expect("the whole page");
+        }
+    });
+    near(informer.stats().memory.sum(), allocated(&counted));
+    let rest = measure(|| {
+        informer.replace("1").expect("there is no budget");
+        informer.process();
+    });
+    near(
+        informer.stats().memory.sum(),
+        allocated(&counted) + allocated(&rest),
+    );
+}
+
+/// Begin a list, take `pods` by `feed`, a hundred at a time, and make them the content.
+fn first_list(pods: usize, feed: impl Fn(&SharedInformer, std::ops::Range<usize>)) -> (u64, i64) {
+    let informer = indexed();
+    let counted = measure(|| {
+        informer.begin_list();
+        for first in (0..pods).step_by(100) {
+            feed(&informer, first..first + 100);
+        }
+        informer.replace("1").expect("there is no budget");
+        informer.process();
+    });
+    assert_eq!(informer.store().len(), pods);
+    (counted.bytes_max, counted.bytes_current)
+}
+
+// behaviour: scale/SC103
+#[test]
+fn a_first_list_takes_hardly_more_than_what_it_leaves() {
+    const PODS: usize = 100_000;
+    let pages = first_list(PODS, |informer, numbers| {
+        let page = pods::page(numbers, false);
+        informer.feed_list(page.as_bytes()).expect("a good page");
+        informer.end_page().expect("the whole page");
+    });
+    let stream = first_list(PODS, |informer, numbers| {
+        for number in numbers {
+            let frame = pods::frame(number, number, false);
+            informer.feed_watch(frame.as_bytes()).expect("a good frame");
+        }
+    });
+    for (peak, steady) in [pages, stream] {
+        let steady = u64::try_from(steady).expect("memory was taken");
+        assert!(peak <= steady + steady / 5, "{peak} at most, {steady} left");
     }
 }
 

@@ -32,7 +32,9 @@ fn list(informer: &SharedInformer, version: u64, names: &[&str]) {
         items.join(",")
     );
     informer.feed_list(page.as_bytes()).unwrap();
-    informer.replace(&informer.end_page().unwrap().resource_version);
+    informer
+        .replace(&informer.end_page().unwrap().resource_version)
+        .unwrap();
 }
 
 fn change(informer: &SharedInformer, kind: &str, name: &str, version: u64) {

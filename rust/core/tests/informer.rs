@@ -54,7 +54,7 @@ fn the_processed_version_is_reached_despite_a_concurrent_resync() {
     let meeting = Arc::new(Barrier::new(2));
     let informer = informer(Slow(meeting.clone()));
     informer.begin_list();
-    informer.replace("1");
+    informer.replace("1").unwrap();
     informer.process();
     let event = format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", pod("a", 2));
     informer.feed_watch(event.as_bytes()).unwrap();
@@ -167,7 +167,7 @@ fn callbacks_are_called_without_locks_and_may_read_attach_and_remove() {
     let list = format!("{{\"items\":[{}]}}", pod("a", 1));
     informer.feed_list(list.as_bytes()).unwrap();
     informer.end_page().unwrap();
-    informer.replace("1");
+    informer.replace("1").unwrap();
     informer.process();
     informer.resync(10.0);
     let event = format!("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", pod("a", 2));
@@ -183,7 +183,7 @@ fn relist(informer: &SharedInformer, version: u32, names: impl Iterator<Item = u
     let list = format!("{{\"items\":[{}]}}", items.join(","));
     informer.feed_list(list.as_bytes()).unwrap();
     informer.end_page().unwrap();
-    informer.replace(&version.to_string());
+    informer.replace(&version.to_string()).unwrap();
     informer.process();
 }
 

@@ -33,7 +33,7 @@ fn relist(informer: &SharedInformer, version: usize, pods: impl Iterator<Item = 
     let list = format!("{{\"items\":[{}]}}", pods.collect::<Vec<_>>().join(","));
     informer.feed_list(list.as_bytes()).unwrap();
     informer.end_page().unwrap();
-    informer.replace(&version.to_string());
+    informer.replace(&version.to_string()).unwrap();
     informer.process();
 }
 

@@ -123,7 +123,7 @@ fn an_informer_processes_the_next_change_after_a_handler_panicked() {
         informer.feed_watch(event.as_bytes()).unwrap();
     };
     informer.begin_list();
-    informer.replace("1");
+    informer.replace("1").unwrap();
     informer.process();
     fault.set(true);
     event("a", 2);

@@ -1,7 +1,9 @@
 //! Raises the errors of `ctrlhost.errors`, which are Python classes with attributes of their own.
 
+use ctrlhost_core::budget::OverBudget;
 use ctrlhost_core::decode::DecodeError;
 use ctrlhost_core::json::read::Value;
+use ctrlhost_core::object::Damaged;
 use ctrlhost_core::store::StoreError;
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -35,6 +37,16 @@ pub(crate) fn decode_error(py: Python<'_>, resource: &str, error: &DecodeError) 
     make().unwrap_or_else(|error| error)
 }
 
+/// Make an `OverBudget`.
+pub(crate) fn over_budget(py: Python<'_>, over: &OverBudget) -> PyErr {
+    let make = || -> PyResult<PyErr> {
+        let class = py.import("ctrlhost.errors")?.getattr("OverBudget")?;
+        let arguments = (over.limit, over.objects, over.made_room);
+        Ok(PyErr::from_value(class.call1(arguments)?))
+    };
+    make().unwrap_or_else(|error| error)
+}
+
 /// Log a failure of user code with its traceback; the work continues.
 pub(crate) fn log_failure(py: Python<'_>, message: &str, error: &PyErr) {
     let write = || -> PyResult<()> {
@@ -54,6 +66,12 @@ pub(crate) fn reentered(what: &str) -> PyErr {
     PyRuntimeError::new_err(format!(
         "{what} was called from inside its own callback, which it waits for"
     ))
+}
+
+/// Convert the error of a cached object that does not decompress.
+pub(crate) fn damaged(py: Python<'_>, error: &Damaged) -> PyErr {
+    let hint = "its informer lists again, at the next event or bookmark";
+    raise(py, "CtrlhostError", &error.to_string(), hint)
 }
 
 /// Convert an error of a store's indexes.

@@ -14,25 +14,79 @@ use crate::view::{ListView, MapView};
 /// The number of digits for one call of `int`, below the interpreter's limit for conversions from text.
 const DIGITS: usize = 4_000;
 
+/// A dict or list, and the members or elements that it still lacks.
+enum Open<'py, M, E> {
+    Dict(Bound<'py, PyDict>, M),
+    List(Bound<'py, PyList>, E),
+}
+
+impl<'py, M, E> Open<'py, M, E> {
+    fn object(&self) -> Bound<'py, PyAny> {
+        match self {
+            Self::Dict(dict, _) => dict.clone().into_any(),
+            Self::List(list, _) => list.clone().into_any(),
+        }
+    }
+}
+
+fn open<'a, 'py>(
+    py: Python<'py>,
+    value: Value<'a>,
+) -> Open<'py, impl Iterator<Item = (Value<'a>, Value<'a>)>, impl Iterator<Item = Value<'a>>> {
+    match value.kind() {
+        Kind::Object => Open::Dict(PyDict::new(py), value.members()),
+        _ => Open::List(PyList::empty(py), value.elements()),
+    }
+}
+
 /// Return a new, mutable Python object for a value.
+///
+/// Without recursion, so that the stack does not limit the nesting.
 pub(crate) fn to_python<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match value.kind() {
-        Kind::Object => {
-            let dict = PyDict::new(py);
-            for (key, inner) in value.members() {
-                dict.set_item(key_to_python(py, key), to_python(py, inner)?)?;
+    let is_scalar = |value: Value<'_>| !matches!(value.kind(), Kind::Object | Kind::Array);
+    if is_scalar(value) {
+        return scalar(py, value);
+    }
+    let outer = open(py, value);
+    let whole = outer.object();
+    let mut opened = vec![outer];
+    while let Some(top) = opened.last_mut() {
+        let mut inside = None;
+        match top {
+            Open::Dict(dict, members) => {
+                for (key, inner) in members {
+                    let key = key_to_python(py, key);
+                    if is_scalar(inner) {
+                        dict.set_item(key, scalar(py, inner)?)?;
+                        continue;
+                    }
+                    let inner = open(py, inner);
+                    dict.set_item(key, inner.object())?;
+                    inside = Some(inner);
+                    break;
+                }
             }
-            dict.into_any()
-        }
-        Kind::Array => {
-            let list = PyList::empty(py);
-            for inner in value.elements() {
-                list.append(to_python(py, inner)?)?;
+            Open::List(list, elements) => {
+                for inner in elements {
+                    if is_scalar(inner) {
+                        list.append(scalar(py, inner)?)?;
+                        continue;
+                    }
+                    let inner = open(py, inner);
+                    list.append(inner.object())?;
+                    inside = Some(inner);
+                    break;
+                }
             }
-            list.into_any()
         }
-        _ => scalar(py, value)?,
-    })
+        match inside {
+            Some(inside) => opened.push(inside),
+            None => {
+                opened.pop();
+            }
+        }
+    }
+    Ok(whole)
 }
 
 /// Return a key as a shared string: most keys recur often.
@@ -100,7 +154,7 @@ fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<
     } else if let Ok(tuple) = value.cast::<PyTuple>() {
         elements(out, tuple.iter(), depth)?;
     } else if let Ok(object) = value.cast::<Object>() {
-        out.extend_from_slice(object.get().document().value().json().as_bytes());
+        out.extend_from_slice(object.get().document(value.py())?.value().json().as_bytes());
     } else if let Ok(view) = value.cast::<MapView>() {
         out.extend_from_slice(view.get().value().json().as_bytes());
     } else if let Ok(view) = value.cast::<ListView>() {

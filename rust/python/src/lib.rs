@@ -23,6 +23,7 @@ mod view;
 mod delta_fifo;
 mod store;
 
+mod budget;
 mod handlers;
 mod informer;
 
@@ -89,7 +90,14 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<handlers::callback_metrics::CallbackMetrics>()?;
     module.add_class::<informer::progress::ListMeta>()?;
     module.add_class::<informer::progress::WatchProgress>()?;
+    module.add_class::<budget::MemoryBudget>()?;
     module.add_class::<informer::SharedInformer>()?;
+    module.add_class::<informer::following::Following>()?;
+    module.add_function(wrap_pyfunction!(informer::following::_decode_hook, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        informer::following::transport_busy,
+        module
+    )?)?;
     module.add_class::<term::Tenure>()?;
     module.add_class::<term::Fence>()?;
     module.add_class::<term::PermitGate>()?;

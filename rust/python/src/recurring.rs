@@ -10,7 +10,7 @@ use pyo3::types::PyString;
 /// Recent strings, each in the place of its hash. Locked only while attached to the interpreter.
 static RECENT: Mutex<Vec<Option<Py<PyString>>>> = Mutex::new(Vec::new());
 
-const PLACES: usize = 4096;
+const PLACES: usize = 16_384;
 
 /// Longer strings are not shared, so that the cache is small.
 const LONGEST: usize = 64;

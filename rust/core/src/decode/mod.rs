@@ -78,9 +78,13 @@ pub struct DecodeError {
 impl DecodeError {
     fn new(offset: u64, what: impl Into<String>, first_bytes: &[u8]) -> Self {
         let first_bytes = first_bytes.get(..SHOWN).unwrap_or(first_bytes).to_vec();
+        let mut what = what.into();
+        if is_html(&first_bytes) {
+            what = format!("HTML, as of a proxy or a login page: {what}");
+        }
         Self {
             offset,
-            what: what.into(),
+            what,
             first_bytes,
             status: None,
         }
@@ -96,6 +100,16 @@ impl DecodeError {
         let what = format!("the object is larger than {limit} bytes");
         Self::new(offset, what, first_bytes)
     }
+}
+
+/// Return whether an answer begins as HTML does, whatever its content type says.
+fn is_html(bytes: &[u8]) -> bool {
+    let mut text = bytes.trim_ascii_start().iter();
+    let begins = text.next() == Some(&b'<');
+    begins
+        && text
+            .next()
+            .is_none_or(|byte| byte.is_ascii_alphabetic() || b"!?".contains(byte))
 }
 
 fn shown(bytes: &[u8]) -> String {

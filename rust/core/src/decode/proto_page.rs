@@ -36,6 +36,8 @@ struct Page {
     kind: String,
     first_bytes: Vec<u8>,
     meta: ListMeta,
+    /// The bytes besides the items so far.
+    others: usize,
 }
 
 /// The header of a field, at the beginning of some bytes.
@@ -87,7 +89,9 @@ impl ProtoPageDecoder {
         page.first_bytes.extend(chunk.iter().take(missing));
         pieces.feed(chunk, &mut |bytes, offset| match page.place {
             Place::Magic => page.magic(bytes, offset),
-            Place::Envelope => page.envelope(bytes, offset, list_kind.as_deref()),
+            Place::Envelope => {
+                page.envelope(bytes, offset, list_kind.as_deref(), *max_object_bytes)
+            }
             Place::List(left) => page.list(bytes, offset, left, *max_object_bytes, on_item),
         })
     }
@@ -127,13 +131,7 @@ impl Page {
             if text.is_empty() && shown.len() < SHOWN {
                 return Ok(Taken::Needs(bytes.len() + 1));
             }
-            let html = text.starts_with(b"<");
-            let what = if html {
-                "HTML"
-            } else {
-                "no protobuf of Kubernetes"
-            };
-            return Err(self.error(offset, format!("{what}: expected `k8s\\0`")));
+            return Err(self.error(offset, "no protobuf of Kubernetes: expected `k8s\\0`"));
         }
         if seen.len() < MAGIC.len() {
             return Ok(Taken::Needs(seen.len() + 1));
@@ -152,6 +150,7 @@ impl Page {
         bytes: &[u8],
         offset: u64,
         expected: Option<&str>,
+        most: usize,
     ) -> Result<Taken, DecodeError> {
         let Some(head) = self.head(bytes, offset)? else {
             return Ok(Taken::Needs(bytes.len() + 1));
@@ -187,6 +186,7 @@ impl Page {
         let Some(value) = bytes.get(head.len..end) else {
             return Ok(Taken::Needs(end));
         };
+        self.pass_over(end, offset, most)?;
         self.saw_list |= content.is_some();
         match head.number {
             1 if !self.saw_list => {
@@ -214,6 +214,16 @@ impl Page {
         Ok(Taken::Used(end))
     }
 
+    /// Count bytes that belong to no item, of which there may be no more than an object has.
+    fn pass_over(&mut self, bytes: usize, offset: u64, most: usize) -> Result<(), DecodeError> {
+        self.others += bytes;
+        if self.others > most {
+            let what = format!("protobuf: more than {most} bytes beside the items");
+            return Err(self.error(offset, what));
+        }
+        Ok(())
+    }
+
     fn check_kind(&self, offset: u64, expected: Option<&str>) -> Result<(), DecodeError> {
         let kind = &*self.kind;
         let any = kind.is_empty() || kind == "List" || kind == "PartialObjectMetadataList";
@@ -237,6 +247,10 @@ impl Page {
         limit: usize,
         on_item: &mut dyn FnMut(RawProto<'_>) -> bool,
     ) -> Result<Taken, DecodeError> {
+        // As a tag this is always invalid.
+        if bytes.starts_with(b"{") {
+            return Err(self.error(offset, "protobuf: the list is JSON"));
+        }
         let Some(head) = self.head(bytes, offset)? else {
             if bytes.len() as u64 >= left {
                 let beyond = ProtoError {
@@ -265,6 +279,9 @@ impl Page {
             return Ok(Taken::Needs(end));
         };
         let starts = offset + head.len as u64;
+        if head.number != 2 {
+            self.pass_over(end, offset, limit)?;
+        }
         let mut goes_on = true;
         match (head.number, head.value) {
             (1, Some(_)) => self

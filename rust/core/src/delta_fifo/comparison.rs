@@ -186,7 +186,7 @@ impl Differences {
         let known_keys = known.map_or(Some(Vec::new()), KnownObjects::list_keys)?;
         let of = |key: &str| known.and_then(|known| known.get_by_key(key));
         let is_same = |(key, object): &(Key, Arc<Object>)| {
-            skip_same && of(key).is_some_and(|known| Arc::ptr_eq(&known, object))
+            skip_same && of(key).is_some_and(|known| known.is_twin(object))
         };
         let same = objects.iter().map(is_same).collect();
         let listed: HashSet<Key, _> = objects.iter().map(|(key, _)| key.clone()).collect();

@@ -253,6 +253,7 @@ impl State {
             });
         }
         self.taken = true;
+        self.release();
         popped
     }
 }

@@ -17,6 +17,7 @@ pub use reader::{EventReader, Lag, Next};
 use smallvec::SmallVec;
 
 use crate::object::{Key, Object};
+use crate::store::Twins;
 use crate::sync::{Mutex, Rank};
 
 /// How much a log keeps of the past.
@@ -46,7 +47,7 @@ pub struct Event {
 impl Event {
     /// Return what the event keeps: its new state is in the store, or is the old one of a later event.
     fn memory(&self) -> usize {
-        size_of::<Self>() + self.old.as_ref().map_or(0, |old| old.memory())
+        size_of::<Self>() + self.old.as_ref().map_or(0, |old| old.memory().sum())
     }
 }
 
@@ -101,6 +102,17 @@ impl EventLog {
         }
         state.append(old, new.cloned(), version, number);
         state.evict(self.window);
+    }
+
+    /// Exchange the objects that are still the first of two twins for the second, which is no change.
+    pub(crate) fn exchange(&self, twins: &[Twins]) {
+        let mut state = self.state.lock();
+        for (old, new) in twins {
+            let known = state.objects.get_mut(old.key());
+            if let Some(known) = known.filter(|known| Arc::ptr_eq(known, old)) {
+                *known = new.clone();
+            }
+        }
     }
 
     /// Note that nothing else changed up to this version.
@@ -265,7 +277,10 @@ impl State {
         version: &str,
         number: u64,
     ) {
-        let size = new.as_ref().or(old.as_ref()).map_or(0, |one| one.memory());
+        let size = new
+            .as_ref()
+            .or(old.as_ref())
+            .map_or(0, |one| one.memory().sum());
         self.version = version.into();
         self.number = number;
         let event = Event {

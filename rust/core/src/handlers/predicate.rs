@@ -61,7 +61,7 @@ impl Predicate {
         match self {
             Self::GenerationChanged => differ(|old, new| old.generation() != new.generation()),
             Self::LabelsChanged => differ(|old, new| !old.same_labels(new)),
-            Self::AnnotationsChanged => differ(|old, new| !old.same_annotations(new)),
+            Self::AnnotationsChanged => differ(|old, new| old.same_annotations(new) != Ok(true)),
             Self::ResourceVersionChanged => {
                 differ(|old, new| old.resource_version() != new.resource_version())
             }

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use super::Handler;
 use crate::handlers::{Change, Replay};
+use crate::object::Object;
 use crate::store::{Store, Writing};
 use crate::sync::{AtomicBool, Condvar, Mutex, Rank, ThreadId};
 use crate::sync::{assert_none_held, this_thread, wait, wait_until};
@@ -43,6 +44,17 @@ pub(super) struct Noted {
     pub(super) sync: bool,
     /// Where the object is or was in the store.
     pub(super) place: Option<usize>,
+}
+
+impl Noted {
+    /// Return the object that has entered the store.
+    pub(super) fn entered(&self) -> Option<&Arc<Object>> {
+        match &self.change {
+            Change::Add { object, .. } => Some(object),
+            Change::Update { new, .. } => Some(new),
+            Change::Delete { .. } => None,
+        }
+    }
 }
 
 /// Those who notify the handler, in the order in which they came: neither a replay nor the changes wait for more than one

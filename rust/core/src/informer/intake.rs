@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use super::staged::Staged;
+use super::incoming::{Notes, build};
+use super::packer::Packer;
+use super::staged::{List, Staged, taken_by};
 use super::{Config, Counters, Transform};
-use crate::decode::{
-    DecodeError, Encoding, Event, FrameKind, ListDecoder, ListMeta, RawObject, WatchDecoder,
-};
+use crate::budget::{Account, OverBudget};
+use crate::decode::{DecodeError, Encoding, Event, FrameKind, ListDecoder, ListMeta, WatchDecoder};
 use crate::delta_fifo::{DeltaFifo, DeltaObject};
 use crate::event_log::EventLog;
-use crate::object::{Builder, Key, Object, ObjectError, Taken};
+use crate::memory::Memory;
+use crate::object::{Builder, Object, ObjectError};
 use crate::store::Store;
-use crate::sync::assert_none_held;
 
 /// The content of a piece of a watch stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct WatchProgress {
     pub skipped: u64,
     /// Fields of objects that the table of fields lacks.
     pub unknown_fields: u64,
+    /// Damaged objects that were met in the cache since the last piece.
+    pub damaged: u64,
     /// The resource version at which to continue after this piece.
     pub resource_version: String,
     /// The bookmark that ends the initial events of a streaming list has come.
@@ -34,12 +37,33 @@ pub struct WatchProgress {
     pub error: Option<String>,
 }
 
+/// Why input was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FeedError {
+    /// It is malformed.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// The memory budget has no room for it.
+    #[error(transparent)]
+    OverBudget(#[from] OverBudget),
+}
+
+impl WatchProgress {
+    /// Return whether nothing came.
+    pub fn is_empty(&self) -> bool {
+        let counts = [self.events, self.bookmarks, self.skipped, self.damaged];
+        counts == [0; 4] && self.error.is_none()
+    }
+}
+
 /// What the intake has reported, for other threads than its user's.
 #[derive(Default)]
 pub(super) struct Input {
     /// The resource version at which the stream continues; everything up to it is in the FIFO.
     pub(super) resource_version: String,
     pub(super) staged: usize,
+    /// What the staged objects take that the store does not have.
+    pub(super) staged_memory: Memory,
     pub(super) last_skip: String,
     /// The encoding of the last answer, and what its table of fields lacked last.
     pub(super) encoding: &'static str,
@@ -50,6 +74,8 @@ pub(super) struct Intake {
     builder: Builder,
     transform: Option<Arc<dyn Transform>>,
     counters: Arc<Counters>,
+    account: Arc<Account>,
+    packer: Arc<Packer>,
     pages: ListDecoder,
     frames: WatchDecoder,
     /// The list in progress.
@@ -66,16 +92,13 @@ pub(super) struct Intake {
     notes: Notes,
 }
 
-/// What is told of objects that were not taken as they came.
-#[derive(Default)]
-struct Notes {
-    last_skip: String,
-    unknown_fields: u64,
-    last_unknown: String,
-}
-
 impl Intake {
-    pub(super) fn new(config: &Config, counters: Arc<Counters>) -> Self {
+    pub(super) fn new(
+        config: &Config,
+        counters: Arc<Counters>,
+        account: Arc<Account>,
+        packer: Arc<Packer>,
+    ) -> Self {
         // The lists of built-in kinds are named after them; a custom resource may name its list freely.
         let custom = config.api_version.contains('.');
         let implied = || (!custom).then(|| format!("{}List", config.kind));
@@ -86,6 +109,8 @@ impl Intake {
                 .project(config.projection.clone()),
             transform: config.transform.clone(),
             counters,
+            account,
+            packer,
             pages: ListDecoder::new(config.max_object_bytes, list_kind.as_deref()),
             frames: WatchDecoder::new(config.max_object_bytes),
             staged: None,
@@ -98,6 +123,11 @@ impl Intake {
         }
     }
 
+    /// Return the version at which the stream continues.
+    pub(super) fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+
     /// Return the version of the content; None before the first list.
     pub(super) fn listed_version(&self) -> Option<&str> {
         self.listed.then_some(&*self.resource_version)
@@ -106,6 +136,7 @@ impl Intake {
     pub(super) fn begin_list(&mut self) {
         self.pages.restart(Encoding::Json);
         self.frames.restart(Encoding::Json);
+        self.drop_staged();
         self.staged = Some(Staged::default());
         self.staged_version.clear();
         self.initial_over = false;
@@ -114,7 +145,14 @@ impl Intake {
     pub(super) fn abort_list(&mut self) {
         self.pages.restart(Encoding::Json);
         self.frames.restart(Encoding::Json);
-        self.staged = None;
+        self.drop_staged();
+    }
+
+    fn drop_staged(&mut self) {
+        if let Some(staged) = self.staged.take() {
+            staged.dispose();
+        }
+        self.account.drop_staged();
     }
 
     /// Begin a page in that encoding; without this it is JSON.
@@ -133,24 +171,33 @@ impl Intake {
         self.resource_version
             .clone_into(&mut input.resource_version);
         input.staged = self.staged.as_ref().map_or(0, Staged::len);
+        input.staged_memory = self.staged.as_ref().map(Staged::memory).unwrap_or_default();
         self.notes.last_skip.clone_into(&mut input.last_skip);
         self.notes.last_unknown.clone_into(&mut input.last_unknown);
         input.encoding = self.encoding.name();
     }
 
-    pub(super) fn take_staged(&mut self, resource_version: &str) -> Vec<(Key, Arc<Object>)> {
-        resource_version.clone_into(&mut self.resource_version);
-        self.listed = true;
-        self.staged.take().unwrap_or_default().into_objects()
+    /// Return the staged list. An incomplete one is no new version.
+    pub(super) fn take_staged(&mut self, resource_version: &str, store: &Store) -> List {
+        let list = self.staged.take().unwrap_or_default().into_list(store);
+        self.account.take_staged();
+        if !list.is_incomplete {
+            resource_version.clone_into(&mut self.resource_version);
+            self.listed = true;
+        }
+        list
     }
 
-    pub(super) fn feed_list(&mut self, chunk: &[u8], store: &Store) -> Result<(), DecodeError> {
+    pub(super) fn feed_list(&mut self, chunk: &[u8], store: &Arc<Store>) -> Result<(), FeedError> {
         let Self {
             builder,
             transform,
             counters,
+            account,
+            packer,
             pages,
             staged,
+            listed,
             notes,
             encoding,
             ..
@@ -158,10 +205,16 @@ impl Intake {
         counters.received(encoding, chunk.len());
         let staged = staged.get_or_insert_default();
         let mut malformed = None;
+        let mut over = None;
         let result = pages.feed(chunk, &mut |item| {
+            if over.is_some() {
+                return false;
+            }
             counters.listed.add(1);
             match build(builder, transform.as_ref(), counters, notes, store, item) {
-                Ok(object) => staged.insert(object),
+                Ok((object, known)) => {
+                    over = staged.stage(object, known, *listed, packer, account).err();
+                }
                 Err(ObjectError::Malformed(error)) => {
                     malformed = Some(*error);
                     return false;
@@ -170,7 +223,18 @@ impl Intake {
             }
             true
         });
-        count_error(&self.counters, malformed.map_or(result, Err))
+        staged.pack(packer, store, account);
+        count_error(&self.counters, malformed.map_or(result, Err))?;
+        self.within_budget(over)
+    }
+
+    /// Drop what is staged if an object did not fit.
+    fn within_budget(&mut self, over: Option<OverBudget>) -> Result<(), FeedError> {
+        if let Some(over) = over {
+            self.drop_staged();
+            return Err(over.into());
+        }
+        Ok(())
     }
 
     pub(super) fn end_page(&mut self) -> Result<ListMeta, DecodeError> {
@@ -182,22 +246,26 @@ impl Intake {
     pub(super) fn feed_watch(
         &mut self,
         chunk: &[u8],
-        store: &Store,
+        store: &Arc<Store>,
         fifo: &DeltaFifo,
         events: Option<&EventLog>,
-    ) -> Result<WatchProgress, DecodeError> {
+    ) -> Result<WatchProgress, FeedError> {
         self.counters.received(&self.encoding, chunk.len());
-        self.watch(store, fifo, events, |frames, on_frame| {
+        let progress = self.watch(store, fifo, events, |frames, on_frame| {
             frames.feed(chunk, on_frame)
-        })
+        });
+        if let Some(staged) = &mut self.staged {
+            staged.pack(&self.packer, store, &self.account);
+        }
+        progress
     }
 
     pub(super) fn end_watch(
         &mut self,
-        store: &Store,
+        store: &Arc<Store>,
         fifo: &DeltaFifo,
         events: Option<&EventLog>,
-    ) -> Result<WatchProgress, DecodeError> {
+    ) -> Result<WatchProgress, FeedError> {
         let result = self.watch(store, fifo, events, WatchDecoder::finish);
         self.frames.restart(Encoding::Json);
         result
@@ -205,22 +273,25 @@ impl Intake {
 
     fn watch(
         &mut self,
-        store: &Store,
+        store: &Arc<Store>,
         fifo: &DeltaFifo,
         events: Option<&EventLog>,
         run: impl FnOnce(
             &mut WatchDecoder,
             &mut dyn FnMut(Event<'_>) -> bool,
         ) -> Result<(), DecodeError>,
-    ) -> Result<WatchProgress, DecodeError> {
+    ) -> Result<WatchProgress, FeedError> {
         let Self {
             builder,
             transform,
             counters,
+            account,
+            packer,
             frames,
             staged,
             resource_version,
             staged_version,
+            listed,
             initial_over,
             notes,
             ..
@@ -235,6 +306,7 @@ impl Intake {
         let mut progress = WatchProgress::default();
         let unknown_before = notes.unknown_fields;
         let mut malformed = None;
+        let mut over = None;
         let result = run(frames, &mut |frame| {
             match frame.kind {
                 FrameKind::Error => {
@@ -242,9 +314,7 @@ impl Intake {
                     return false;
                 }
                 FrameKind::Unknown => {
-                    let what = format!("frame of type {}", shortened(&frame.type_text));
-                    let error = ObjectError::OtherKind(what);
-                    notes.skip(counters, "a watch frame", &error);
+                    notes.skip(counters, "a watch frame", &unknown_type(&frame.type_text));
                     progress.skipped += 1;
                     return true;
                 }
@@ -267,8 +337,8 @@ impl Intake {
                 store,
                 frame.object,
             );
-            let object = match built {
-                Ok(object) => object,
+            let (object, known) = match built {
+                Ok(built) => built,
                 Err(ObjectError::Malformed(error)) => {
                     malformed = Some(*error);
                     return false;
@@ -279,93 +349,61 @@ impl Intake {
                     return true;
                 }
             };
+            let deleted = frame.kind == FrameKind::Deleted;
+            let new = Some(&object).filter(|_| !deleted);
+            if staged.is_none() && !account.take_in(|| growth(store, object.key(), new)) {
+                over = Some(account.over_budget(store.len()));
+                return false;
+            }
             counters.events.add(1);
             progress.events += 1;
-            let key = object.key().clone();
             // The initial events come in any order of versions; a change after them is the newest.
-            if staged.is_none() || *initial_over {
-                let version = object.resource_version();
-                if !version.is_empty() {
-                    resource_version.clear();
-                    resource_version.push_str(&version);
-                }
+            let version = object.resource_version();
+            if !version.is_empty() && (staged.is_none() || *initial_over) {
+                version.as_ref().clone_into(resource_version);
             }
+            drop(version);
             if let Some(staged) = staged {
-                if frame.kind == FrameKind::Deleted {
-                    staged.remove(&key);
+                if deleted {
+                    staged.remove(object.key());
                 } else {
-                    staged.insert(object);
+                    over = staged.stage(object, known, *listed, packer, account).err();
                 }
-                return true;
+                return over.is_none();
             }
             if let Some(events) = events {
-                let new = Some(&object).filter(|_| frame.kind != FrameKind::Deleted);
-                events.push(&key, new, &object.resource_version());
+                events.push(object.key(), new, &object.resource_version());
             }
-            match frame.kind {
-                FrameKind::Added => fifo.add(key, object.clone()),
-                FrameKind::Deleted => {
-                    fifo.delete(key, DeltaObject::Live(object.clone()), Some(store));
-                }
-                _ => fifo.update(key, object.clone()),
-            }
+            queue(fifo, frame.kind, object, store);
             true
         });
         resource_version.clone_into(&mut progress.resource_version);
         progress.unknown_fields = notes.unknown_fields - unknown_before;
         let result = malformed.map_or(result, Err);
-        count_error(&self.counters, result).map(|()| progress)
+        count_error(&self.counters, result)?;
+        self.within_budget(over).map(|()| progress)
     }
 }
 
-/// Return the cached object if it is in the same state, otherwise a new one.
-fn build(
-    builder: &mut Builder,
-    transform: Option<&Arc<dyn Transform>>,
-    counters: &Counters,
-    notes: &mut Notes,
-    store: &Store,
-    raw: RawObject<'_>,
-) -> Result<Arc<Object>, ObjectError> {
-    let partial = builder.builds_partial();
-    let taken = builder.take(raw, &|identity| {
-        let known = store.get(&identity.key)?;
-        let same = known.same_state(&identity.uid, &identity.resource_version);
-        // What was cached without its unknown fields may have come whole now.
-        (same && (partial || !known.partial())).then_some(known)
-    })?;
-    let object = match taken {
-        Taken::Known(known) => {
-            counters.unchanged.add(1);
-            return Ok(known);
-        }
-        Taken::New(object) => Arc::new(object),
-    };
-    if let Some(unknown) = builder.take_unknown() {
-        counters.unknown_fields.add(unknown.count);
-        notes.unknown_fields += unknown.count as u64;
-        notes.last_unknown = unknown.to_string();
-    }
-    let Some(transform) = transform else {
-        return Ok(object);
-    };
-    assert_none_held();
-    let Some(changed) = transform.apply(&object) else {
-        counters.transform_errors.add(1);
-        return Ok(object);
-    };
-    Ok(object.restore_identity(changed))
-}
-
-impl Notes {
-    fn skip(&mut self, counters: &Counters, what: &str, error: &ObjectError) {
-        counters.skipped.add(1);
-        self.last_skip = format!("{what}: {error}");
+fn queue(fifo: &DeltaFifo, kind: FrameKind, object: Arc<Object>, store: &Store) {
+    let key = object.key().clone();
+    match kind {
+        FrameKind::Added => fifo.add(key, object),
+        FrameKind::Deleted => fifo.delete(key, DeltaObject::Live(object), Some(store)),
+        _ => fifo.update(key, object),
     }
 }
 
-fn shortened(text: &str) -> String {
-    text.chars().take(40).collect()
+/// Return by how many bytes a store grows with the new state of an object; None is its deletion.
+fn growth(store: &Store, key: &str, new: Option<&Arc<Object>>) -> i64 {
+    let size = |object: &Arc<Object>| i64::try_from(taken_by(object).sum());
+    let size = |object: Option<&Arc<Object>>| object.map_or(Ok(0), size).unwrap_or(i64::MAX);
+    size(new) - size(store.get(key).as_ref())
+}
+
+fn unknown_type(text: &str) -> ObjectError {
+    let shortened: String = text.chars().take(40).collect();
+    ObjectError::OtherKind(format!("frame of type {shortened}"))
 }
 
 fn count_error<T>(counters: &Counters, result: Result<T, DecodeError>) -> Result<T, DecodeError> {

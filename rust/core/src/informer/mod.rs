@@ -1,6 +1,6 @@
 //! The engine of one informer: reads bytes, updates the store, notifies handlers.
 //!
-//! One thread (the reflector's) feeds and processes; every other call may come from any thread. No lock is held during
+//! One thread at a time feeds and processes, mostly a decode thread; every other call may come from any thread. No lock is held during
 //! calls beyond the border. What must not happen at once takes turns instead: feeding (the intake is handed over),
 //! processing (the FIFO hands out one batch at a time), notifying one handler. Nobody who reads the state of an informer,
 //! adds a handler or removes one waits for a turn of another thread.
@@ -10,9 +10,12 @@
 
 mod attached;
 mod bookmarks;
+pub mod decoders;
 mod follow;
 mod handlers;
+mod incoming;
 mod intake;
+mod packer;
 mod registry;
 mod staged;
 mod stats;
@@ -21,14 +24,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use attached::{Attached, Noted};
-pub use follow::{FollowError, Followed, Received, Source};
-pub use intake::WatchProgress;
+pub use follow::{Body, FollowError, Follower, Received, Source, Told};
+pub use intake::{FeedError, WatchProgress};
 use intake::{Input, Intake};
+use packer::Packer;
 use registry::Registry;
 pub use registry::{Handler, HandlerId, Resync};
+use stats::Arrivals;
 pub(crate) use stats::Counters;
-pub use stats::Stats;
+pub use stats::{Arrived, Stats};
 
+use crate::budget::{Account, Budget, OverBudget};
+use crate::compress::Compression;
 use crate::decode::{DecodeError, Encoding, ListMeta, MAX_OBJECT_BYTES};
 use crate::delta_fifo::{Batch, DeltaFifo, DeltaObject, DeltaType};
 use crate::event_log::{EventLog, Window};
@@ -64,8 +71,12 @@ pub struct Config {
     pub transform: Option<Arc<dyn Transform>>,
     /// The largest accepted object.
     pub max_object_bytes: usize,
+    /// When the objects' bodies are compressed.
+    pub compression: Compression,
     /// The resync period, in seconds, of handlers without their own; 0 is never.
     pub resync: f64,
+    /// What the objects may take together with those of other informers; None for any amount.
+    pub budget: Option<Arc<Budget>>,
 }
 
 impl Config {
@@ -79,7 +90,9 @@ impl Config {
             projection: None,
             transform: None,
             max_object_bytes: MAX_OBJECT_BYTES,
+            compression: Compression::Off,
             resync: 0.0,
+            budget: None,
         }
     }
 }
@@ -97,10 +110,13 @@ pub struct SharedInformer {
     input: Mutex<Input>,
     registry: Mutex<Registry>,
     /// Written by the intake while somebody keeps it.
-    events: Mutex<Weak<EventLog>>,
+    events: Arc<Mutex<Weak<EventLog>>>,
+    packer: Arc<Packer>,
     /// The version up to which everything was processed.
     reached: Mutex<String>,
     counters: Arc<Counters>,
+    account: Arc<Account>,
+    arrivals: Arrivals,
     started: AtomicBool,
     stopped: AtomicBool,
     synced: AtomicBool,
@@ -110,16 +126,23 @@ impl SharedInformer {
     /// Create an informer. The store should have the namespace index.
     pub fn new(config: Config, store: Arc<Store>) -> Self {
         let counters = Arc::<Counters>::default();
+        let account = Arc::new(Account::new(config.budget.clone()));
+        let events = Arc::new(Mutex::new(Rank::Events, Weak::new()));
+        let packer = Arc::new(Packer::new(&config, account.clone(), events.clone()));
+        let intake = Intake::new(&config, counters.clone(), account.clone(), packer.clone());
         Self {
-            intake: Turn::new(Box::new(Intake::new(&config, counters.clone()))),
+            intake: Turn::new(Box::new(intake)),
             input: Mutex::new(Rank::Input, Input::default()),
             registry: Mutex::new(Rank::Registry, Registry::new(config.resync)),
-            events: Mutex::new(Rank::Events, Weak::new()),
+            events,
+            packer,
             fifo: DeltaFifo::new(true),
             config,
             store,
             reached: Mutex::new(Rank::Reached, String::new()),
             counters,
+            account,
+            arrivals: Arrivals::default(),
             started: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             synced: AtomicBool::new(false),
@@ -198,8 +221,9 @@ impl SharedInformer {
     /// Take more of a list page.
     ///
     /// # Errors
-    /// The page is malformed; see [`DecodeError`].
-    pub fn feed_list(&self, chunk: &[u8]) -> Result<(), DecodeError> {
+    /// The page is malformed, or the first list does not fit into the budget: what was staged is dropped.
+    pub fn feed_list(&self, chunk: &[u8]) -> Result<(), FeedError> {
+        self.arrivals.bytes();
         self.feed(|intake, _| intake.feed_list(chunk, &self.store))
     }
 
@@ -212,30 +236,48 @@ impl SharedInformer {
     }
 
     /// Make the staged objects the whole content: the next `process` notifies handlers of the difference.
-    pub fn replace(&self, resource_version: &str) {
-        self.counters.relists.add(1);
+    ///
+    /// # Errors
+    /// The budget has no room for the list beside what the store holds. If it has room without what is gone, the next
+    /// `process` drops that, and the list has to be requested again.
+    pub fn replace(&self, resource_version: &str) -> Result<(), OverBudget> {
         self.feed(|intake, events| {
-            let staged = intake.take_staged(resource_version);
+            let list = intake.take_staged(resource_version, &self.store);
+            let over = list.is_incomplete.then(|| OverBudget {
+                made_room: list.drops_any(&self.store),
+                ..self.account.over_budget(self.store.len())
+            });
             if let Some(events) = events {
-                events.replace(&staged, resource_version);
+                events.replace(&list.objects, intake.resource_version());
             }
-            self.fifo.replace(staged, Some(&*self.store), true);
-        });
+            self.fifo.replace(list.objects, Some(&*self.store), true);
+            self.counters.relists.add(usize::from(over.is_none()));
+            over.map_or(Ok(()), Err)
+        })
     }
 
     /// Take more of a watch stream: deltas for `process`, or staged objects between `begin_list` and `replace`.
     ///
     /// # Errors
-    /// A frame is malformed. The frames before it were taken.
-    pub fn feed_watch(&self, chunk: &[u8]) -> Result<WatchProgress, DecodeError> {
-        self.feed(|intake, events| intake.feed_watch(chunk, &self.store, &self.fifo, events))
+    /// A frame is malformed, or its object does not fit into the budget. The frames before it were taken.
+    pub fn feed_watch(&self, chunk: &[u8]) -> Result<WatchProgress, FeedError> {
+        self.arrivals.bytes();
+        let progress =
+            self.feed(|intake, events| intake.feed_watch(chunk, &self.store, &self.fifo, events))?;
+        if progress.events > 0 {
+            self.arrivals.event();
+        }
+        Ok(WatchProgress {
+            damaged: self.packer.take_damaged(),
+            ..progress
+        })
     }
 
     /// Note the end of the watch stream.
     ///
     /// # Errors
-    /// The stream was cut in the middle of a frame.
-    pub fn end_watch(&self) -> Result<WatchProgress, DecodeError> {
+    /// The stream was cut in the middle of a frame, or as for [`SharedInformer::feed_watch`].
+    pub fn end_watch(&self) -> Result<WatchProgress, FeedError> {
         self.feed(|intake, events| intake.end_watch(&self.store, &self.fifo, events))
     }
 
@@ -247,7 +289,9 @@ impl SharedInformer {
             processed += self.process_batches();
             !self.record_reached()
         } {}
+        self.account.settle(|| self.packer.memory_with(&self.store));
         self.counters.processed.add(processed);
+        self.packer.look(&self.store);
         processed
     }
 
@@ -258,11 +302,19 @@ impl SharedInformer {
                 break;
             };
             processed += batch.len();
-            let (changes, handlers) = self.apply(&mut batch);
+            let is_list = batch.is_list();
+            let mut piece = Vec::with_capacity(BATCH.min(batch.len()));
+            let (mut changes, handlers) = self.apply(&mut batch);
             let objects = self.store.len();
-            for piece in changes.chunks(BATCH) {
-                let notify = |(one, replayed): &Hearing| one.notify(piece, *replayed, objects);
+            while {
+                piece.clear();
+                piece.extend(changes.by_ref().take(BATCH));
+                !piece.is_empty()
+            } {
+                let notify = |(one, replayed): &Hearing| one.notify(&piece, *replayed, objects);
                 self.counters.merged.add(handlers.iter().map(notify).sum());
+                let entered = piece.iter().filter_map(Noted::entered);
+                self.packer.entered(&self.store, entered, is_list);
             }
         }
         if !self.synced.load(Ordering::Acquire) && self.fifo.has_synced() {
@@ -292,7 +344,7 @@ impl SharedInformer {
     }
 
     /// Write a batch to the store. Return the changes, and the handlers as of that moment.
-    fn apply(&self, batch: &mut Batch<'_>) -> (Vec<Noted>, Vec<Hearing>) {
+    fn apply(&self, batch: &mut Batch<'_>) -> (impl Iterator<Item = Noted> + use<>, Vec<Hearing>) {
         let mut writes = Vec::with_capacity(batch.len());
         let mut sources = Vec::with_capacity(batch.len());
         for popped in batch.take_items() {
@@ -326,27 +378,33 @@ impl SharedInformer {
                 }
             }
         };
-        let mut changes = Vec::with_capacity(sources.len());
-        for ((key, delta, initial), written) in sources.into_iter().zip(written) {
+        let changes = sources.into_iter().zip(written);
+        let changes = changes.filter_map(|((key, delta, initial), written)| {
             let change = match (delta.kind, delta.object, written.old) {
                 (DeltaType::Deleted, object, _) => Change::Delete { key, object },
                 (_, DeltaObject::Live(new), Some(old)) => Change::Update { old, new },
                 (_, DeltaObject::Live(object), None) => Change::Add { object, initial },
-                (_, DeltaObject::Tombstone(_), _) => continue,
+                (_, DeltaObject::Tombstone(_), _) => return None,
             };
-            changes.push(Noted {
+            Some(Noted {
                 change,
                 sync: delta.kind == DeltaType::Sync,
                 place: written.place.map(|place| place as usize),
-            });
-        }
+            })
+        });
         (changes, handlers)
+    }
+
+    /// Change one bit of the compressed body of a cached object; return whether it has one. For tests of damage.
+    pub fn falsify(&self, key: &str, bit: usize) -> bool {
+        self.packer.falsify(&self.store, key, bit)
     }
 
     /// Stop for good: all handlers are removed, listeners are closed, and no further handlers can be added.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.fifo.close();
+        self.account.close();
         let events = self.kept_event_log();
         if let Some(events) = events {
             events.close();

@@ -1,6 +1,9 @@
 //! Paths into an object for indexes and projections: `spec.rules[*].host`.
 
 use std::borrow::Cow;
+use std::hash::Hash;
+
+use hashbrown::HashSet;
 
 use super::read::{Kind, Value};
 
@@ -98,13 +101,44 @@ impl Path {
 
     /// Return the scalars at the path as text, in order and once each.
     pub fn texts<'a>(&self, value: Value<'a>) -> Vec<Cow<'a, str>> {
-        let mut found = Vec::new();
-        walk(value, &self.0, &mut |value| {
-            if let Some(text) = value.as_text().filter(|text| !found.contains(text)) {
-                found.push(text);
+        let mut found = Distinct::default();
+        walk(value, &self.0, &mut |value| found.extend(value.as_text()));
+        found.texts
+    }
+}
+
+/// Texts in order, once each.
+pub(crate) struct Distinct<T> {
+    pub(crate) texts: Vec<T>,
+    /// Used once there are many.
+    known: HashSet<T>,
+}
+
+impl<T> Default for Distinct<T> {
+    fn default() -> Self {
+        Self {
+            texts: Vec::new(),
+            known: HashSet::new(),
+        }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Extend<T> for Distinct<T> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, texts: I) {
+        const FEW: usize = 16;
+        for text in texts {
+            if self.texts.len() == FEW && self.known.is_empty() {
+                self.known.extend(self.texts.iter().cloned());
             }
-        });
-        found
+            let new = if self.known.is_empty() {
+                !self.texts.contains(&text)
+            } else {
+                self.known.insert(text.clone())
+            };
+            if new {
+                self.texts.push(text);
+            }
+        }
     }
 }
 

@@ -49,7 +49,6 @@ pub struct Builder {
     strict: bool,
     /// Mark all objects as partial, whatever they contain.
     partial: bool,
-    pub(super) projection: Option<Projection>,
     pub(super) scratch: Vec<u8>,
     /// What the object that is being built has and the table of fields lacks.
     pub(super) unknown: Option<Unknown>,
@@ -80,10 +79,10 @@ impl Builder {
             types: Arc::new(Types {
                 api_version: api_version.into(),
                 kind: kind.into(),
+                projection: None,
             }),
             strict: false,
             partial: false,
-            projection: None,
             scratch: Vec::new(),
             unknown: None,
         }
@@ -106,7 +105,11 @@ impl Builder {
     /// Keep only a part of each object.
     #[must_use]
     pub fn project(mut self, projection: Option<Projection>) -> Self {
-        self.projection = projection;
+        self.types = Arc::new(Types {
+            api_version: self.types.api_version.clone(),
+            kind: self.types.kind.clone(),
+            projection,
+        });
         self
     }
 
@@ -172,7 +175,7 @@ impl Builder {
 
     /// Return whether objects are built as parts of the server's.
     pub(crate) fn builds_partial(&self) -> bool {
-        self.partial || self.projection.is_some()
+        self.partial || self.types.projection.is_some()
     }
 
     pub(super) fn object(
@@ -183,6 +186,7 @@ impl Builder {
     ) -> Result<Object, ObjectError> {
         Ok(Object {
             body,
+            frame: None,
             namespace_len: u32::try_from(key.rfind('/').unwrap_or(0))
                 .map_err(|_| ObjectError::TooLarge)?,
             key,
@@ -195,7 +199,7 @@ impl Builder {
     pub(super) fn type_of(&self, said: [Cow<'_, str>; 2]) -> Result<Arc<Types>, ObjectError> {
         let [mut api_version, mut kind] = said;
         // The server names metadata-only objects after their form; the cache names them after their content.
-        let metadata_only = kind == "PartialObjectMetadata" && self.projection.is_some();
+        let metadata_only = kind == "PartialObjectMetadata" && self.types.projection.is_some();
         if api_version.is_empty() || metadata_only {
             api_version = Cow::Borrowed(&self.types.api_version);
         }
@@ -219,6 +223,7 @@ impl Builder {
         Ok(Arc::new(Types {
             api_version: shared(&api_version, &known.api_version),
             kind: shared(&kind, &known.kind),
+            projection: known.projection.clone(),
         }))
     }
 }

@@ -21,7 +21,11 @@ impl Builder {
         known: super::build::Known<'_>,
     ) -> Result<Taken, ObjectError> {
         let names = ["name", "namespace", "uid", "resourceVersion"];
-        let identity = Identity::new(strings(raw.text, raw.metadata, names))?;
+        let identity = Identity::new(strings(raw.text, raw.metadata, names)).map_err(|error| {
+            // Something else has no name either, and is named better by its type.
+            let types = self.type_of(strings(raw.text, raw.root, ["apiVersion", "kind"]));
+            types.err().unwrap_or(error)
+        })?;
         if let Some(known) = known(&identity) {
             return Ok(Taken::Known(known));
         }
@@ -62,7 +66,7 @@ impl Builder {
                 }
                 _ if !last.holds(index, &key) => {}
                 _ => {
-                    let part = self.projection.as_ref().map(|kept| kept.part(&key));
+                    let part = self.types.projection.as_ref().map(|kept| kept.part(&key));
                     if part == Some(None) {
                         continue;
                     }

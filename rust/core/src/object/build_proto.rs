@@ -5,9 +5,8 @@ use std::sync::Arc;
 use super::body::Body;
 use super::build::{Identity, Known, Taken};
 use super::proto_body::ProtoBody;
-use super::{Builder, ObjectError, Projection, Types};
-use crate::decode::{DecodeError, RawJson, RawProto};
-use crate::json::scan::{Scan, Shape};
+use super::{Builder, ObjectError, Types};
+use crate::decode::{DecodeError, RawProto};
 use crate::proto::{self, Message, ProtoError, Table};
 
 const METADATA_ONLY: (&str, &str) = ("meta.k8s.io/v1", "PartialObjectMetadata");
@@ -48,20 +47,19 @@ impl Builder {
             return Ok(Taken::Known(known));
         }
         let key = identity.key;
+        match &types.projection {
+            Some(kept) if kept.is_metadata() => {
+                message = Table::kind(METADATA_ONLY.0, METADATA_ONLY.1).unwrap_or(message);
+                proto::keep_metadata(bytes).map_err(malformed)?;
+            }
+            Some(kept) => proto::cut(message, bytes, kept.root()).map_err(malformed)?,
+            None => {}
+        }
         let unknown = proto::check(message, bytes).map_err(|error| {
             // The place of the error in what came, with its managed fields.
             malformed(proto::check(message, raw.bytes).err().unwrap_or(error))
         })?;
         self.unknown = (unknown.count > 0).then_some(unknown);
-        let metadata_only = self.projection.as_ref().map(Projection::is_metadata);
-        if metadata_only == Some(false) {
-            let text = ProtoBody::new(message, bytes).json(&types);
-            return self.take_part(&text);
-        }
-        if metadata_only == Some(true) {
-            message = Table::kind(METADATA_ONLY.0, METADATA_ONLY.1).unwrap_or(message);
-            proto::keep_metadata(bytes).map_err(malformed)?;
-        }
         if u32::try_from(bytes.len()).is_err() {
             return Err(ObjectError::TooLarge);
         }
@@ -83,24 +81,5 @@ impl Builder {
             ))
         })?;
         Ok((types, message))
-    }
-
-    /// Keep the part of an object that the projection names, as text: JSON has no members beside those.
-    fn take_part(&mut self, text: &str) -> Result<Taken, ObjectError> {
-        let mut scan = Scan::new(Shape::Object);
-        match scan.advance(text.as_bytes()) {
-            Ok(Some(_)) => {}
-            Ok(None) => return Err(ObjectError::Short),
-            Err(error) => return Err(ObjectError::Json(error)),
-        }
-        let unknown = self.unknown.take();
-        let json = RawJson {
-            text,
-            root: scan.members(0),
-            metadata: scan.members(1),
-        };
-        let built = self.take_json(json, &|_| None);
-        self.unknown = unknown;
-        built
     }
 }

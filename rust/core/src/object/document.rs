@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Object;
 use super::body::Place;
+use super::{Damaged, Object};
 use crate::json::read::Value;
 
 /// The JSON text of an object, or of a part of it.
@@ -27,11 +27,14 @@ pub struct Part {
 
 impl Document {
     /// Return the whole object as text, which is written now if it is not cached as text.
-    pub fn of(object: &Arc<Object>) -> Self {
-        match object.cached_text() {
+    ///
+    /// # Errors
+    /// The compressed body is damaged.
+    pub fn of(object: &Arc<Object>) -> Result<Self, Damaged> {
+        Ok(match object.cached_text() {
             Some(_) => Self::cached(object),
-            None => Self::written(&object.json()),
-        }
+            None => Self::written(&object.json()?),
+        })
     }
 
     pub(super) fn cached(object: &Arc<Object>) -> Self {

@@ -19,7 +19,9 @@ impl Object {
         if same {
             return changed;
         }
-        let (own, theirs) = (self.json(), changed.json());
+        let (Ok(own), Ok(theirs)) = (self.json(), changed.json()) else {
+            return self.clone();
+        };
         let mut text = Vec::with_capacity(theirs.len() + 128);
         for (key, value) in Value(&theirs).members() {
             text.push(if text.is_empty() { b'{' } else { b',' });

@@ -6,6 +6,7 @@ use super::OwnerReference;
 use super::body::{Place, StringMap};
 use crate::json::path::{Path, Step};
 use crate::json::read::{Kind, Value};
+use crate::json::text::key_is;
 
 /// Valid JSON text of a whole object, and where in it lies what is read of every object.
 #[derive(Debug, Default)]
@@ -25,6 +26,83 @@ impl JsonBody {
 
     fn in_metadata(&self, name: &str) -> Value<'_> {
         self.at(self.metadata).get(name).unwrap_or(Value(""))
+    }
+
+    /// Return the body with this text, which is one that a builder has written.
+    pub(super) fn of(text: String) -> Self {
+        let mut body = Self {
+            text: text.into(),
+            ..Self::default()
+        };
+        let place = |value: Value<'_>| Place::of(value, &body.text);
+        let metadata = Value(&body.text).get("metadata").unwrap_or(Value(""));
+        let mut places = [Place::default(); 4];
+        for (key, value) in metadata.members() {
+            let names = ["uid", "resourceVersion", "labels", "ownerReferences"];
+            let name = names.iter().position(|name| key_is(key.0.as_bytes(), name));
+            if let Some(slot) = name.and_then(|at| places.get_mut(at)) {
+                *slot = place(value);
+            }
+        }
+        body.metadata = place(metadata);
+        [
+            body.uid,
+            body.resource_version,
+            body.labels,
+            body.owner_references,
+        ] = places;
+        body
+    }
+
+    /// Return what is read of every object.
+    pub(super) fn head(&self) -> Self {
+        let mut text = String::from(r#"{"metadata":"#);
+        let metadata = text.len();
+        let mut separator = '{';
+        let mut write = |name: &str, value: Value<'_>| {
+            if value.0.is_empty() {
+                return Place::default();
+            }
+            text.push(std::mem::replace(&mut separator, ','));
+            text.extend(["\"", name, "\":"]);
+            let start = text.len();
+            text.push_str(value.0);
+            Place::new(start, text.len())
+        };
+        let mut head = Self {
+            uid: write("uid", self.at(self.uid)),
+            resource_version: write("resourceVersion", self.at(self.resource_version)),
+            labels: write("labels", self.at(self.labels)),
+            owner_references: write("ownerReferences", self.at(self.owner_references)),
+            ..Self::default()
+        };
+        for name in ["generation", "deletionTimestamp"] {
+            write(name, self.in_metadata(name));
+        }
+        if separator == '{' {
+            text.push('{');
+        }
+        text.push('}');
+        head.metadata = Place::new(metadata, text.len());
+        text.push('}');
+        head.text = text.into();
+        head
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+
+    pub(super) fn has_annotations(&self) -> bool {
+        self.has("annotations")
+    }
+
+    pub(super) fn has_finalizers(&self) -> bool {
+        self.has("finalizers")
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.in_metadata(name).kind() != Kind::Null
     }
 
     pub(super) fn len(&self) -> usize {

@@ -5,22 +5,30 @@ mod build;
 mod build_json;
 mod build_proto;
 mod document;
+mod frame;
 mod identity;
 mod json_body;
 mod owner;
 mod project;
 mod proto_body;
+mod sizes;
 mod write;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+pub(crate) use body::BodyKind;
 use body::{Body, StringMap};
+use frame::{Content, Frame};
+
 pub(crate) use build::Taken;
 pub use build::{Builder, ObjectError};
 pub use document::{Document, Part};
+pub use frame::Damaged;
 pub use owner::{Owner, OwnerReference};
+pub(crate) use project::Node;
 pub use project::Projection;
+pub use sizes::Sizes;
 pub use write::Form;
 
 use crate::json::path::{Path, Step};
@@ -33,62 +41,97 @@ pub type Key = Arc<str>;
 /// An immutable object, with `apiVersion` and `kind` first and without `metadata.managedFields`.
 #[derive(Debug)]
 pub struct Object {
+    /// The content; of a compressed one only what is read of every object.
     body: Body,
+    /// The whole content, if it is compressed.
+    frame: Option<Box<Frame>>,
     key: Key,
     types: Arc<Types>,
     namespace_len: u32,
     partial: bool,
 }
 
-/// The type of an object, shared by all objects of an informer.
+/// What all objects of an informer share: their type, and what is kept of them.
 #[derive(Debug)]
 struct Types {
     api_version: Arc<str>,
     kind: Arc<str>,
+    projection: Option<Projection>,
 }
 
 impl Object {
     /// Return the text, if the object is cached as text.
     fn cached_text(&self) -> Option<&str> {
-        match &self.body {
-            Body::Json(body) => Some(&body.text),
-            Body::Proto(_) => None,
+        match (&self.body, &self.frame) {
+            (Body::Json(body), None) => Some(&body.text),
+            _ => None,
+        }
+    }
+
+    /// Return the same object with its content in another form.
+    fn with(&self, body: Body, frame: Option<Frame>) -> Self {
+        Self {
+            body,
+            frame: frame.map(Box::new),
+            key: self.key.clone(),
+            types: self.types.clone(),
+            namespace_len: self.namespace_len,
+            partial: self.partial,
         }
     }
 
     /// Return the whole object as JSON, `apiVersion` and `kind` included.
-    pub fn json(&self) -> Cow<'_, str> {
-        match &self.body {
-            Body::Json(body) => Cow::Borrowed(&body.text),
-            Body::Proto(body) => Cow::Owned(body.json(&self.types)),
-        }
+    ///
+    /// # Errors
+    /// The compressed body is damaged.
+    pub fn json(&self) -> Result<Cow<'_, str>, Damaged> {
+        Ok(match self.content()? {
+            Content::Cached(body) => body.json(&self.types),
+            Content::Unpacked(body) => Cow::Owned(body.json(&self.types).into_owned()),
+        })
     }
 
     /// Return the JSON of the value at the end of a path; None if something on it is missing or null.
-    pub fn find(&self, path: &[Step]) -> Option<Cow<'_, str>> {
-        match &self.body {
-            Body::Json(body) => body.find(path).map(|found| Cow::Borrowed(found.json())),
-            Body::Proto(body) => body.find(path, &self.types).map(Cow::Owned),
+    ///
+    /// # Errors
+    /// The compressed body is damaged.
+    pub fn find(&self, path: &[Step]) -> Result<Option<Cow<'_, str>>, Damaged> {
+        if self.is_in_head(path) {
+            return Ok(self.body.find(path, &self.types));
         }
+        Ok(match self.content()? {
+            Content::Cached(body) => body.find(path, &self.types),
+            Content::Unpacked(body) => {
+                let found = body.find(path, &self.types);
+                found.map(|found| Cow::Owned(found.into_owned()))
+            }
+        })
     }
 
     /// Return the value at the end of a path; None if something on it is missing or null.
-    pub fn part(self: &Arc<Self>, path: &[Step]) -> Option<Part> {
-        match &self.body {
-            Body::Json(body) => Some(Document::cached(self).part(body.find(path)?)),
-            Body::Proto(_) => {
-                let document = Document::written(&self.find(path)?);
-                Some(document.part(document.value()))
-            }
+    ///
+    /// # Errors
+    /// The compressed body is damaged.
+    pub fn part(self: &Arc<Self>, path: &[Step]) -> Result<Option<Part>, Damaged> {
+        if let (Body::Json(body), None) = (&self.body, &self.frame) {
+            let found = body.find(path);
+            return Ok(found.map(|found| Document::cached(self).part(found)));
         }
+        Ok(self.find(path)?.map(|found| {
+            let document = Document::written(&found);
+            document.part(document.value())
+        }))
     }
 
     /// Return the scalars at a path as text, in order and once each.
-    pub fn texts(&self, path: &Path) -> Vec<Box<str>> {
-        match &self.body {
-            Body::Json(body) => body.texts(path),
-            Body::Proto(body) => body.texts(path, &self.types),
+    ///
+    /// # Errors
+    /// The compressed body is damaged.
+    pub fn texts(&self, path: &Path) -> Result<Vec<Box<str>>, Damaged> {
+        if self.is_in_head(&path.0) {
+            return Ok(self.body.texts(path, &self.types));
         }
+        Ok(self.content()?.texts(path, &self.types))
     }
 
     /// `namespace/name`, or only the name.
@@ -165,13 +208,33 @@ impl Object {
     }
 
     /// Return whether both have the same annotations.
-    pub fn same_annotations(&self, other: &Self) -> bool {
-        same_strings(self.body.annotations(), other.body.annotations())
+    ///
+    /// # Errors
+    /// A compressed body is damaged.
+    pub fn same_annotations(&self, other: &Self) -> Result<bool, Damaged> {
+        let none = !self.may_have_annotations() && !other.may_have_annotations();
+        if none || self.has_equal_bytes(other) {
+            return Ok(true);
+        }
+        let (one, other) = (self.content()?, other.content()?);
+        Ok(same_strings(one.annotations(), other.annotations()))
     }
 
     /// Return `metadata.finalizers`.
-    pub fn finalizers(&self) -> Vec<Cow<'_, str>> {
-        self.body.finalizers()
+    ///
+    /// # Errors
+    /// The compressed body is damaged.
+    pub fn finalizers(&self) -> Result<Vec<Cow<'_, str>>, Damaged> {
+        if !self.may_have_finalizers() {
+            return Ok(Vec::new());
+        }
+        Ok(match self.content()? {
+            Content::Cached(body) => body.finalizers(),
+            Content::Unpacked(body) => {
+                let all = body.finalizers().into_iter();
+                all.map(|one| Cow::Owned(one.into_owned())).collect()
+            }
+        })
     }
 
     /// Return `metadata.ownerReferences` that have a kind and a name.
@@ -192,29 +255,35 @@ impl Object {
             && self.uid() == uid
     }
 
-    /// Return whether both have the same content in the same bytes: a quick test that says nothing if it is false.
+    /// Return whether both have the same content in the same bytes: a quick test that says nothing if it is false. Of
+    /// compressed bodies the hashes are compared.
     pub fn has_equal_bytes(&self, other: &Self) -> bool {
-        match (&self.body, &other.body) {
-            (Body::Json(one), Body::Json(other)) => one.text == other.text,
+        let same_kind = match (&self.body, &other.body) {
+            (Body::Json(_), Body::Json(_)) => true,
             (Body::Proto(one), Body::Proto(two)) => {
-                one.has_equal_bytes(two)
+                one.has_same_message(two)
                     && self.types.api_version == other.types.api_version
                     && self.types.kind == other.types.kind
             }
             _ => false,
-        }
-    }
-
-    /// Return the bytes that the object takes, with allocations and without allocator overhead.
-    pub fn memory(&self) -> usize {
-        size_of::<Self>() + self.body.len() + self.key.len() + 4 * size_of::<usize>()
+        };
+        same_kind
+            && self.plain_len() == other.plain_len()
+            && match (&self.frame, &other.frame) {
+                (None, None) => self.body.bytes() == other.body.bytes(),
+                _ => self.digest() == other.digest(),
+            }
     }
 }
 
-/// Equal by value, whatever the encodings.
+/// Equal by value, whatever the encodings. What is damaged equals nothing.
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
-        self.has_equal_bytes(other) || same(Value(&self.json()), Value(&other.json()))
+        let same_values = || {
+            let (one, other) = (self.json()?, other.json()?);
+            Ok::<_, Damaged>(same(Value(&one), Value(&other)))
+        };
+        self.has_equal_bytes(other) || same_values() == Ok(true)
     }
 }
 

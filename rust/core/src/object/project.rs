@@ -2,7 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::build_json::write_part;
 use crate::json::path::{Path, PathError, Step};
+use crate::json::read::Value;
+use crate::json::text::quote_into;
+
+/// The members that every object keeps.
+const ALWAYS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// What is kept besides `apiVersion`, `kind` and `metadata`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,11 +16,11 @@ pub struct Projection(Node);
 
 /// What to keep of a value; all of it if nothing is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Node {
+pub(crate) struct Node {
     /// The members to keep of an object.
-    pub(super) members: BTreeMap<Box<str>, Node>,
+    pub(crate) members: BTreeMap<Box<str>, Node>,
     /// What to keep of each element of an array.
-    pub(super) each: Option<Box<Node>>,
+    pub(crate) each: Option<Box<Node>>,
 }
 
 impl Projection {
@@ -63,17 +69,71 @@ impl Projection {
         self.0.members.is_empty()
     }
 
+    /// Return what to keep of an object.
+    pub(super) fn root(&self) -> &Node {
+        &self.0
+    }
+
     /// Return what to keep of the member `key` of an object; None if nothing.
     pub(super) fn part(&self, key: &str) -> Option<&Node> {
         self.0.members.get(key)
+    }
+
+    /// Return whether all of the value at the end of a path is kept, if the object has one there.
+    pub(super) fn keeps_all_at(&self, path: &[Step]) -> bool {
+        let Some((Step::Key(first), mut rest)) = path.split_first() else {
+            return false;
+        };
+        if ALWAYS.contains(&&**first) {
+            return true;
+        }
+        let mut at = self.part(first);
+        loop {
+            at = match (at, rest.first()) {
+                (Some(node), _) if node.is_whole() => return true,
+                (Some(node), Some(Step::Key(key))) => node.members.get(key),
+                (Some(node), Some(Step::Index(_) | Step::All)) => node.each.as_deref(),
+                _ => return false,
+            };
+            rest = rest.get(1..).unwrap_or_default();
+        }
+    }
+
+    /// Return the part of an object that is kept, both as JSON.
+    pub(super) fn of_text(&self, text: &str) -> String {
+        let mut out = vec![b'{'];
+        for (key, value) in Value(text).members() {
+            let name = key.as_str().unwrap_or_default();
+            let part = self.part(&name);
+            let always = ALWAYS.contains(&&*name);
+            if part.is_none() && !always {
+                continue;
+            }
+            if out.len() > 1 {
+                out.push(b',');
+            }
+            quote_into(&mut out, &name);
+            out.push(b':');
+            match part.filter(|_| !always) {
+                Some(part) => write_part(&mut out, part, value),
+                None => out.extend_from_slice(value.json().as_bytes()),
+            }
+        }
+        out.push(b'}');
+        String::from_utf8(out).unwrap_or_default()
+    }
+}
+
+impl Node {
+    /// Return whether all of the value is kept.
+    fn is_whole(&self) -> bool {
+        self.members.is_empty() && self.each.is_none()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::build_json::write_part;
     use super::*;
-    use crate::json::read::Value;
 
     fn kept(paths: &[&str], text: &str) -> String {
         let projection = Projection::paths(paths.iter().copied()).expect("paths");

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::body::StringMap;
-use super::{OwnerReference, Types};
-use crate::json::path::{Path, Step};
+use super::{OwnerReference, Projection, Types};
+use crate::json::path::{Distinct, Path, Step, walk};
 use crate::json::read::{Kind, Value};
 use crate::json::text::quote_into;
 use crate::proto::{self, Header, Message};
@@ -30,12 +30,39 @@ impl ProtoBody {
         proto::header(self.message, &self.bytes).unwrap_or_default()
     }
 
+    /// Return the body of the same message that has this content.
+    pub(super) fn same_kind(&self, content: Vec<u8>) -> Self {
+        Self {
+            message: self.message,
+            bytes: content.into(),
+        }
+    }
+
+    /// Return what is read of every object.
+    pub(super) fn head(&self) -> Self {
+        // It was read once before it was kept, so it cannot fail.
+        let head = proto::keep_header(self.message, &self.bytes);
+        self.same_kind(head.unwrap_or_default())
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn has_annotations(&self) -> bool {
+        !self.header().annotations.is_empty()
+    }
+
+    pub(super) fn has_finalizers(&self) -> bool {
+        !self.header().finalizers.is_empty()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    pub(super) fn has_equal_bytes(&self, other: &Self) -> bool {
-        self.message == other.message && self.bytes == other.bytes
+    pub(super) fn has_same_message(&self, other: &Self) -> bool {
+        self.message == other.message
     }
 
     /// Return the whole object as JSON.
@@ -59,10 +86,11 @@ impl ProtoBody {
             *brace = b',';
         }
         let text = String::from_utf8(out).unwrap_or_default();
-        if written.is_ok() {
-            text
-        } else {
-            "{}".to_owned()
+        match &types.projection {
+            _ if written.is_err() => "{}".to_owned(),
+            // Go writes some members although they are not there, which a projection may leave out.
+            Some(kept) if !kept.is_metadata() => kept.of_text(&text),
+            _ => text,
         }
     }
 
@@ -77,17 +105,18 @@ impl ProtoBody {
 
     /// Return the scalars at a path as text, in order and once each.
     pub(super) fn texts(&self, path: &Path, types: &Types) -> Vec<Box<str>> {
-        let mut found: Vec<Box<str>> = Vec::new();
+        let mut found = Distinct::default();
         self.look_up(&path.0, types, &mut |value| {
-            let text = value.as_text();
-            if let Some(text) = text.filter(|text| !found.iter().any(|known| **known == **text)) {
-                found.push(Box::from(&*text));
-            }
+            found.extend(value.as_text().map(|text| Box::from(&*text)));
         });
-        found
+        found.texts
     }
 
     fn look_up(&self, path: &[Step], types: &Types, visit: &mut dyn FnMut(Value<'_>)) {
+        let cut = |kept: &Projection| !kept.is_metadata() && !kept.keeps_all_at(path);
+        if types.projection.as_ref().is_some_and(cut) {
+            return walk(Value(&self.json(types)), path, &mut |value| visit(value));
+        }
         let name = match path {
             [] => return visit(Value(&self.json(types))),
             [Step::Key(name)] if **name == *"apiVersion" => &types.api_version,

@@ -1,7 +1,7 @@
 //! Writing a cached object for another process, without reading it again.
 
-use super::Object;
 use super::body::{Body, Place};
+use super::{Damaged, Object};
 use crate::json::read::Value;
 use crate::json::text::quote_into;
 
@@ -16,8 +16,16 @@ pub enum Form {
 
 impl Object {
     /// Append the object as JSON; with `version` in place of its own resource version.
-    pub fn write(&self, form: Form, version: Option<&str>, out: &mut Vec<u8>) {
-        let text = self.json();
+    ///
+    /// # Errors
+    /// The compressed body is damaged. Nothing was appended.
+    pub fn write(
+        &self,
+        form: Form,
+        version: Option<&str>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Damaged> {
+        let text = self.json()?;
         let (metadata, own) = self.metadata_in(&text);
         match form {
             Form::Whole => write_part(&text, Place::new(0, text.len()), own, version, out),
@@ -29,11 +37,12 @@ impl Object {
                 out.push(b'}');
             }
         }
+        Ok(())
     }
 
     /// Return where the metadata and the resource version lie in the text of this object.
     fn metadata_in(&self, text: &str) -> (Place, Place) {
-        if let Body::Json(body) = &self.body {
+        if let (Body::Json(body), None) = (&self.body, &self.frame) {
             return (body.metadata, body.resource_version);
         }
         let place = |found: Option<Value<'_>>| {
@@ -75,7 +84,8 @@ mod tests {
         let text = r#"{"metadata":{"managedFields":[{}],"name":"a","resourceVersion":"7","labels":{"b":"c"}},"spec":{}}"#;
         let object = Builder::new("v1", "Pod").parse(text.as_bytes());
         let mut out = Vec::new();
-        object.expect("an object").write(form, version, &mut out);
+        let written = object.expect("an object").write(form, version, &mut out);
+        written.expect("a plain body");
         String::from_utf8(out).expect("UTF-8")
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Here and everywhere in this module, `bytes` are those of the message itself, without an envelope.
 
+mod cut;
 mod envelope;
 mod error;
 mod forms;
@@ -17,12 +18,13 @@ mod unknown;
 pub mod wire;
 mod write;
 
+pub(crate) use cut::cut;
 pub use envelope::{Envelope, MAGIC, envelope};
 pub use error::{Problem, ProtoError};
 pub use header::{Entries, Header, header};
 pub use lookup::lookup;
 pub use message::{keep_metadata, status, text};
-pub use strip::strip_managed_fields;
+pub use strip::{keep_header, strip_managed_fields};
 pub use table::{Message, Table};
 pub use unknown::{Unknown, UnknownField};
 pub use write::{check, write_json};

@@ -4,6 +4,9 @@ use crate::json::text::quote_into;
 
 /// Takes JSON piece by piece.
 pub(super) trait Sink {
+    /// Whether nothing is kept, so that fields that are not there need no look.
+    const IS_NOTHING: bool = false;
+
     /// Take bytes as they are.
     fn put(&mut self, bytes: &[u8]);
 
@@ -70,6 +73,8 @@ impl Sink for Vec<u8> {
 pub(super) struct Nothing;
 
 impl Sink for Nothing {
+    const IS_NOTHING: bool = true;
+
     fn put(&mut self, _bytes: &[u8]) {}
 
     fn text(&mut self, _bytes: &[u8]) {}

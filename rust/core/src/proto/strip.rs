@@ -78,7 +78,34 @@ pub fn strip_managed_fields(
     Ok(())
 }
 
-fn varint(out: &mut Vec<u8>, mut value: u64) {
+/// Return an object with nothing but what is read of every one: metadata without names, annotations, finalizers.
+///
+/// # Errors
+/// The fields of the object or of its metadata are malformed.
+pub fn keep_header(message: Message, bytes: &[u8]) -> Result<Vec<u8>, ProtoError> {
+    // uid, resourceVersion, generation, deletionTimestamp, labels, ownerReferences
+    const KEPT: [u32; 6] = [5, 6, 7, 9, 11, 13];
+    let mut body = Part::of(bytes);
+    let number = metadata_of(message).ok_or_else(|| body.error(NO_METADATA))?;
+    let mut kept = Vec::new();
+    while let Some(field) = body.next_field()? {
+        let (true, Raw::Bytes(mut metadata)) = (field.number == number, field.value) else {
+            continue;
+        };
+        while let Some(inner) = metadata.next_field()? {
+            if KEPT.contains(&inner.number) {
+                kept.extend_from_slice(bytes.get(inner.start..inner.end).unwrap_or_default());
+            }
+        }
+    }
+    let mut out = Vec::with_capacity(kept.len() + 4);
+    varint(&mut out, u64::from(number) << 3 | 2);
+    varint(&mut out, kept.len() as u64);
+    out.extend_from_slice(&kept);
+    Ok(out)
+}
+
+pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value.to_le_bytes()[0] | 0x80);
         value >>= 7;

@@ -61,6 +61,13 @@ impl<K: QueueKey> Locked<'_, K> {
         known
     }
 
+    /// Make room for so many keys, before they are added.
+    pub fn expect(&mut self, keys: usize) {
+        if !self.state.shutting_down {
+            self.state.slab.expect(keys);
+        }
+    }
+
     /// Add a key after a delay; zero means at once. Of two delayed adds of a key the earlier one stays.
     pub fn add_after<A: IntoKey<K>>(
         &mut self,

@@ -58,6 +58,9 @@ pub(super) struct Slab<K> {
     entries: Vec<Entry<K>>,
     table: HashTable<Slot>,
     free: Slot,
+    /// The slots from here on were not used since no key was known. They follow each other, while a slot in the list of free
+    /// ones is found only by a read of the one before.
+    fresh: usize,
     /// The largest number of used entries since there were none.
     peak: usize,
 }
@@ -68,6 +71,7 @@ impl<K: QueueKey> Slab<K> {
             entries: Vec::new(),
             table: HashTable::new(),
             free: NONE,
+            fresh: 0,
             peak: 0,
         }
     }
@@ -105,6 +109,7 @@ impl<K: QueueKey> Slab<K> {
             entries,
             table,
             free,
+            fresh,
             ..
         } = self;
         let equal = |&slot: &Slot| key.matches(key_of(entries, slot));
@@ -114,21 +119,31 @@ impl<K: QueueKey> Slab<K> {
             TableEntry::Occupied(found) => (*found.get(), Some(key)),
             TableEntry::Vacant(vacant) => {
                 let slot = if *free == NONE {
-                    next_slot(entries.len())
+                    *fresh += 1;
+                    next_slot(*fresh - 1)
                 } else {
-                    *free
+                    let slot = *free;
+                    *free = entries[slot as usize].next;
+                    slot
                 };
                 vacant.insert(slot);
                 let entry = Entry::idle(key.into_key());
-                if *free == NONE {
-                    entries.push(entry);
-                } else {
-                    let place = &mut entries[slot as usize];
-                    *free = place.next;
-                    *place = entry;
+                match entries.get_mut(slot as usize) {
+                    Some(place) => *place = entry,
+                    None => entries.push(entry),
                 }
                 (slot, None)
             }
+        }
+    }
+
+    /// Make room for a burst of so many keys, which else grows the tables step by step. A queue that has keys may know
+    /// most of them already, so it grows as needed.
+    pub(super) fn expect(&mut self, keys: usize) {
+        if self.table.is_empty() {
+            self.entries
+                .reserve(keys.saturating_sub(self.entries.len()));
+            self.table.reserve(keys, |_| 0);
         }
     }
 
@@ -148,8 +163,11 @@ impl<K: QueueKey> Slab<K> {
             // need it.
             if self.peak < self.entries.len() / 4 {
                 self.shrink();
+            } else if self.peak > KEEP {
+                // The marks of removed keys would make the next burst write the table anew.
+                self.table.clear();
             }
-            self.peak = 0;
+            (self.free, self.fresh, self.peak) = (NONE, 0, 0);
         }
         key
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::index::{Index, IndexFailed, IndexFunc, Values};
 use super::slots::{Named, Place, Slots};
-use crate::object::{Key, Object};
+use crate::object::{Key, Object, Sizes};
 use crate::sync::assert_none_held;
 
 /// Memory for so many objects is kept when all are gone.
@@ -65,7 +65,7 @@ pub(super) struct Content {
     pub(super) items: Slots<Item>,
     pub(super) indexes: Vec<Index>,
     /// What the objects take.
-    pub(super) bytes: usize,
+    pub(super) sizes: Sizes,
 }
 
 impl Content {
@@ -84,7 +84,7 @@ impl Content {
         object: Arc<Object>,
         values: &mut Columns,
     ) -> (Place, Option<Arc<Object>>) {
-        self.bytes += object.memory();
+        self.sizes += object.sizes();
         let known = self.items.find(&key);
         let item = Item { key, object };
         let (place, old) = match known.and_then(|place| Some((place, self.items.get_mut(place)?))) {
@@ -92,16 +92,27 @@ impl Content {
             None => (self.items.insert(item), None),
         };
         if let Some(old) = &old {
-            self.bytes = self.bytes.saturating_sub(old.memory());
+            self.sizes -= old.sizes();
         }
         values.next(&mut self.indexes, place);
         (place, old)
     }
 
+    /// Exchange an object, if it is still the same, for itself in another form.
+    pub(super) fn exchange(&mut self, old: &Arc<Object>, new: &Arc<Object>) {
+        let place = self.items.find(old.key());
+        let item = place.and_then(|place| self.items.get_mut(place));
+        if let Some(item) = item.filter(|item| Arc::ptr_eq(&item.object, old)) {
+            item.object = new.clone();
+            self.sizes -= old.sizes();
+            self.sizes += new.sizes();
+        }
+    }
+
     pub(super) fn remove(&mut self, key: &str) -> Option<(Place, Arc<Object>)> {
         let place = self.items.find(key)?;
         let old = self.items.remove(place)?.object;
-        self.bytes = self.bytes.saturating_sub(old.memory());
+        self.sizes -= old.sizes();
         for index in &mut self.indexes {
             index.change(place, &[]);
         }

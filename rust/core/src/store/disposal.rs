@@ -10,7 +10,7 @@ use super::index::Index;
 const FEW: usize = 10_000;
 
 /// Drop something that holds so many objects, on a thread of its own if they are many.
-pub(super) fn dispose<T: Send + 'static>(what: T, objects: usize) {
+pub(crate) fn dispose<T: Send + 'static>(what: T, objects: usize) {
     if objects > FEW {
         let thread = thread::Builder::new().name("ctrlhost-drop".to_owned());
         // Without a thread the closure is dropped here, with everything in it.

@@ -8,6 +8,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::slots::{Named, Place, Slots, index};
 use crate::json::path::Path;
+use crate::memory::block;
 use crate::object::Object;
 
 /// The values of one object in an index, usually one.
@@ -59,7 +60,7 @@ pub struct PathIndex(pub Path);
 
 impl IndexFunc for PathIndex {
     fn values(&self, object: &Arc<Object>) -> Result<Values, IndexFailed> {
-        let texts = object.texts(&self.0).into_iter();
+        let texts = object.texts(&self.0).map_err(|_| IndexFailed)?.into_iter();
         Ok(texts.map(Arc::from).collect())
     }
 }
@@ -73,6 +74,17 @@ enum Holders {
 struct Value {
     text: Arc<str>,
     holders: Holders,
+}
+
+impl Value {
+    /// Return the bytes of the text and of the set.
+    fn blocks(&self) -> usize {
+        let set = match &self.holders {
+            Holders::One(_) => 0,
+            Holders::Many(many) => block(size_of_val(&**many)) + block(many.allocation_size()),
+        };
+        block(self.text.len() + 2 * size_of::<usize>()) + set
+    }
 }
 
 impl Named for Value {
@@ -98,6 +110,8 @@ pub(super) struct Index {
     /// The id of each object's value: four bytes instead of a second call of the function when the object changes.
     held: Vec<Place>,
     several: HashMap<Place, Ids, RandomState>,
+    /// What the values and their sets of objects take beside the tables.
+    blocks: usize,
 }
 
 impl Index {
@@ -108,6 +122,7 @@ impl Index {
             values: Slots::default(),
             held: Vec::new(),
             several: HashMap::default(),
+            blocks: 0,
         }
     }
 
@@ -119,6 +134,14 @@ impl Index {
     /// Return the tables, which are as many as the objects, without the function.
     pub(super) fn into_tables(self) -> impl Send + 'static {
         (self.values, self.held, self.several)
+    }
+
+    /// Return the bytes that the index takes.
+    pub(super) fn memory(&self) -> usize {
+        self.values.memory()
+            + self.held.capacity() * size_of::<Place>()
+            + self.several.allocation_size()
+            + self.blocks
     }
 
     /// Set the values of an object; none if it is gone.
@@ -177,12 +200,15 @@ impl Index {
     /// Add an object to a value; return the id of the value.
     fn add(&mut self, text: &Arc<str>, object: Place) -> Place {
         let Some(id) = self.values.find(text) else {
-            return self.values.insert(Value {
+            let value = Value {
                 text: text.clone(),
                 holders: Holders::One(object),
-            });
+            };
+            self.blocks += value.blocks();
+            return self.values.insert(value);
         };
         if let Some(value) = self.values.get_mut(id) {
+            let before = value.blocks();
             match &mut value.holders {
                 Holders::One(only) if *only == object => {}
                 Holders::One(only) => {
@@ -193,6 +219,7 @@ impl Index {
                     many.insert(object);
                 }
             }
+            self.blocks = (self.blocks + value.blocks()).saturating_sub(before);
         }
         id
     }
@@ -206,8 +233,8 @@ impl Index {
                 many.is_empty()
             }
         };
-        if empty {
-            self.values.remove(id);
+        if empty && let Some(value) = self.values.remove(id) {
+            self.blocks = self.blocks.saturating_sub(value.blocks());
         }
     }
 

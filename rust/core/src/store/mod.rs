@@ -8,6 +8,7 @@ mod build;
 mod content;
 mod deferred;
 mod disposal;
+mod exchange;
 mod index;
 mod overlay;
 mod read;
@@ -18,6 +19,8 @@ mod write;
 use std::sync::Arc;
 
 pub use deferred::{DeferredIndex, Lag};
+pub(crate) use disposal::dispose;
+pub(crate) use exchange::Twins;
 pub use index::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
 pub(crate) use write::Writing;
 

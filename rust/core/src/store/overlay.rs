@@ -9,7 +9,7 @@ use super::Write;
 use super::content::{Columns, Content};
 use super::slots::{Place, index};
 use super::state::State;
-use crate::object::Object;
+use crate::object::{Object, Sizes};
 
 /// See the module.
 pub(super) struct Overlay {
@@ -18,7 +18,7 @@ pub(super) struct Overlay {
     hidden: Vec<bool>,
     /// What readers see in all.
     pub(super) len: usize,
-    pub(super) bytes: usize,
+    pub(super) sizes: Sizes,
     /// The upserts that have not entered the content.
     pub(super) outstanding: u64,
 }
@@ -29,7 +29,7 @@ impl Overlay {
             content: state.content.empty(),
             hidden: vec![false; state.content.items.end()],
             len: state.content.items.len(),
-            bytes: state.content.bytes,
+            sizes: state.content.sizes,
             outstanding: 0,
         }
     }
@@ -51,7 +51,7 @@ impl Overlay {
                 let (place, old) = self.content.put(key.clone(), object.clone(), values);
                 self.outstanding += 1;
                 self.len += 1;
-                self.bytes += object.memory();
+                self.sizes += object.sizes();
                 (Some(place), old.or(below))
             }
             Write::Delete(key, _) => {
@@ -62,7 +62,7 @@ impl Overlay {
         };
         if let Some(old) = &old {
             self.len = self.len.saturating_sub(1);
-            self.bytes = self.bytes.saturating_sub(old.memory());
+            self.sizes -= old.sizes();
         }
         (place, old)
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::content::Item;
 use super::index::Index;
 use super::{Store, StoreError};
-use crate::object::{Key, Object};
+use crate::memory::Memory;
+use crate::object::{Key, Object, Sizes};
 use crate::sync::assert_none_held;
 
 impl Store {
@@ -53,9 +54,14 @@ impl Store {
         self.len() == 0
     }
 
-    /// Return the bytes that the objects take.
-    pub fn bytes(&self) -> usize {
-        self.state.read().bytes()
+    /// Return the bytes that the objects, the tables and the indexes take; counted as they change.
+    pub fn memory(&self) -> Memory {
+        self.state.read().memory()
+    }
+
+    /// Return what the objects take, without tables and indexes.
+    pub fn sizes(&self) -> Sizes {
+        self.state.read().sizes()
     }
 
     /// Return the names of the indexes.

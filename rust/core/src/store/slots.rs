@@ -46,6 +46,13 @@ impl<T: Named> Slots<T> {
         self.entries.len()
     }
 
+    /// Return what the tables take, without the texts of the entries.
+    pub(super) fn memory(&self) -> usize {
+        self.table.allocation_size()
+            + self.entries.capacity() * size_of::<Option<T>>()
+            + self.free.capacity() * size_of::<Place>()
+    }
+
     pub(super) fn find(&self, name: &str) -> Option<Place> {
         let named = |place: &Place| self.get(*place).is_some_and(|entry| entry.name() == name);
         self.table.find(self.hasher.hash_one(name), named).copied()

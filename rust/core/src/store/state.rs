@@ -12,7 +12,8 @@ use super::overlay::Overlay;
 use super::slots::Place;
 use super::write::Written;
 use super::{StoreError, Write};
-use crate::object::Object;
+use crate::memory::Memory;
+use crate::object::{Object, Sizes};
 
 #[derive(Default)]
 pub(super) struct State {
@@ -61,9 +62,21 @@ impl State {
         over.map_or(self.content.items.len(), |over| over.len)
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(super) fn sizes(&self) -> Sizes {
         let over = self.overlay.as_ref();
-        over.map_or(self.content.bytes, |over| over.bytes)
+        over.map_or(self.content.sizes, |over| over.sizes)
+    }
+
+    pub(super) fn memory(&self) -> Memory {
+        let mut memory = self.sizes().memory;
+        let new = self.overlay.as_ref().map(|over| &over.content);
+        for content in new.into_iter().chain([&self.content]) {
+            memory.table += content.items.memory();
+            memory.index += content.indexes.iter().map(Index::memory).sum::<usize>();
+        }
+        let deferred = self.deferred.iter().map(|one| one.index.memory());
+        memory.index += deferred.sum::<usize>();
+        memory
     }
 
     pub(super) fn index(&self, name: &str) -> Result<&Index, StoreError> {

@@ -15,6 +15,8 @@
 /// | `Attached` | whether a handler is removed, and who notifies it | |
 /// | `Listener` | the notifications for a handler in Python | `Signal` |
 /// | `OwnerScope` | the requests that wait until it is known whether an owner has a namespace | |
+/// | `Notes` | what a reflector is told of its stream | |
+/// | `Decoders` | the tasks that wait for a decode thread | |
 /// | `Signal` | whether a thread has work | |
 /// | `Causes` | the changes that added chosen requests | |
 /// | `Queue` | a work queue | `Limiter`, `Clock` |
@@ -37,6 +39,8 @@ pub(crate) enum Rank {
     Attached,
     Listener,
     OwnerScope,
+    Notes,
+    Decoders,
     Signal,
     Causes,
     Queue,

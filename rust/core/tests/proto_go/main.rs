@@ -3,11 +3,14 @@
 //! Without the Go toolchain or the program these tests are skipped with a message; in CI they fail.
 #![expect(clippy::expect_used, clippy::panic, reason = "a test")]
 
+mod flips;
 mod golden;
+mod projections;
 mod random;
 
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use ctrlhost_core::proto::{Message, check, write_json};
 use serde_json::Value;
@@ -18,7 +21,24 @@ fn go_directory() -> PathBuf {
 
 /// Run a command of the Go directory; None if it cannot be had.
 fn run(command: &mut Command) -> Option<Vec<u8>> {
-    let answer = command.current_dir(go_directory()).output();
+    run_with(command, Vec::new())
+}
+
+/// Run a command of the Go directory with that input; None if it cannot be had.
+fn run_with(command: &mut Command, input: Vec<u8>) -> Option<Vec<u8>> {
+    let pipes = [Stdio::piped(), Stdio::piped(), Stdio::piped()];
+    let [stdin, stdout, stderr] = pipes;
+    let command = command.current_dir(go_directory());
+    let started = command.stdin(stdin).stdout(stdout).stderr(stderr).spawn();
+    let answer = started.and_then(|mut child| {
+        let stdin = child.stdin.take();
+        // It answers while it reads.
+        let writer = std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(&input)));
+        let answer = child.wait_with_output();
+        // What was not read is part of a failure, which the program tells.
+        let _ = writer.join();
+        answer
+    });
     let what = match answer {
         Ok(answer) if answer.status.success() => return Some(answer.stdout),
         Ok(answer) => String::from_utf8_lossy(&answer.stderr).into_owned(),

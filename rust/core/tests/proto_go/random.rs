@@ -11,15 +11,15 @@ use serde_json::Value;
 use super::{decoded, difference, remove_claim_types, run};
 
 /// A message, and what Go makes of it.
-struct Pair<'a> {
-    api_version: &'a str,
-    kind: &'a str,
-    body: &'a [u8],
+pub(super) struct Pair<'a> {
+    pub(super) api_version: &'a str,
+    pub(super) kind: &'a str,
+    pub(super) body: &'a [u8],
     /// Empty if Go refuses the message.
-    json: &'a [u8],
+    pub(super) json: &'a [u8],
 }
 
-fn output(command: &str, count: usize, seed: u64) -> Option<Vec<u8>> {
+pub(super) fn output(command: &str, count: usize, seed: u64) -> Option<Vec<u8>> {
     let numbers = [count.to_string(), seed.to_string()];
     run(Command::new("bin/protobuf").arg(command).args(numbers))
 }
@@ -32,7 +32,7 @@ fn next<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
 }
 
 /// Call `see` with each pair; return how many there are.
-fn pairs(mut rest: &[u8], mut see: impl FnMut(&Pair<'_>)) -> usize {
+pub(super) fn pairs(mut rest: &[u8], mut see: impl FnMut(&Pair<'_>)) -> usize {
     let mut count = 0;
     while !rest.is_empty() {
         let mut text = || std::str::from_utf8(next(&mut rest)).expect("text");
@@ -134,7 +134,11 @@ fn readers_agree(message: Message, body: &[u8]) {
 }
 
 /// Collect the paths to all values of an object, with the values.
-fn collect<'a>(value: &'a Value, path: &mut Vec<Step>, found: &mut Vec<(Vec<Step>, &'a Value)>) {
+pub(super) fn collect<'a>(
+    value: &'a Value,
+    path: &mut Vec<Step>,
+    found: &mut Vec<(Vec<Step>, &'a Value)>,
+) {
     if !path.is_empty() {
         found.push((path.clone(), value));
     }

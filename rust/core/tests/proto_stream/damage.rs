@@ -1,52 +1,13 @@
 //! Damaged bytes: an error with its place, nothing beyond it, and never a panic.
 
+use ctrlhost_core::informer::FeedError;
 use proptest::prelude::*;
 
-use super::rig::{self, PROTO, content, count, informer, page, watch};
+use super::rig::{PROTO, content, count, informer, page, watch};
 use super::wire::{envelope, event, frame, list, message, pod, varint};
 
 fn pods() -> Vec<u8> {
     list("PodList", 9, &[pod("a", 1), pod("b", 2), pod("c", 3)])
-}
-
-// behaviour: scale/SC136
-#[test]
-fn what_is_truncated_is_an_error_and_leaves_the_cache_as_it_was() {
-    let bytes = pods();
-    let stream = [
-        event("ADDED", &pod("d", 10)),
-        event("MODIFIED", &pod("a", 11)),
-    ]
-    .concat();
-    let informer = rig::informer();
-    informer.begin_list();
-    let meta = page(&informer, &[&bytes]).expect("a page");
-    informer.replace(&meta.resource_version);
-    let before = content(&informer);
-    // The last two fields of the envelope are empty, so the list is complete without them.
-    let complete = [bytes.len(), bytes.len() - 2, bytes.len() - 4];
-    for cut in (0..bytes.len()).filter(|cut| !complete.contains(cut)) {
-        informer.begin_list();
-        let error = page(&informer, &[&bytes[..cut]]).expect_err("a cut page");
-        assert_eq!(
-            (error.offset, &*error.what),
-            (cut as u64, "unexpected end of the page"),
-            "{cut}"
-        );
-        assert_eq!(error.first_bytes, bytes[..cut.min(64)]);
-        informer.abort_list();
-        assert_eq!(content(&informer), before);
-    }
-    let first = event("ADDED", &pod("d", 10)).len();
-    for cut in (1..stream.len()).filter(|cut| *cut != first) {
-        let informer = rig::informer();
-        let error = watch(&informer, &[&stream[..cut]]).expect_err("a cut stream");
-        assert_eq!(
-            (error.offset, &*error.what),
-            (cut as u64, "unexpected end of the frame")
-        );
-        assert_eq!(content(&informer).len(), usize::from(cut > first), "{cut}");
-    }
 }
 
 proptest! {
@@ -73,12 +34,12 @@ proptest! {
         } else {
             informer.begin_list();
             let _ = page(&informer, &[&bytes]);
-            informer.replace("9");
+            informer.replace("9").expect("there is no budget");
         }
         informer.process();
         for (key, object) in informer.store().entries() {
             prop_assert_eq!(&key, object.key());
-            let json: serde_json::Value = serde_json::from_str(&object.json()).expect("JSON");
+            let json: serde_json::Value = serde_json::from_str(&object.json().expect("plain")).expect("JSON");
             prop_assert_eq!(json["metadata"]["name"].as_str(), Some(object.name()));
             prop_assert_eq!(json["metadata"]["resourceVersion"].as_str().unwrap_or(""), &*object.resource_version());
             prop_assert!(json["metadata"].get("managedFields").is_none());
@@ -111,9 +72,29 @@ fn a_declared_length_beyond_the_limit_is_refused_before_anything_is_held() {
         );
         assert!(info.bytes_total < 1 << 20, "{}", info.bytes_total);
     }
-    let stream = 0xffff_ffff_u32.to_be_bytes();
-    let error = watch(&informer(), &[&stream]).expect_err("too large");
-    assert!(error.what.contains("larger than 4096 bytes"), "{error}");
+    // A frame, the object in it, and its envelope.
+    let inside = |number: u8, length: u64| {
+        let field = [vec![number << 3 | 2], varint(length), b"abc".to_vec()].concat();
+        let size = u32::try_from(field.len()).expect("a small frame");
+        [size.to_be_bytes().to_vec(), field].concat()
+    };
+    for length in [1_u32 << 31, u32::MAX] {
+        for stream in [
+            length.to_be_bytes().to_vec(),
+            inside(2, length.into()),
+            inside(2, 1 << 63),
+        ] {
+            let (informer, mut refused) = (informer(), None);
+            let info = allocation_counter::measure(|| refused = watch(&informer, &[&stream]).err());
+            let refused = refused.expect("too large");
+            assert!(
+                refused.what.contains("larger than 4096 bytes")
+                    || refused.what.contains("beyond the end"),
+                "{refused}"
+            );
+            assert!(info.bytes_total < 1 << 20, "{}", info.bytes_total);
+        }
+    }
 }
 
 // behaviour: scale/SC143
@@ -121,11 +102,11 @@ fn a_declared_length_beyond_the_limit_is_refused_before_anything_is_held() {
 fn an_envelope_that_is_none_or_of_something_else_is_named() {
     let types = |kind: &str| message(&[(1, "v1".into()), (2, kind.into())]);
     let of = |fields: Vec<u8>| [b"k8s\0".to_vec(), fields].concat();
-    let cases: [(Vec<u8>, &str); 6] = [
+    let cases: [(Vec<u8>, &str); 7] = [
         (b"k8t\0".to_vec(), "expected `k8s\\0`"),
         (
             b"  <html><body>log in</body>".to_vec(),
-            "HTML: expected `k8s\\0`",
+            "HTML, as of a proxy or a login page: no protobuf of Kubernetes: expected `k8s\\0`",
         ),
         (b"{\"kind\":\"PodList\"}".to_vec(), "expected `k8s\\0`"),
         (
@@ -144,6 +125,7 @@ fn an_envelope_that_is_none_or_of_something_else_is_named() {
             ])),
             "of the type `application/json`",
         ),
+        (envelope("PodList", b"{\"items\":[]}"), "the list is JSON"),
         (list("NodeList", 1, &[]), "expected a list, got a NodeList"),
     ];
     for (bytes, what) in cases {
@@ -158,6 +140,18 @@ fn an_envelope_that_is_none_or_of_something_else_is_named() {
             "{error}"
         );
         assert_eq!(count(&informer, "decode_errors"), 1);
+    }
+    for (object, what) in [
+        (of(vec![])[..3].to_vec(), "no `k8s\\0` at the start"),
+        (b"k8t\0".to_vec(), "no `k8s\\0` at the start"),
+        (
+            of(message(&[(2, "".into()), (3, "gzip".into())])),
+            "the content encoding is `gzip`",
+        ),
+        (envelope("Pod", b"{\"metadata\":{}}"), "the content is JSON"),
+    ] {
+        let error = watch(&informer(), &[&frame("ADDED", &object)]).expect_err(what);
+        assert!(error.what.contains(what), "{error}");
     }
     let other = frame("ADDED", &envelope("Node", &pod("a", 1)));
     let informer = informer();
@@ -181,7 +175,11 @@ fn a_stream_that_turns_to_the_other_encoding_is_an_error_at_that_frame() {
 
     informer.begin_watch(Some("application/json"));
     informer.feed_watch(json).expect("JSON");
-    assert!(informer.feed_watch(&[&*proto, b"\n"].concat()).is_err());
+    let error = informer.feed_watch(&[&*proto, b"\n"].concat());
+    let Err(FeedError::Decode(error)) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(error.offset, json.len() as u64);
     assert_eq!(content(&informer).len(), 2);
     informer.end_watch().ok();
     informer.begin_watch(PROTO);

@@ -52,6 +52,55 @@ pub(crate) fn envelope(kind: &str, raw: &[u8]) -> Vec<u8> {
     out
 }
 
+/// The encodings of lists and streams of pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Json,
+    Proto,
+}
+
+pub(crate) const ENCODINGS: [Encoding; 2] = [Encoding::Json, Encoding::Proto];
+
+impl Encoding {
+    pub(crate) fn media(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Proto => "application/vnd.kubernetes.protobuf",
+        }
+    }
+
+    /// Return the pod of [`pod`].
+    pub(crate) fn pod(self, name: &str, version: u64) -> Vec<u8> {
+        match self {
+            Self::Proto => pod(name, version),
+            Self::Json => format!(
+                r#"{{"metadata":{{"name":"{name}","namespace":"default","uid":"u","resourceVersion":"{version}","generation":3,"labels":{{"app":"{name}"}},"managedFields":[{{"manager":"manager"}}]}},"spec":{{"nodeName":"node"}}}}"#
+            )
+            .into_bytes(),
+        }
+    }
+
+    /// Return a list of pods.
+    pub(crate) fn list(self, version: u64, items: &[Vec<u8>]) -> Vec<u8> {
+        if self == Self::Proto {
+            return list("PodList", version, items);
+        }
+        let head = format!(
+            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","continue":"next","remainingItemCount":7}},"items":["#
+        );
+        [head.as_bytes(), &items.join(&b','), b"]}"].concat()
+    }
+
+    /// Return a frame of a watch.
+    pub(crate) fn event(self, kind: &str, pod: &[u8]) -> Vec<u8> {
+        if self == Self::Proto {
+            return event(kind, pod);
+        }
+        let head = format!(r#"{{"type":"{kind}","object":"#);
+        [head.as_bytes(), pod, b"}\n"].concat()
+    }
+}
+
 /// Return a pod with this name and version, and a field of its spec.
 pub(crate) fn pod(name: &str, version: u64) -> Vec<u8> {
     let label = message(&[(1, "app".into()), (2, name.into())]);

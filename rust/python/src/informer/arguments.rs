@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ctrlhost_core::compress::Compression;
 use ctrlhost_core::handlers::{self, QueueHandler};
 use ctrlhost_core::informer::{HandlerId, Resync};
 use ctrlhost_core::object::Projection;
@@ -34,6 +35,18 @@ pub(crate) fn projection(reads: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Pr
     built
         .map(Some)
         .map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Read when bodies are compressed.
+pub(crate) fn compression_of(name: &str) -> PyResult<Compression> {
+    match name {
+        "off" => Ok(Compression::Off),
+        "auto" => Ok(Compression::Auto),
+        "on" => Ok(Compression::On),
+        other => Err(PyValueError::new_err(format!(
+            "compression must be \"off\", \"auto\" or \"on\", got {other:?}"
+        ))),
+    }
 }
 
 /// Read the seconds between resyncs: None is the informer's period, 0 is never.

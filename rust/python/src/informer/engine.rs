@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use ctrlhost_core::decode::DecodeError;
-use ctrlhost_core::informer::{Config, FollowError, SharedInformer};
+use ctrlhost_core::informer::{Config, FeedError, SharedInformer};
 use ctrlhost_core::store::Store;
-use ctrlhost_transport::client::Failure;
 use pyo3::prelude::*;
 
 use crate::errors;
 use crate::interpreter::{self, Local};
 use crate::reentrancy::{self, Entered};
-use crate::transport::HttpStream;
 
 /// The engine of one informer.
 pub(crate) struct Engine(Local<Arc<SharedInformer>>);
@@ -55,18 +53,11 @@ impl Engine {
         }
     }
 
-    /// Convert the error that ended a stream with that idle timeout.
-    pub(super) fn failed(
-        &self,
-        py: Python<'_>,
-        stream: &HttpStream,
-        idle: f64,
-        error: &FollowError<Failure>,
-    ) -> PyErr {
+    /// Convert the error of input that was not taken.
+    pub(super) fn refused(&self, py: Python<'_>, error: &FeedError) -> PyErr {
         match error {
-            FollowError::Decode(error) => self.malformed(py, error),
-            FollowError::Source(failure) => stream.cut(py, failure),
-            FollowError::Idle => stream.silent(py, idle),
+            FeedError::Decode(error) => self.malformed(py, error),
+            FeedError::OverBudget(over) => errors::over_budget(py, over),
         }
     }
 }

@@ -2,21 +2,23 @@
 
 mod arguments;
 mod engine;
+pub(crate) mod following;
 pub(crate) mod progress;
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use ctrlhost_core::clock::seconds;
+use ctrlhost_core::clock::Tick;
 use ctrlhost_core::decode::MAX_OBJECT_BYTES;
 use ctrlhost_core::handlers::Bounds;
 use ctrlhost_core::informer::{self, Config, Handler, Transform};
 use parking_lot::Mutex;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{IntoPyDict, PyDict};
 use pyo3::{PyTraverseError, PyVisit};
 
+use crate::budget::MemoryBudget;
 use crate::clock::not_negative;
 use crate::errors;
 use crate::handlers::listener::{Listener, bounds};
@@ -25,8 +27,7 @@ use crate::kept::{Keeps, Kept};
 use crate::object::transform::PyTransform;
 use crate::queue::wait::wait_in_slices;
 use crate::store::{Indexer, by_namespace};
-use crate::transport::HttpStream;
-use arguments::{handler_id, projection, queue_handler, resync_of};
+use arguments::{compression_of, handler_id, projection, queue_handler, resync_of};
 use engine::Engine;
 use progress::{ListMeta, WatchProgress};
 
@@ -75,7 +76,8 @@ impl SharedInformer {
 impl SharedInformer {
     #[new]
     #[pyo3(signature = (resource, api_version, kind, *, list_kind=None, reads=None, transform=None, clock=None,
-                        max_object_bytes=MAX_OBJECT_BYTES, resync=0.0, deferred=None))]
+                        max_object_bytes=MAX_OBJECT_BYTES, resync=0.0, deferred=None, budget=None,
+                        compression="off"))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python constructor"
@@ -92,6 +94,8 @@ impl SharedInformer {
         max_object_bytes: usize,
         resync: Option<f64>,
         deferred: Option<&Bound<'_, PyAny>>,
+        budget: Option<&MemoryBudget>,
+        compression: &str,
     ) -> PyResult<Self> {
         let keeps = Keeps::default();
         let transform = transform.map(|func| PyTransform::shared(keeps.add(func)));
@@ -103,7 +107,9 @@ impl SharedInformer {
             projection: projection(reads)?,
             transform: transform.map(|transform| transform as Arc<dyn Transform>),
             max_object_bytes: max_object_bytes.min(u32::MAX as usize),
+            compression: compression_of(compression)?,
             resync: not_negative("resync", resync.unwrap_or(0.0))?,
+            budget: budget.map(|budget| budget.0.clone()),
         };
         let store = by_namespace()?;
         let indexer = Bound::new(py, Indexer::wrap(store.clone(), deferred))?;
@@ -141,23 +147,7 @@ impl SharedInformer {
     fn feed_list(&self, py: Python<'_>, chunk: &[u8]) -> PyResult<()> {
         self.engine
             .work(py, "feed_list", |engine| engine.feed_list(chunk))?
-            .map_err(|error| self.engine.malformed(py, &error))
-    }
-
-    /// Feed what a stream brings; return false at its end.
-    fn list_stream(
-        &self,
-        py: Python<'_>,
-        stream: &HttpStream,
-        idle: f64,
-        linger: f64,
-    ) -> PyResult<bool> {
-        let source = stream.source()?;
-        self.engine
-            .work(py, "list_stream", |engine| {
-                engine.list(&source, seconds(idle), seconds(linger))
-            })?
-            .map_err(|error| self.engine.failed(py, stream, idle, &error))
+            .map_err(|error| self.engine.refused(py, &error))
     }
 
     fn end_page(&self, py: Python<'_>) -> PyResult<ListMeta> {
@@ -165,57 +155,28 @@ impl SharedInformer {
             .engine
             .work(py, "end_page", informer::SharedInformer::end_page)?
             .map_err(|error| self.engine.malformed(py, &error))?;
-        Ok(ListMeta {
-            resource_version: meta.resource_version,
-            continue_: meta.continue_token,
-            remaining_item_count: meta.remaining_item_count,
-            count: meta.count,
-        })
+        Ok(meta.into())
     }
 
     fn replace(&self, py: Python<'_>, resource_version: &str) -> PyResult<()> {
         self.engine
-            .work(py, "replace", |engine| engine.replace(resource_version))
+            .work(py, "replace", |engine| engine.replace(resource_version))?
+            .map_err(|over| errors::over_budget(py, &over))
     }
 
     fn feed_watch(&self, py: Python<'_>, chunk: &[u8]) -> PyResult<WatchProgress> {
         let progress = self
             .engine
             .work(py, "feed_watch", |engine| engine.feed_watch(chunk))?
-            .map_err(|error| self.engine.malformed(py, &error))?;
+            .map_err(|error| self.engine.refused(py, &error))?;
         WatchProgress::wrap(py, progress)
-    }
-
-    /// Feed and process what a stream brings; return None at its end.
-    fn follow_stream(
-        &self,
-        py: Python<'_>,
-        stream: &HttpStream,
-        idle: f64,
-        linger: f64,
-    ) -> PyResult<Option<WatchProgress>> {
-        let source = stream.source()?;
-        let followed = self.engine.work(py, "follow_stream", |engine| {
-            engine.follow(&source, seconds(idle), seconds(linger))
-        })?;
-        let error = followed.error;
-        let failed = error.map(|error| self.engine.failed(py, stream, idle, &error));
-        let progress = WatchProgress::wrap(py, followed.progress)?;
-        match failed {
-            Some(failed) if progress.is_empty() => Err(failed),
-            None if followed.ended && progress.is_empty() => Ok(None),
-            failed => Ok(Some(WatchProgress {
-                failed: failed.map(|error| Kept::new(error.into_value(py).into_any())),
-                ..progress
-            })),
-        }
     }
 
     fn end_watch(&self, py: Python<'_>) -> PyResult<WatchProgress> {
         let progress = self
             .engine
             .work(py, "end_watch", informer::SharedInformer::end_watch)?
-            .map_err(|error| self.engine.malformed(py, &error))?;
+            .map_err(|error| self.engine.refused(py, &error))?;
         WatchProgress::wrap(py, progress)
     }
 
@@ -351,12 +312,36 @@ impl SharedInformer {
         Ok(self.engine.get()?.last_resource_version())
     }
 
+    /// Change one bit of the compressed body of a cached object; return whether it has one. For tests of damage.
+    fn falsify(&self, key: &str, bit: usize) -> PyResult<bool> {
+        Ok(self.engine.get()?.falsify(key, bit))
+    }
+
+    /// Return the events so far, when the last byte and the last event arrived, and the objects of the list in progress.
+    fn arrived(&self) -> PyResult<(u64, Option<f64>, Option<f64>, usize)> {
+        let arrived = self.engine.get()?.arrived();
+        let (byte, event) = (arrived.last_byte, arrived.last_event);
+        let seconds = |time: Option<Tick>| time.map(Tick::as_secs);
+        Ok((
+            arrived.events,
+            seconds(byte),
+            seconds(event),
+            arrived.staged,
+        ))
+    }
+
+    #[getter]
+    fn transforms(&self) -> PyResult<bool> {
+        Ok(self.engine.get()?.config().transform.is_some())
+    }
+
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self.engine.get()?.stats();
         let dict = PyDict::new(py);
         for (name, value) in stats.counts {
             dict.set_item(name, value)?;
         }
+        dict.set_item("memory", stats.memory.parts().into_py_dict(py)?)?;
         dict.set_item("last_skip", stats.last_skip)?;
         dict.set_item("last_unknown", stats.last_unknown)?;
         dict.set_item("encoding", stats.encoding)?;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ctrlhost_core::informer;
 use ctrlhost_core::json::read::Value;
+use ctrlhost_core::{decode, informer};
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
@@ -17,6 +17,17 @@ pub(crate) struct ListMeta {
     pub(crate) continue_: String,
     pub(crate) remaining_item_count: Option<i64>,
     pub(crate) count: u64,
+}
+
+impl From<decode::ListMeta> for ListMeta {
+    fn from(meta: decode::ListMeta) -> Self {
+        Self {
+            resource_version: meta.resource_version,
+            continue_: meta.continue_token,
+            remaining_item_count: meta.remaining_item_count,
+            count: meta.count,
+        }
+    }
 }
 
 /// What a piece of a watch stream contained.
@@ -33,11 +44,12 @@ pub(crate) struct WatchProgress {
     #[pyo3(get)]
     pub(super) unknown_fields: u64,
     #[pyo3(get)]
+    pub(super) damaged: u64,
+    #[pyo3(get)]
     pub(super) resource_version: String,
     #[pyo3(get)]
     pub(super) initial_events_end: bool,
     pub(super) error: Option<Arc<Kept>>,
-    pub(super) failed: Option<Arc<Kept>>,
 }
 
 #[pymethods]
@@ -47,32 +59,18 @@ impl WatchProgress {
         self.error.as_ref().map(|error| error.get(py)).transpose()
     }
 
-    #[getter]
-    fn failed<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.failed
-            .as_ref()
-            .map(|failed| failed.get(py))
-            .transpose()
-    }
-
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        let mut kept = self.error.iter().chain(&self.failed);
-        kept.try_for_each(|kept| kept.traverse(&visit))
+        self.error.iter().try_for_each(|kept| kept.traverse(&visit))
     }
 
     fn __clear__(&self) {
-        for kept in self.error.iter().chain(&self.failed) {
+        if let Some(kept) = &self.error {
             kept.clear();
         }
     }
 }
 
 impl WatchProgress {
-    /// Return whether nothing came.
-    pub(super) fn is_empty(&self) -> bool {
-        self.events == 0 && self.bookmarks == 0 && self.skipped == 0 && self.error.is_none()
-    }
-
     pub(crate) fn wrap(py: Python<'_>, progress: informer::WatchProgress) -> PyResult<Self> {
         let error = progress
             .error
@@ -84,10 +82,10 @@ impl WatchProgress {
             plain_bookmarks: progress.plain_bookmarks,
             skipped: progress.skipped,
             unknown_fields: progress.unknown_fields,
+            damaged: progress.damaged,
             resource_version: progress.resource_version,
             initial_events_end: progress.initial_events_end,
             error,
-            failed: None,
         })
     }
 }

@@ -75,20 +75,29 @@ impl StrBytes {
     }
 }
 
+/// Read a key that needs no buffer: a `str` without lone surrogates, or an `int` of 64 bits.
+#[inline]
+pub(super) fn unbuffered(object: &Bound<'_, PyAny>) -> Option<Encoded> {
+    if object.is_exact_instance_of::<PyString>() {
+        return StrBytes::of(object).map(Encoded::Borrowed);
+    }
+    if object.is_exact_instance_of::<PyInt>() {
+        return small(object).map(Encoded::Int);
+    }
+    None
+}
+
 /// Read a key.
 #[inline]
 pub(crate) fn encode(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer) -> PyResult<Encoded> {
+    if let Some(content) = unbuffered(object) {
+        return Ok(content);
+    }
     if object.is_exact_instance_of::<PyString>() {
-        if let Some(bytes) = StrBytes::of(object) {
-            return Ok(Encoded::Borrowed(bytes));
-        }
         buffer.push(&with_surrogates(object)?);
         return Ok(Encoded::Str);
     }
     if object.is_exact_instance_of::<PyInt>() {
-        if let Some(int) = small(object) {
-            return Ok(Encoded::Int(int));
-        }
         write_big(object, buffer)?;
         return Ok(Encoded::Tagged);
     }
@@ -99,11 +108,8 @@ pub(crate) fn encode(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer) -> PyRes
 /// Return whether an object is a key that can be read without running Python, as almost all are.
 #[inline]
 pub(crate) fn is_simple(object: &Bound<'_, PyAny>, depth: usize) -> bool {
-    if object.is_exact_instance_of::<PyString>() {
-        return StrBytes::of(object).is_some();
-    }
-    if object.is_exact_instance_of::<PyInt>() {
-        return small(object).is_some();
+    if unbuffered(object).is_some() {
+        return true;
     }
     let exact = object.is_exact_instance_of::<PyTuple>();
     if !exact

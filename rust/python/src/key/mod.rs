@@ -186,6 +186,23 @@ impl QueueKey for Key {
     }
 }
 
+/// A key that was read without a buffer, and hashed.
+pub(crate) struct Plain {
+    hash: u64,
+    content: Encoded,
+}
+
+impl Plain {
+    /// Read a key; None if that needs a buffer, or if it is invalid.
+    #[inline]
+    pub(crate) fn read(object: &Bound<'_, PyAny>) -> Option<Self> {
+        let content = encode::unbuffered(object)?;
+        let none = KeyBuffer::new();
+        let hash = Probe::of(object, content, &none).hash;
+        Some(Self { hash, content })
+    }
+}
+
 /// A key in a call's argument, borrowed from its object.
 pub(crate) struct Probe<'a, 'py> {
     hash: u64,
@@ -203,6 +220,21 @@ impl<'a, 'py> Probe<'a, 'py> {
     pub(crate) fn new(object: &'a Bound<'py, PyAny>, buffer: &'a mut KeyBuffer) -> PyResult<Self> {
         let content = encode(object, buffer)?;
         Ok(Self::of(object, content, buffer))
+    }
+
+    /// Return the key that was read from this object; `buffer` is empty.
+    #[inline]
+    pub(crate) fn plain(
+        object: &'a Bound<'py, PyAny>,
+        plain: &Plain,
+        buffer: &'a KeyBuffer,
+    ) -> Self {
+        Self {
+            hash: plain.hash,
+            content: plain.content,
+            buffer,
+            object,
+        }
     }
 
     /// Read a key again whose content is in `buffer`: a `str` with lone surrogates, or tagged.

@@ -23,48 +23,82 @@ pub(crate) use owner_reference::OwnerReference;
 
 /// An immutable view of one object.
 #[pyclass(frozen, mapping, module = "ctrlhost._core")]
-pub(crate) struct Object(pub(crate) Arc<object::Object>, OnceLock<Document>);
+pub(crate) struct Object(
+    pub(crate) Arc<object::Object>,
+    OnceLock<Document>,
+    /// The same with a plain body, once something was read of a compressed one.
+    OnceLock<Arc<object::Object>>,
+);
 
 impl Object {
     pub(crate) fn of(object: Arc<object::Object>) -> Self {
-        Self(object, OnceLock::new())
+        Self(object, OnceLock::new(), OnceLock::new())
+    }
+
+    /// Return the object with a plain body, which is decompressed once.
+    fn plain(&self, py: Python<'_>) -> PyResult<&Arc<object::Object>> {
+        if !self.0.is_packed() {
+            return Ok(&self.0);
+        }
+        if let Some(plain) = self.2.get() {
+            return Ok(plain);
+        }
+        let plain = self
+            .0
+            .plain()
+            .map_err(|error| errors::damaged(py, &error))?;
+        Ok(self.2.get_or_init(|| plain))
     }
 
     /// Return the document, which all views share.
-    pub(crate) fn document(&self) -> &Document {
-        self.1.get_or_init(|| Document::of(&self.0))
+    pub(crate) fn document(&self, py: Python<'_>) -> PyResult<&Document> {
+        if let Some(document) = self.1.get() {
+            return Ok(document);
+        }
+        let document = Document::of(self.plain(py)?);
+        let document = document.map_err(|error| errors::damaged(py, &error))?;
+        Ok(self.1.get_or_init(|| document))
     }
 
-    fn as_view(&self) -> MapView {
-        let document = self.document();
-        MapView(Window::new(document.part(document.value())))
+    fn as_view(&self, py: Python<'_>) -> PyResult<MapView> {
+        let document = self.document(py)?;
+        Ok(MapView(Window::new(document.part(document.value()))))
     }
 
     /// Return the value at the end of a path; without a document while nothing else needs one.
-    fn part(&self, path: &[Step]) -> Option<Part> {
-        match self.1.get() {
-            None => self.0.part(path),
-            Some(document) => {
-                let mut at = document.value();
-                for step in path {
-                    at = match step {
-                        Step::Key(name) => at.get(name)?,
-                        Step::Index(index) => at.elements().nth(*index)?,
-                        Step::All => return None,
-                    };
-                }
-                (at.kind() != Kind::Null).then(|| document.part(at))
-            }
+    fn part(&self, py: Python<'_>, path: &[Step]) -> PyResult<Option<Part>> {
+        if let Some(document) = self.1.get() {
+            return Ok(part_of(document, path));
         }
+        let object = if self.0.is_in_head(path) {
+            &self.0
+        } else {
+            self.plain(py)?
+        };
+        let part = object.part(path);
+        part.map_err(|error| errors::damaged(py, &error))
     }
 
     /// Return a view of a map in the metadata; absent is the same as empty.
     fn map_view<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, MapView>> {
         let path = ["metadata", name].map(|name| Step::Key(name.into()));
-        let part = self.part(&path);
+        let part = self.part(py, &path)?;
         let part = part.unwrap_or_else(Document::nothing);
         Bound::new(py, MapView(Window::new(part)))
     }
+}
+
+/// Return the value at the end of a path in a document.
+fn part_of(document: &Document, path: &[Step]) -> Option<Part> {
+    let mut at = document.value();
+    for step in path {
+        at = match step {
+            Step::Key(name) => at.get(name)?,
+            Step::Index(index) => at.elements().nth(*index)?,
+            Step::All => return None,
+        };
+    }
+    (at.kind() != Kind::Null).then(|| document.part(at))
 }
 
 #[pymethods]
@@ -155,7 +189,11 @@ impl Object {
     /// The finalizers, in the object's order.
     #[getter]
     fn finalizers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.0.finalizers())
+        if !self.0.may_have_finalizers() {
+            return Ok(PyTuple::empty(py));
+        }
+        let finalizers = self.plain(py)?.finalizers();
+        PyTuple::new(py, finalizers.map_err(|error| errors::damaged(py, &error))?)
     }
 
     /// Whether only a part of the object is cached: fields missing here may exist on the server.
@@ -165,7 +203,7 @@ impl Object {
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> AnyResult<'py> {
-        self.as_view().__getitem__(py, key)
+        self.as_view(py)?.__getitem__(py, key)
     }
 
     /// Return a member as a read-only view; `default` if there is none.
@@ -176,7 +214,7 @@ impl Object {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> AnyResult<'py> {
-        self.as_view().get(py, key, default)
+        self.as_view(py)?.get(py, key, default)
     }
 
     /// Follow names and positions; return `default` if anything on the way is missing or null.
@@ -188,8 +226,8 @@ impl Object {
         default: Option<Bound<'py, PyAny>>,
     ) -> AnyResult<'py> {
         let found = match steps(path)? {
-            Some(steps) => self.part(&steps),
-            None => return self.as_view().get_path(py, path, default),
+            Some(steps) => self.part(py, &steps)?,
+            None => return self.as_view(py)?.get_path(py, path, default),
         };
         match found {
             Some(part) => view(py, part),
@@ -197,15 +235,15 @@ impl Object {
         }
     }
 
-    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Ok(name) = key.cast::<PyString>() else {
             return Ok(false);
         };
-        Ok(self.document().value().get(&name.to_cow()?).is_some())
+        Ok(self.document(py)?.value().get(&name.to_cow()?).is_some())
     }
 
-    fn __len__(&self) -> usize {
-        self.document().value().members().count()
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.document(py)?.value().members().count())
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
@@ -214,17 +252,17 @@ impl Object {
 
     /// Return the names of the members.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.as_view().keys(py)
+        self.as_view(py)?.keys(py)
     }
 
     /// Return the members as read-only views.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.as_view().values(py)
+        self.as_view(py)?.values(py)
     }
 
     /// Return the members with their names, as read-only views.
     fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.as_view().items(py)
+        self.as_view(py)?.items(py)
     }
 
     fn __setitem__(&self, _key: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -245,18 +283,21 @@ impl Object {
             let hint = "declare what you read with reads=, or get the whole object from the server with client.get()";
             return Err(errors::raise(py, "PartialObject", &what, hint));
         }
-        to_python(py, self.document().value())
+        to_python(py, self.document(py)?.value())
     }
 
     /// Return the object as JSON, as it is cached.
-    fn to_json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.document().value().json().as_bytes())
+    fn to_json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(
+            py,
+            self.document(py)?.value().json().as_bytes(),
+        ))
     }
 
     /// Convert the object to a `msgspec.Struct`; msgspec.ValidationError where it does not fit.
     fn decode<'py>(&self, py: Python<'py>, r#type: &Bound<'py, PyAny>) -> AnyResult<'py> {
         py.import("ctrlhost.typed_json")?
-            .call_method1("decode", (self.to_json(py), r#type))
+            .call_method1("decode", (self.to_json(py)?, r#type))
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -265,7 +306,7 @@ impl Object {
         {
             return Ok(true);
         }
-        equal(py, self.document().value(), other)
+        equal(py, self.document(py)?.value(), other)
     }
 
     fn __repr__(&self) -> String {
@@ -285,7 +326,7 @@ impl Object {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         let restore = py.get_type::<Self>().getattr("_restore")?;
-        (restore, (self.to_json(py), self.0.partial()))
+        (restore, (self.to_json(py)?, self.0.partial()))
             .into_pyobject(py)
             .map(Bound::into_any)
     }

@@ -5,7 +5,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::key::buffer::KeyBuffer;
-use crate::key::{Probe, is_simple};
+use crate::key::{Plain, Probe, is_simple};
+
+/// So many keys are hashed before the first of them is used.
+const WINDOW: usize = 64;
 
 /// Keys that are all checked before the first one is used.
 pub(super) struct Batch<'py> {
@@ -43,14 +46,24 @@ impl<'py> Batch<'py> {
     /// lock.
     pub(super) fn for_each(&self, mut use_key: impl FnMut(usize, Probe<'_, 'py>)) {
         let mut special = self.special.iter().peekable();
-        for (place, object) in self.objects.iter().enumerate() {
-            if let Some((_, buffer)) = special.next_if(|(special, _)| *special == place) {
-                use_key(place, Probe::read(object, buffer));
-                continue;
-            }
-            let mut buffer = KeyBuffer::new();
-            if let Ok(probe) = Probe::new(object, &mut buffer) {
-                use_key(place, probe);
+        let none = KeyBuffer::new();
+        let mut window = Vec::with_capacity(self.objects.len().min(WINDOW));
+        for (first, objects) in (0..).step_by(WINDOW).zip(self.objects.chunks(WINDOW)) {
+            // All are hashed before the first is used: the look-ups do not wait for each other then.
+            window.clear();
+            window.extend(objects.iter().map(Plain::read));
+            for ((place, object), plain) in (first..).zip(objects).zip(&window) {
+                if let Some(plain) = plain {
+                    use_key(place, Probe::plain(object, plain, &none));
+                } else if let Some((_, buffer)) = special.next_if(|(special, _)| *special == place)
+                {
+                    use_key(place, Probe::read(object, buffer));
+                } else {
+                    let mut buffer = KeyBuffer::new();
+                    if let Ok(probe) = Probe::new(object, &mut buffer) {
+                        use_key(place, probe);
+                    }
+                }
             }
         }
     }

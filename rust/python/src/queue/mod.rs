@@ -107,6 +107,7 @@ impl WorkQueue {
         let groups = self.shared.fair_by.groups(&keys.objects)?;
         let group = |place: usize| groups.get(place).map_or("", String::as_str);
         self.shared.locked(py, |queue| {
+            queue.expect(keys.objects.len());
             keys.for_each(|place, probe| {
                 queue.add(probe, priority, group(place));
             });

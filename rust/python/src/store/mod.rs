@@ -359,10 +359,11 @@ impl Indexer {
         Ok(())
     }
 
-    /// The approximate size of the objects in bytes.
+    /// The approximate size of the objects in bytes, without tables and indexes.
     #[getter]
     fn memory(&self) -> PyResult<usize> {
-        Ok(self.store()?.bytes())
+        let memory = self.store()?.memory();
+        Ok(memory.header + memory.body)
     }
 
     /// Call `work` under the lock that readers and writers wait for: for tests.

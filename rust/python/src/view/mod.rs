@@ -3,6 +3,7 @@
 use ctrlhost_core::json::lookup::Lookup;
 use ctrlhost_core::json::path::Step;
 use ctrlhost_core::json::read::{Kind, Value};
+use ctrlhost_core::json::same::same;
 use ctrlhost_core::object::Part;
 use pyo3::PyTypeInfo;
 use pyo3::exceptions::PyTypeError;
@@ -120,17 +121,16 @@ pub(crate) fn read_only(what: &str) -> PyErr {
 
 /// Return whether both are equal; the other side may be a view too.
 pub(crate) fn equal(py: Python<'_>, mine: Value<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let other = if let Ok(object) = other.cast::<Object>() {
-        let document = object.get().document();
-        if document.value() == mine {
-            return Ok(true);
-        }
-        to_python(py, document.value())?
-    } else if let Ok(view) = other.cast::<MapView>() {
-        to_python(py, view.get().value())?
-    } else if let Ok(view) = other.cast::<ListView>() {
-        to_python(py, view.get().value())?
-    } else if !other.is_instance_of::<PyDict>()
+    if let Ok(object) = other.cast::<Object>() {
+        return Ok(same(mine, object.get().document(py)?.value()));
+    }
+    if let Ok(view) = other.cast::<MapView>() {
+        return Ok(same(mine, view.get().value()));
+    }
+    if let Ok(view) = other.cast::<ListView>() {
+        return Ok(same(mine, view.get().0.value()));
+    }
+    let other = if !other.is_instance_of::<PyDict>()
         && mine.kind() == Kind::Object
         && other.cast::<PyMapping>().is_ok()
     {

@@ -152,26 +152,45 @@ impl<'a, 'o, S: Sink> Writer<'a, 'o, S> {
         let first = self.entries.len();
         self.collect(message, parts)?;
         let (mut at, end) = (first, self.entries.len());
-        for (index, spec) in fields.iter().enumerate() {
-            let from = at;
-            while at < end && self.entries[at].index == index {
-                at += 1;
+        if S::IS_NOTHING {
+            while at < end {
+                let index = self.entries[at].index;
+                let from = at;
+                at = self.same(index, from, end);
+                if let Some(spec) = fields.get(index) {
+                    self.member(spec, from, at)?;
+                }
             }
-            if from == at {
-                if !spec.is_left_out() {
+        } else {
+            for (index, spec) in fields.iter().enumerate() {
+                let from = at;
+                at = self.same(index, from, end);
+                if from < at {
+                    self.member(spec, from, at)?;
+                } else if !spec.is_left_out() {
                     self.absent(spec)?;
                 }
-                continue;
-            }
-            let before = self.unknown.count;
-            self.present(spec, from, at)?;
-            if spec.form() != Form::Inline {
-                self.unknown
-                    .passed(before, || Step::Key(spec.name().into()));
             }
         }
         self.entries.truncate(first);
         self.messages -= 1;
+        Ok(())
+    }
+
+    /// Return the end of the entries from `at` on that are of the field at `index` in the table.
+    fn same(&self, index: usize, at: usize, end: usize) -> usize {
+        let own = self.entries.get(at..end).unwrap_or_default();
+        at + own.iter().take_while(|entry| entry.index == index).count()
+    }
+
+    /// Write a field that is there, and note the way to an unknown one in it.
+    fn member(&mut self, spec: Spec, from: usize, to: usize) -> Result<(), ProtoError> {
+        let before = self.unknown.count;
+        self.present(spec, from, to)?;
+        if spec.form() != Form::Inline {
+            self.unknown
+                .passed(before, || Step::Key(spec.name().into()));
+        }
         Ok(())
     }
 

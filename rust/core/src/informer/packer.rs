@@ -1,0 +1,273 @@
+//! Compressing the objects of an informer: when to learn a dictionary, and which objects to compress with it.
+//!
+//! Nothing waits for a dictionary: objects stay plain until it is there. From then on objects are compressed as they
+//! come, and a sweep compresses those that came before.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
+
+use super::Config;
+use crate::budget::Account;
+use crate::compress::{Codec, Compression, Samples};
+use crate::event_log::EventLog;
+use crate::object::{BodyKind, Object};
+use crate::store::{Store, Twins};
+use crate::sync::Mutex;
+
+/// An informer with more objects than this, and more bytes of them, compresses by itself.
+const MANY: usize = 1_000;
+const MUCH: usize = 4 << 20;
+/// Objects that are compressed before others may write to the store again.
+pub(super) const CHUNK: usize = 256;
+
+/// See the module.
+pub(super) struct Packer {
+    compression: Compression,
+    sides: [Side; 2],
+    /// The number of objects from which on they are looked at again, for another encoding to learn.
+    next_look: AtomicUsize,
+    /// Objects entered the store plain that might be compressed.
+    unswept: AtomicBool,
+    /// The damaged objects that were reported.
+    reported: AtomicU64,
+    account: Arc<Account>,
+    events: Arc<Mutex<Weak<EventLog>>>,
+}
+
+/// What is known of one encoding.
+#[derive(Default)]
+struct Side {
+    learning: AtomicBool,
+    /// None if it does not pay.
+    codec: OnceLock<Option<Arc<Codec>>>,
+}
+
+/// Counts since the informer was created, and what dictionaries take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Packed {
+    pub(super) dictionaries: u64,
+    pub(super) dictionary_bytes: usize,
+    pub(super) given_up: u64,
+    pub(super) decompressions: u64,
+    pub(super) damaged: u64,
+}
+
+impl Packer {
+    pub(super) fn new(
+        config: &Config,
+        account: Arc<Account>,
+        events: Arc<Mutex<Weak<EventLog>>>,
+    ) -> Self {
+        // A dictionary outlives the objects from which it was learnt.
+        let secret = config.api_version == "v1" && config.kind == "Secret";
+        Self {
+            compression: if secret {
+                Compression::Off
+            } else {
+                config.compression
+            },
+            sides: Default::default(),
+            next_look: AtomicUsize::new(0),
+            unswept: AtomicBool::new(false),
+            reported: AtomicU64::new(0),
+            account,
+            events,
+        }
+    }
+
+    fn side(&self, kind: BodyKind) -> &Side {
+        let [json, proto] = &self.sides;
+        match kind {
+            BodyKind::Json => json,
+            BodyKind::Proto => proto,
+        }
+    }
+
+    /// Return the object compressed; None if it stays as it is.
+    pub(super) fn pack(&self, object: &Object) -> Option<Arc<Object>> {
+        if self.compression == Compression::Off || object.is_packed() {
+            return None;
+        }
+        let codec = self.side(object.body_kind()).codec.get()?.as_ref()?;
+        object.pack(codec).map(Arc::new)
+    }
+
+    /// Return whether objects are compressed now.
+    pub(super) fn is_ready(&self) -> bool {
+        let mut codecs = self.sides.iter().map(|side| side.codec.get());
+        codecs.any(|codec| codec.is_some_and(Option::is_some))
+    }
+
+    /// Return whether a dictionary is to be learnt from so many staged objects.
+    pub(super) fn wants(&self, objects: usize, bytes: usize) -> bool {
+        self.compression != Compression::Off
+            && objects > MANY
+            && bytes > MUCH
+            && self.sides.iter().any(Side::is_new)
+            && self.is_due(objects)
+    }
+
+    /// Compress objects that have entered the store; what handlers got stays plain. Those of a list are left to a sweep:
+    /// they are many.
+    pub(super) fn entered<'a>(
+        &self,
+        store: &Store,
+        objects: impl Iterator<Item = &'a Arc<Object>>,
+        is_list: bool,
+    ) {
+        if self.compression == Compression::Off {
+            return;
+        }
+        if is_list {
+            self.next_look.store(0, Ordering::Relaxed);
+        }
+        if is_list || !self.is_ready() {
+            self.unswept.store(true, Ordering::SeqCst);
+        } else {
+            self.settle(store, objects);
+        }
+    }
+
+    /// Begin what the content of the store asks for: a sweep, or learning.
+    pub(super) fn look(self: &Arc<Self>, store: &Arc<Store>) {
+        if self.compression == Compression::Off {
+            return;
+        }
+        if self.is_ready() && self.unswept.swap(false, Ordering::SeqCst) {
+            let (this, store) = (self.clone(), Arc::downgrade(store));
+            spawn(move || this.sweep(&store));
+        }
+        if !self.sides.iter().any(Side::is_new) {
+            return;
+        }
+        let objects = store.len();
+        let enough = match self.compression {
+            Compression::On => objects >= Samples::LEAST,
+            _ => objects > MANY && store.sizes().plain > MUCH,
+        };
+        if enough && self.is_due(objects) {
+            let all = store.list();
+            self.learn(&all.iter().collect::<Vec<_>>(), store);
+        }
+    }
+
+    /// Return whether so many objects are to be looked at, which is not the case again before they are twice as many.
+    fn is_due(&self, objects: usize) -> bool {
+        let due = objects >= self.next_look.load(Ordering::Relaxed);
+        if due {
+            self.next_look.store(2 * objects, Ordering::Relaxed);
+        }
+        due
+    }
+
+    /// Learn from these objects, in each encoding of which there are enough, on a thread that sweeps the store then.
+    pub(super) fn learn(self: &Arc<Self>, objects: &[&Arc<Object>], store: &Arc<Store>) {
+        for kind in [BodyKind::Json, BodyKind::Proto] {
+            let side = self.side(kind);
+            if !side.is_new() {
+                continue;
+            }
+            let of_kind = objects.iter().filter(|object| object.body_kind() == kind);
+            let bodies: Vec<_> = of_kind.filter_map(|object| object.sample()).collect();
+            let Some(samples) = Samples::draw(&bodies) else {
+                continue;
+            };
+            if side.learning.swap(true, Ordering::SeqCst) {
+                continue;
+            }
+            let (this, store) = (self.clone(), Arc::downgrade(store));
+            spawn(move || {
+                let codec = Codec::learn(&samples).map(Arc::new);
+                drop(samples);
+                let pays = codec.is_some();
+                let _ = this.side(kind).codec.set(codec);
+                if pays {
+                    this.unswept.store(false, Ordering::SeqCst);
+                    this.sweep(&store);
+                }
+            });
+        }
+    }
+
+    /// Compress what is plain in the store and in the event log.
+    fn sweep(&self, store: &Weak<Store>) {
+        let mut from = Some(0);
+        while let (Some(at), Some(store)) = (from, store.upgrade()) {
+            let (objects, next) = store.writing().piece(at, CHUNK);
+            self.settle(&store, objects.iter());
+            from = next;
+        }
+    }
+
+    /// Compress those of the objects that are in the store.
+    fn settle<'a>(&self, store: &Store, objects: impl Iterator<Item = &'a Arc<Object>>) {
+        let twins = objects.filter_map(|object| Some((object.clone(), self.pack(object)?)));
+        self.exchange(store, &twins.collect::<Vec<_>>());
+    }
+
+    fn exchange(&self, store: &Store, twins: &[Twins]) {
+        if twins.is_empty() {
+            return;
+        }
+        store.exchange(twins);
+        self.account.recount(|| self.memory_with(store));
+        let events = self.events.lock().upgrade();
+        if let Some(events) = events {
+            events.exchange(twins);
+        }
+    }
+
+    /// Change one bit of the compressed body of an object of the store; return whether it has one.
+    pub(super) fn falsify(&self, store: &Store, key: &str, bit: usize) -> bool {
+        let twins = || {
+            let object = store.get(key)?;
+            let falsified = object.falsified(bit)?;
+            Some((object, Arc::new(falsified)))
+        };
+        twins().is_some_and(|twins| {
+            self.exchange(store, &[twins]);
+            true
+        })
+    }
+
+    /// Return how many damaged objects were found since the last call.
+    pub(super) fn take_damaged(&self) -> u64 {
+        let damaged = self.counts().damaged;
+        damaged.saturating_sub(self.reported.swap(damaged, Ordering::Relaxed))
+    }
+
+    /// Return what the objects of the store take with the dictionaries.
+    pub(super) fn memory_with(&self, store: &Store) -> usize {
+        store.memory().sum() + self.counts().dictionary_bytes
+    }
+
+    pub(super) fn counts(&self) -> Packed {
+        let mut counts = Packed::default();
+        for codec in self.sides.iter().filter_map(|side| side.codec.get()) {
+            let Some(codec) = codec else {
+                counts.given_up += 1;
+                continue;
+            };
+            counts.dictionaries += 1;
+            counts.given_up += u64::from(!codec.pays());
+            counts.dictionary_bytes += codec.memory();
+            counts.decompressions += codec.decompressions();
+            counts.damaged += codec.damaged();
+        }
+        counts
+    }
+}
+
+impl Side {
+    /// Return whether it was never tried to learn.
+    fn is_new(&self) -> bool {
+        !self.learning.load(Ordering::SeqCst)
+    }
+}
+
+/// Run on a thread of its own. Without one nothing is compressed now, which does no harm.
+fn spawn(work: impl FnOnce() + Send + 'static) {
+    let thread = thread::Builder::new().name("ctrlhost-pack".to_owned());
+    let _ = thread.spawn(work);
+}
