@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ctrlhost.errors import ApiError
+from ctrlhost.reflector.steps import Open, Steps
 from ctrlhost.transport.interface import StreamTimeouts
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _DEFAULT_WATCH = 300.0
 
 
 class ListWatch:
-    """Opens one stream at a time. `stop` and `interrupt` may be called from any thread, all else from one thread."""
+    """Opens one stream at a time. `stop`, `interrupt` and `held_back` are for any thread, all else for one."""
 
     def __init__(
         self,
@@ -43,9 +44,11 @@ class ListWatch:
         self._rng = rng or random.Random()  # noqa: S311 - spreads load, protects nothing
         self._lock = threading.Lock()
         self._stream: Stream | None = None
+        #: Of the streams before.
+        self._held_back = 0.0
         self._stopped = False
 
-    def list_page(self, resource: Resource, version: str, limit: int, token: str) -> Stream:
+    def list_page(self, resource: Resource, version: str, limit: int, token: str) -> Steps[Stream]:
         """Open a page of a list; a continue token contains the version, so none is sent with it."""
         query = {
             **self._selectors,
@@ -56,7 +59,7 @@ class ListWatch:
         timeouts = StreamTimeouts(connect=self._options.list_timeout, idle=self._options.list_timeout)
         return self._open(resource, query, "PartialObjectMetadataList", timeouts)
 
-    def watch(self, resource: Resource, version: str, *, initial_events: bool = False) -> Stream:
+    def watch(self, resource: Resource, version: str, *, initial_events: bool = False) -> Steps[Stream]:
         """Open a watch; with `initial_events` it begins with all objects, followed by a bookmark."""
         shortest = max(self._options.min_watch_timeout, _DEFAULT_WATCH)
         query = {
@@ -74,24 +77,25 @@ class ListWatch:
         timeouts = StreamTimeouts(connect=self._options.connect_timeout, idle=idle)
         return self._open(resource, query, "PartialObjectMetadata", timeouts)
 
-    def _open(self, resource: Resource, query: Query, metadata_kind: str, timeouts: StreamTimeouts) -> Stream:
-        def request() -> Stream:
+    def _open(self, resource: Resource, query: Query, metadata_kind: str, timeouts: StreamTimeouts) -> Steps[Stream]:
+        def request() -> Open:
             headers = {"Accept": self._negotiation.accept(metadata_kind)}
             path = resource.path(self._namespace)
-            return self._transport.stream(path, query=query, headers=headers, timeouts=timeouts)
+            return Open(self._transport, path, query, headers, timeouts)
 
         try:
-            stream = request()
+            stream: Stream = yield request()
         except ApiError as error:
             if not self._negotiation.refused(error):
                 raise
-            stream = request()
+            stream = yield request()
         if self._negotiation.protobuf and not hasattr(stream, "content_type"):
             # A transport of somebody else, whose streams do not say what they hold.
             stream.close()
             self._negotiation.only_json()
-            stream = request()
+            stream = yield request()
         with self._lock:
+            self._held_back = self._held_back_so_far()
             self._stream = stream
             stopped = self._stopped
         if stopped:
@@ -101,6 +105,15 @@ class ListWatch:
     def must_list_as_json(self) -> bool:
         """Return whether objects came that only JSON shows whole; see `Negotiation`."""
         return self._negotiation.must_list_as_json()
+
+    @property
+    def held_back(self) -> float:
+        """Seconds in which a connection was not read because the decode threads were behind."""
+        with self._lock:
+            return self._held_back_so_far()
+
+    def _held_back_so_far(self) -> float:
+        return self._held_back + getattr(self._stream, "held_back", 0.0)
 
     def interrupt(self) -> None:
         """End the open stream; later ones are not affected."""

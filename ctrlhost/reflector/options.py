@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ctrlhost.reflector.compressions import Compressions
 from ctrlhost.reflector.encodings import Encodings
+
+MAX_OBJECT = 16 << 20
+"""Bytes; etcd's own limit is about 1.5 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,5 +45,11 @@ class ReflectorOptions:
     #: The longest delay while the resource is not served, or the credentials lack the permission to read it.
     waiting_cap: float = 10.0
     backoff: BackoffOptions = field(default_factory=BackoffOptions)
+    #: What the objects of all informers may take, in bytes; None for any amount.
+    memory_budget: int | None = None
+    #: The largest object, in bytes, in either encoding.
+    max_object: int = MAX_OBJECT
     #: Which kinds may come as protobuf.
     encodings: Encodings = field(default_factory=Encodings)
+    #: Which kinds are compressed in the cache.
+    compressions: Compressions = field(default_factory=Compressions)

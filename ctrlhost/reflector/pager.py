@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.errors import DecodeError, Expired
 from ctrlhost.reflector.progress import ListProgress
-from ctrlhost.transport.interface import FollowedStream
+from ctrlhost.reflector.steps import Read, Steps
 from ctrlhost.transport.responses import error_from_status
 
 if TYPE_CHECKING:
@@ -21,12 +21,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.informers.pager")
 
-_LINGER = 0.05
-"""Seconds for which the core reads a page before it returns."""
-
 
 class Pager:
-    """Lists one resource into an engine. For use by the reflector's thread."""
+    """Lists one resource into an engine. For use by the reflector."""
 
     def __init__(
         self,
@@ -44,8 +41,10 @@ class Pager:
         self._status = status
         self._clock = clock
         self._skipped = skipped
+        #: Objects of the complete pages of the current list.
+        self._count = 0
 
-    def list(self, resource: Resource) -> None:
+    def list(self, resource: Resource) -> Steps[None]:
         """Stage a whole list, then replace the content with it; after an error the content is unchanged.
 
         If a continue token expires, request one list without pages, at the version of the first request.
@@ -54,13 +53,12 @@ class Pager:
         limit = self._position.limit(version)
         try:
             try:
-                seen, pages = self._pages(resource, version, limit)
+                seen, pages = yield from self._pages(resource, version, limit)
             except Expired:
-                if self._status.listing == 0:
+                if self._count == 0:
                     raise
                 log.info("list of %s expired between two pages; listing without pages", resource.name)
-                seen, pages = self._pages(resource, version, 0)
-            self._engine.replace(seen)
+                seen, pages = yield from self._pages(resource, version, 0)
         except BaseException:
             self._engine.abort_list()
             raise
@@ -69,34 +67,41 @@ class Pager:
         self._position.listed(seen, pages, version)
         self._status.listed(seen, self._clock.now())
 
-    def _pages(self, resource: Resource, version: str, limit: int) -> tuple[str, int]:
-        """Stage all pages; return the version of the last one and their number."""
+    def count(self, resource: Resource) -> Steps[int | None]:
+        """Return about how many objects a list would have; None if the server does not tell."""
         self._engine.begin_list()
-        self._status.listing, progress = 0, ListProgress(self._clock)
+        try:
+            meta = yield from self._page(resource, "", 1, "")
+        finally:
+            self._engine.abort_list()
+        remaining = meta.remaining_item_count
+        return None if meta.continue_ and remaining is None else meta.count + (remaining or 0)
+
+    def _pages(self, resource: Resource, version: str, limit: int) -> Steps[tuple[str, int]]:
+        """Stage all pages, of which the last completes the list; return its version and their number."""
+        self._engine.begin_list()
+        self._count, progress = 0, ListProgress(self._clock)
         token, pages = "", 0
         while True:
-            meta = self._page(resource, version, limit, token)
+            meta = yield from self._page(resource, version, limit, token)
             self._skipped.report()
             pages += 1
-            self._status.listing += meta.count
+            self._count += meta.count
+            self._status.listing = self._count
             self._status.remaining = meta.remaining_item_count
             token = meta.continue_ or ""
             if not token:
                 return meta.resource_version, pages
-            progress.report(resource.name, self._status.listing, self._status.remaining)
+            progress.report(resource.name, self._count, self._status.remaining)
 
-    def _page(self, resource: Resource, version: str, limit: int, token: str) -> ListMeta:
-        stream = self._requests.list_page(resource, version, limit, token)
+    def _page(self, resource: Resource, version: str, limit: int, token: str) -> Steps[ListMeta]:
+        stream = yield from self._requests.list_page(resource, version, limit, token)
         try:
             self._engine.begin_page(getattr(stream, "content_type", None))
-            if isinstance(stream, FollowedStream):
-                while stream.feed_list(self._engine, _LINGER):
-                    self._status.last_byte_at = self._clock.now()
-            else:
-                while chunk := stream.read():
-                    self._status.last_byte_at = self._clock.now()
-                    self._engine.feed_list(chunk)
-            return self._engine.end_page()
+            while (meta := (yield Read(stream, self._engine, "page"))) is None:
+                self._status.last_byte_at = self._clock.now()
+            listed: ListMeta = meta
+            return listed
         except DecodeError as error:
             # A server that fails after the first bytes has already sent the status 200.
             if error.status is not None:

@@ -6,12 +6,12 @@ import threading
 from dataclasses import dataclass, field
 from typing import Literal
 
-State = Literal["waiting", "listing", "watching", "reconnecting", "stopped"]
+State = Literal["waiting", "over budget", "listing", "watching", "reconnecting", "stopped"]
 
 
 @dataclass(slots=True)
 class ReflectorStatus:
-    """The status of one reflector. Its thread writes it, any thread reads it; times are the clock's `now`, or None."""
+    """The status of one reflector. It writes it, any thread reads it; times are the clock's `now`, or None."""
 
     namespace: str = ""
     state: State = "listing"
@@ -42,6 +42,11 @@ class ReflectorStatus:
             if self.state != state or self.since is None:
                 self.since = now
             self.state, self.reason = state, reason
+
+    def arrived(self, events: int, last_byte_at: float | None, last_event_at: float | None, listing: int) -> None:
+        """Set what the core counts of streams that its decode threads read."""
+        self.events, self.listing = events, listing
+        self.last_byte_at, self.last_event_at = last_byte_at, last_event_at
 
     def listed(self, version: str, now: float) -> None:
         """Count a complete list."""

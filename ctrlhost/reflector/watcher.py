@@ -6,14 +6,12 @@ import contextlib
 import enum
 import logging
 import threading
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.clock import SystemClock
-from ctrlhost.errors import ApiError, CtrlhostError, TooManyRequests, TransportError
+from ctrlhost.errors import ApiError, CtrlhostError, DecodeError, OverBudget, TooManyRequests, TransportError
 from ctrlhost.reflector.progress import ListProgress
 from ctrlhost.reflector.resume_point import is_busy, is_unavailable
-from ctrlhost.transport.interface import FollowedStream
+from ctrlhost.reflector.steps import Read, Steps
 from ctrlhost.transport.responses import error_from_status
 
 if TYPE_CHECKING:
@@ -34,9 +32,6 @@ log = logging.getLogger("ctrlhost.informers.watcher")
 _TRIES, _SILENCES = 8, 2
 _SHORT_WATCH = 1.0
 """Seconds; a watch that ends sooner, without an event, indicates a fault, not its regular end."""
-
-_LINGER = 0.05
-"""Seconds for which the core passes on events before it returns."""
 
 
 class Stopped(Exception):
@@ -61,7 +56,7 @@ class End(enum.Enum):
 
 
 class Watcher:
-    """Reads the watch streams of one reflector, in its thread."""
+    """Reads the watch streams of one reflector, as steps of it."""
 
     def __init__(
         self,
@@ -72,10 +67,10 @@ class Watcher:
         clock: Clock,
         *,
         window: RetryWindow,
-        wait: Callable[[CtrlhostError | None], None],
+        wait: Callable[[CtrlhostError | None], Steps[None]],
         stopping: Callable[[], bool],
         on_change: Callable[[], None],
-        report: Callable[[str, Exception], None],
+        report: Callable[[str, Exception], Steps[None]],
         skipped: SkippedObjects,
     ) -> None:
         """Call `wait` to back off, `on_change` after changes, and `report` for failures."""
@@ -90,8 +85,6 @@ class Watcher:
         self._on_change = on_change
         self._report = report
         self._skipped = skipped
-        # A test with a manual clock may read the time of an event right after it.
-        self._linger = _LINGER if isinstance(clock, SystemClock) else 0.0
         #: A new list is requested although the watch works.
         self.list_wanted = threading.Event()
         #: An ERROR frame in the same piece as the end of the initial events.
@@ -99,7 +92,7 @@ class Watcher:
         #: Consecutive watches that a transport error ended before the first byte.
         self._silent = 0
 
-    def streaming_list(self, resource: Resource) -> Stream:
+    def streaming_list(self, resource: Resource) -> Steps[Stream]:
         """Replace the content with the server's state, from a stream that then continues as a watch.
 
         Raises NoStreamingList if the server does not send one; an incomplete one is opened again, a few times.
@@ -107,11 +100,15 @@ class Watcher:
         for _ in range(_TRIES):
             self._check()
             try:
-                stream = self._requests.watch(resource, self._position.watch_list_version(), initial_events=True)
-                version = self._initial_events(stream, resource.name)
+                stream = yield from self._requests.watch(
+                    resource, self._position.watch_list_version(), initial_events=True
+                )
+                version = yield from self._initial_events(stream, resource.name)
             except CtrlhostError as error:
                 self._engine.abort_list()
-                self._decide_after_initial(error)
+                if isinstance(error, OverBudget):
+                    raise
+                yield from self._decide_after_initial(error)
                 continue
             except BaseException:
                 self._engine.abort_list()
@@ -123,25 +120,28 @@ class Watcher:
                 return stream
         raise NoStreamingList(None)
 
-    def _decide_after_initial(self, error: CtrlhostError) -> None:
+    def _decide_after_initial(self, error: CtrlhostError) -> Steps[None]:
         """Return to retry the streaming list; raise otherwise."""
         self._check()
         if is_unavailable(error) and not self._position.unavailable:
             self._position.unavailable = True
         elif is_busy(error):
-            self._wait_for_server(error)
+            yield from self._wait_for_server(error)
         else:
             # Old servers answer 422, some proxies and aggregated servers 400 or 405, and will do so again.
             lasting = isinstance(error, ApiError) and error.status in (400, 405, 422)
             raise NoStreamingList(error, lasting=lasting) from error
 
-    def _initial_events(self, stream: Stream, name: str) -> str | None:
-        """Stage events up to their final bookmark; return its version, None if the stream ended regularly before."""
+    def _initial_events(self, stream: Stream, name: str) -> Steps[str | None]:
+        """Stage events up to their final bookmark, which completes the list.
+
+        Return its version, None if the stream ended regularly before.
+        """
         started, events, listed = self._clock.now(), 0, ListProgress(self._clock)
         self._engine.begin_list()
         try:
-            read = self._reader(stream)
-            while (progress := read()) is not None:
+            self._engine.begin_watch(getattr(stream, "content_type", None))
+            while (progress := (yield Read(stream, self._engine, "initial"))) is not None:
                 events += self._record(progress)
                 self._status.listing = events
                 listed.report(name, events)
@@ -149,9 +149,9 @@ class Watcher:
                     # A server that streams lists sends no bookmark before the one that ends the initial events.
                     raise NoStreamingList(TransportError("the server does not support sendInitialEvents"), lasting=True)
                 if progress.initial_events_end:
-                    self._engine.replace(progress.resource_version)
                     self._pending_error = progress.error
-                    return progress.resource_version
+                    version: str = progress.resource_version
+                    return version
                 if progress.error is not None:
                     raise error_from_status(progress.error)
         except BaseException:
@@ -166,7 +166,7 @@ class Watcher:
             raise NoStreamingList(None)
         return None
 
-    def follow(self, resource: Resource, stream: Stream | None) -> CtrlhostError | None:
+    def follow(self, resource: Resource, stream: Stream | None) -> Steps[CtrlhostError | None]:
         """Follow changes until a new list is necessary, and return the error that is the reason, if any.
 
         Raises the errors of opening a watch, unless the server is unreachable or busy.
@@ -175,11 +175,11 @@ class Watcher:
         proved = stream is not None
         while True:
             if stream is None:
-                stream = self._open(resource)
+                stream = yield from self._open(resource)
             if self.list_wanted.is_set():
                 # The request came before there was a stream to interrupt.
                 stream.close()
-            end, error = self._consume(stream, proved)
+            end, error = yield from self._consume(stream, proved, resource.name)
             stream, proved = None, False
             self._check()
             if self.list_wanted.is_set():
@@ -190,41 +190,45 @@ class Watcher:
                     log.info("watch of %s ended at once without an event", resource.name)
                 return error if isinstance(error, CtrlhostError) else None
 
-    def _open(self, resource: Resource) -> Stream:
+    def _open(self, resource: Resource) -> Steps[Stream]:
         """Open a watch where the last one ended; wait while the server is unreachable or busy, without a new list."""
         while True:
             self._check()
             try:
-                return self._requests.watch(resource, self._position.last)
+                stream = yield from self._requests.watch(resource, self._position.last)
+                self._engine.begin_watch(getattr(stream, "content_type", None))
+                return stream
             except CtrlhostError as error:
                 self._check()
                 if not is_busy(error):
                     raise
-                self._wait_for_server(error)
+                yield from self._wait_for_server(error)
 
-    def _wait_for_server(self, error: CtrlhostError) -> None:
+    def _wait_for_server(self, error: CtrlhostError) -> Steps[None]:
         """Report why no stream can be opened, which may differ from why the last one ended, and back off."""
         self._status.set("reconnecting" if self._position.last else "listing", str(error), self._clock.now())
-        self._report("watch", error)
-        self._wait(error)
+        yield from self._report("watch", error)
+        yield from self._wait(error)
 
-    def _consume(self, stream: Stream, proved: bool) -> tuple[End, Exception | None]:
+    def _consume(self, stream: Stream, proved: bool, resource: str) -> Steps[tuple[End, Exception | None]]:
         started, before, silent = self._clock.now(), self._position.last, True
         self._status.watches += 1
         self._status.set("watching", "", started)
         pending, self._pending_error = self._pending_error, None
         error: Exception | None = None if pending is None else error_from_status(pending)
         try:
-            read = self._reader(stream)
-            while error is None and (progress := read()) is not None:
+            while error is None and (progress := (yield Read(stream, self._engine, "watch"))) is not None:
                 silent = False
                 self._on_change()
                 self._record(progress)
                 self._position.last = self._status.resource_version = progress.resource_version
                 if progress.error is not None:
                     error = error_from_status(progress.error)
-                if progress.unknown_fields and self._requests.must_list_as_json():
+                if progress.damaged:
+                    log.warning("%s cached objects are damaged; listing %s again", progress.damaged, resource)
+                if progress.damaged or (progress.unknown_fields and self._requests.must_list_as_json()):
                     self.list_wanted.set()
+                    yield from self.close(stream)
                     break
         except (CtrlhostError, ValueError) as raised:
             error = raised
@@ -232,9 +236,11 @@ class Watcher:
             stream.close()
             error = self._finish(error)
         self._check()
+        if isinstance(error, OverBudget):
+            raise error
         self._status.set("reconnecting", str(error) if error else "", self._clock.now())
         if error is not None:
-            self._report("watch", error)
+            yield from self._report("watch", error)
         # A watch that fails repeatedly without progress must back off.
         progressed = proved or self._position.last != before or self._clock.now() - started >= _SHORT_WATCH
         self._silent = self._silent + 1 if silent and isinstance(error, TransportError) else 0
@@ -243,21 +249,14 @@ class Watcher:
             # bookmarks, until its versions reach the requested one. Only a list detects that.
             self._silent = 0
             return End.RELIST, error
-        return self._decide(error, progressed), error
+        return (yield from self._decide(error, progressed)), error
 
-    def _reader(self, stream: Stream) -> Callable[[], WatchProgress | None]:
-        """Return a function that passes on the next events and returns their progress, None at the end."""
-        self._engine.begin_watch(getattr(stream, "content_type", None))
-        if isinstance(stream, FollowedStream):
-            return partial(stream.follow, self._engine, self._linger)
-        return partial(self._feed_from, stream)
-
-    def _feed_from(self, stream: Stream) -> WatchProgress | None:
-        if not (chunk := stream.read()):
-            return None
-        progress = self._engine.feed_watch(chunk)
-        self._engine.process()
-        return progress
+    def close(self, stream: Stream) -> Steps[None]:
+        """Close a stream; nothing of it is on its way to the engine afterwards."""
+        stream.close()
+        with contextlib.suppress(CtrlhostError, ValueError):
+            while (yield Read(stream, self._engine, "watch")) is not None:
+                pass
 
     def _finish(self, error: Exception | None) -> Exception | None:
         """End the engine's stream; return `error`, else the error of a cut frame."""
@@ -271,13 +270,16 @@ class Watcher:
             self._position.last = self._status.resource_version = self._engine.last_resource_version
         return error
 
-    def _decide(self, error: Exception | None, progressed: bool) -> End:
+    def _decide(self, error: Exception | None, progressed: bool) -> Steps[End]:
         if isinstance(error, TooManyRequests):
-            self._wait(error)
+            yield from self._wait(error)
             return End.REWATCH
         if isinstance(error, ApiError):
             again = error.status == 500 and error.reason == "InternalError" and self._window.failed()
             return End.REWATCH if again else End.RELIST
+        if isinstance(error, CtrlhostError) and not isinstance(error, TransportError | DecodeError):
+            # A step of a decode thread has panicked, and its events may be lost.
+            return End.RELIST
         if error is not None and not isinstance(error, TransportError) and not progressed:
             return End.RELIST
         return End.REWATCH if progressed else End.SHORT

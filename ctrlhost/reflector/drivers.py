@@ -1,0 +1,172 @@
+"""What carries out the steps of reflectors: one event loop for most of them, or a thread of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from ctrlhost.client.steps import carry_out, carry_out_async, do, do_async
+from ctrlhost.reflector.steps import BackOff, Call, Open, Read
+
+if TYPE_CHECKING:
+    from ctrlhost.clock import Clock
+    from ctrlhost.reflector.steps import Steps
+    from ctrlhost.transport.interface import FollowedStream, FollowedTransport
+
+_lock = threading.Lock()
+#: The loop of this process, and its number: a forked child has one of its own.
+_current: tuple[int, asyncio.AbstractEventLoop] | None = None
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the loop of the reflectors; the first call starts its thread."""
+    global _current
+    pid = os.getpid()
+    if _current is not None and _current[0] == pid:
+        return _current[1]
+    with _lock:
+        if _current is None or _current[0] != pid:
+            made = asyncio.new_event_loop()
+            threading.Thread(target=made.run_forever, name="ctrlhost reflectors", daemon=True).start()
+            _current = pid, made
+        return _current[1]
+
+
+class Driver(Protocol):
+    """Carries out the steps of one reflector. All methods may be called from any thread."""
+
+    def start(self) -> None:
+        """Begin with the first step."""
+
+    def wake(self) -> None:
+        """End the back-off, or the next one."""
+
+    def join(self, timeout: float | None) -> bool:
+        """Wait at most `timeout` seconds for the end of the steps; return whether they have ended, or never began."""
+
+
+class OnLoop:
+    """A driver on the loop that all reflectors share. The decode threads read the streams of a `FollowedTransport`."""
+
+    def __init__(self, steps: Steps[None]) -> None:
+        """Prepare; starts nothing."""
+        self._steps = steps
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._woken = asyncio.Event()
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Begin with the first step."""
+        self._loop = _loop()
+        self._loop.call_soon_threadsafe(self._begin)
+
+    def _begin(self) -> None:
+        # The loop refers to its tasks weakly.
+        self._task = asyncio.ensure_future(self._run())
+
+    async def _run(self) -> None:
+        try:
+            await carry_out_async(self._steps, self._do)
+        finally:
+            self._ended.set()
+            self._task = None
+
+    def wake(self) -> None:
+        """End the back-off, or the next one."""
+        if self._loop is None:
+            self._woken.set()
+        else:
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    def join(self, timeout: float | None) -> bool:
+        """Wait at most `timeout` seconds for the end of the steps; return whether they have ended, or never began."""
+        return self._loop is None or self._ended.wait(timeout)
+
+    async def _do(self, step: Any) -> Any:
+        match step:
+            case Open(transport, path, query, headers, timeouts):
+                followed = cast("FollowedTransport", transport)
+                return await followed.stream_async(path, query=query, headers=headers, timeouts=timeouts)
+            case Read(stream, engine, body):
+                return await cast("FollowedStream", stream).follow(engine, body)
+            case BackOff(seconds):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), seconds)
+                self._woken.clear()
+            case Call(function):
+                await asyncio.to_thread(function)
+            case _:
+                return await do_async(step)
+        return None
+
+
+class OnThread:
+    """A driver on a daemon thread of its own, which also reads the streams.
+
+    For transforms, which would hold up decode threads; for transports written in Python; and for clocks of tests.
+    """
+
+    def __init__(self, steps: Steps[None], clock: Clock, name: str) -> None:
+        """Prepare; starts nothing."""
+        self._clock = clock
+        self._woken = threading.Event()
+        self._thread = threading.Thread(target=lambda: carry_out(steps, self._do), name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin with the first step."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """End the back-off, or the next one."""
+        self._woken.set()
+
+    def join(self, timeout: float | None) -> bool:
+        """Wait at most `timeout` seconds for the end of the steps; return whether they have ended, or never began."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _do(self, step: Any) -> Any:
+        if isinstance(step, BackOff):
+            self._clock.wait(self._woken, step.seconds)
+            self._woken.clear()
+            return None
+        return do_blocking(step)
+
+
+def do_blocking(step: Any) -> Any:
+    """Carry out a step in this thread."""
+    match step:
+        case Open(transport, path, query, headers, timeouts):
+            return transport.stream(path, query=query, headers=headers, timeouts=timeouts)
+        case Read():
+            return _read(step)
+        case Call(function):
+            function()
+            return None
+        case _:
+            return do(step)
+
+
+def _read(step: Read) -> Any:
+    engine, chunk = step.engine, step.stream.read()
+    if step.body == "page":
+        if chunk:
+            engine.feed_list(chunk)
+            return None
+        meta = engine.end_page()
+        if not meta.continue_:
+            engine.replace(meta.resource_version)
+            engine.process()
+        return meta
+    if not chunk:
+        return None
+    progress = engine.feed_watch(chunk)
+    if step.body == "initial" and progress.initial_events_end:
+        engine.replace(progress.resource_version)
+    engine.process()
+    return progress
