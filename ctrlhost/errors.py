@@ -28,6 +28,7 @@ CtrlhostError
 │   ├── PartialObject      only a part of the object is cached
 │   ├── KeyFuncError       a key function failed; the cause is chained
 │   ├── TransactionError   some operations of a transaction failed; the others were applied
+│   ├── OverBudget         the memory budget of the informers has no room for an object
 │   └── Closed             the delta FIFO, listener or informer is closed
 ├── NotSynced              a lister was read before its informer had its first list
 ├── Stale                  the cache did not catch up with the plugin's own write in time
@@ -272,6 +273,23 @@ class TransactionError(CacheError):
         self.successful = tuple(successful)
         self.total = total
         self.errors = tuple(errors)
+
+
+class OverBudget(CacheError):
+    """The memory budget of the informers has no room for an object, which was not taken.
+
+    `objects` is the number of objects until then; `made_room` is whether the next list may fit, since what is gone is
+    dropped.
+    """
+
+    def __init__(self, limit: int, objects: int, made_room: bool = False) -> None:
+        """Set the figures; `limit` is in bytes."""
+        units = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1))
+        size = next(f"{limit // size:,} {unit}" for unit, size in units if limit % size == 0)
+        super().__init__(f"memory budget of {size} reached after {objects:,} objects")
+        self.limit = limit
+        self.objects = objects
+        self.made_room = made_room
 
 
 class Closed(CacheError):

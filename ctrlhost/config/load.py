@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from ctrlhost.config.settings import ControllerOverrides, HostSettings, InformerKind, InformerSettings, Supervision
+from ctrlhost.config.settings import (
+    ClientSettings,
+    ControllerOverrides,
+    HostSettings,
+    InformerKind,
+    InformerSettings,
+    Supervision,
+)
 from ctrlhost.config.types import RawValue, canonical, fit, suggest
 from ctrlhost.errors import ConfigError
 
@@ -23,12 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from ctrlhost.config.settings import Encoding
+    from ctrlhost.config.settings import Compression, Encoding
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 _PREFIX = "CTRLHOST_"
-_SECTIONS = ("host", "plugins", "controllers", "supervision", "informers")
+_SECTIONS = ("host", "client", "plugins", "controllers", "supervision", "informers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,10 @@ class Configuration:
         """Return the host's own settings."""
         return fit(self.tree["host"], HostSettings, "host", self.source)
 
+    def client(self) -> ClientSettings:
+        """Return the settings of connections to the API server."""
+        return fit(self.tree.get("client", {}), ClientSettings, "client", self.source)
+
     def plugin(self, name: str, kind: type[T] | None) -> T | None:
         """Return the settings of the plugin `name`, whose struct is `kind`; None for a plugin without settings."""
         given = self._section("plugins", name)
@@ -95,18 +106,31 @@ class Configuration:
         own = self._section("supervision", plugin) if _existing(table, plugin) in table else {}
         return fit(_over(common, own), Supervision, f"supervision.{plugin}", self.source)
 
-    def encodings(self) -> tuple[Encoding, dict[str, Encoding]]:
-        """Return the encoding of all kinds, and those of single kinds by `APIVERSION/KIND`."""
+    def informers(self) -> InformerSettings:
+        """Return how the host reads all kinds."""
         table = self.tree.get("informers", {})
         common = {name: value for name, value in table.items() if not isinstance(value, dict)}
+        return fit(common, InformerSettings, "informers", self.source)
+
+    def encodings(self) -> tuple[Encoding, dict[str, Encoding]]:
+        """Return the encoding of all kinds, and those of single kinds by `APIVERSION/KIND`."""
+        chosen = {name: kind.encoding for name, kind in self._kinds().items() if kind.encoding is not None}
+        return self.informers().encoding, chosen
+
+    def compressions(self) -> tuple[Compression, dict[str, Compression]]:
+        """Return the compression of all kinds, and those of single kinds by `APIVERSION/KIND`."""
+        kinds = self._kinds().items()
+        chosen = {name: kind.compression for name, kind in kinds if kind.compression is not None}
+        return self.informers().compression, chosen
+
+    def _kinds(self) -> dict[str, InformerKind]:
         kinds = {}
-        for name, value in table.items():
+        for name, value in self.tree.get("informers", {}).items():
             if isinstance(value, dict):
                 if "/" not in name:
                     raise ConfigError(f"informers.{name}: write the kind as `APIVERSION/KIND`{self._origin(value)}")
-                kinds[name] = fit(value, InformerKind, f'informers."{name}"', self.source).encoding
-        chosen = {name: encoding for name, encoding in kinds.items() if encoding is not None}
-        return fit(common, InformerSettings, "informers", self.source).encoding, chosen
+                kinds[name] = fit(value, InformerKind, f'informers."{name}"', self.source)
+        return kinds
 
     def isolate(self, plugins: Iterable[str]) -> None:
         """Apply the flag `--isolate`: these plugins get a process of their own, whatever the other sources say."""
@@ -190,7 +214,7 @@ def _assignment(assignment: str) -> tuple[tuple[str, ...], RawValue]:
 
 
 def _path(section: str, rest: Sequence[str], origin: str) -> tuple[str, ...]:
-    needed = {"host": 1, "plugins": 2, "controllers": 2, "supervision": 1, "informers": 1}[section]
+    needed = {"host": 1, "client": 1, "plugins": 2, "controllers": 2, "supervision": 1, "informers": 1}[section]
     if section == "controllers" and "/" not in rest[0] and len(rest) > needed:
         rest = [f"{rest[0]}/{rest[1]}", *rest[2:]]
     if len(rest) < needed or not all(rest):

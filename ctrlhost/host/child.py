@@ -136,9 +136,21 @@ class ChildHost(Host):
 
     def _make_factory(self, client: Client) -> InformerFactory:
         from ctrlhost.host.fed_factory import FedFactory
+        from ctrlhost.informers import Compressions, ReflectorOptions
 
-        resync, send = self.settings.resync, self._channel.send
-        return FedFactory(client, self._start.feed, resync=resync, clock=self.clock, send=send, ask=self._ask)
+        return FedFactory(
+            client,
+            self._start.feed,
+            resync=self.settings.resync,
+            clock=self.clock,
+            # The memory budget is that of the host, which reads less for everyone; `memory_limit` bounds the process.
+            options=ReflectorOptions(
+                max_object=self.configuration.informers().max_object,
+                compressions=Compressions(*self.configuration.compressions()),
+            ),
+            send=self._channel.send,
+            ask=self._ask,
+        )
 
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
         if self.leadership is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
-    from ctrlhost.informers import Informer
+    from ctrlhost.informers import Informer, ReflectorOptions
     from ctrlhost.informers.namespace_informer import Scope
 
 
@@ -29,6 +29,7 @@ class FedFactory(InformerFactory):
         *,
         resync: float | None,
         clock: Clock,
+        options: ReflectorOptions,
         send: Callable[[object], object],
         ask: Callable[[Callable[[int], object]], None],
     ) -> None:
@@ -37,7 +38,7 @@ class FedFactory(InformerFactory):
         `send` sends a message to the host; `ask` sends one with the given number, and waits until it is done.
         """
         fed = client.derive(transport=NativeTransport(from_unix_socket(socket)), discovery=client.transport)
-        super().__init__(fed, resync, clock=clock)
+        super().__init__(fed, resync, clock=clock, options=options)
         self._send = send
         self._ask = ask
         self._fed: set[Scope] = set()

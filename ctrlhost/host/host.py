@@ -13,7 +13,7 @@ from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError, PluginError
-from ctrlhost.host.children import Children, children_of
+from ctrlhost.host.freed_memory import FreedMemory
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
@@ -24,6 +24,7 @@ from ctrlhost.supervisor.review import Review
 from ctrlhost.supervisor.runtime import PluginRuntime
 from ctrlhost.supervisor.stop import stop_all
 from ctrlhost.supervisor.threads import wait_while_busy
+from ctrlhost.transport.metrics import ThreadMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.entries import Entries
     from ctrlhost.events.recorder import EventRecorder
+    from ctrlhost.host.children import Children
     from ctrlhost.host.gil_watch import GilWatch
     from ctrlhost.informers import InformerFactory
     from ctrlhost.supervisor.attempt import Attempt
@@ -93,7 +95,7 @@ class Host:
         self._servers = HostServers()
         #: The processes of isolated plugins; None without any.
         self._children: Children | None = None
-        self._review = Review(self.plugins, self.clock)
+        self._review = Review(self.plugins, self.clock, FreedMemory(lambda: self.factory, self.clock).check)
         self._prepared = False
         self._stopped = False
         #: Without leader election, each host leads until it has drained.
@@ -142,8 +144,12 @@ class Host:
             self._servers.serve(self.settings.listen, self.inspection)
         _import_all()
         own_client = self._own_client or self._sandbox is not None
-        children = children_of(self.plugins, self.settings, self.configuration, self._given, own_client)
-        self._children = self.inspection.children = children
+        if any(self.configuration.supervision(name).process == "own" for name in named):
+            # Not for a host without such plugins, whose start it would delay.
+            from ctrlhost.host.children import children_of
+
+            children = children_of(self.plugins, self.settings, self.configuration, self._given, own_client)
+            self._children = self.inspection.children = children
         self._deadlines.start()
         for runtime in self.plugins:
             runtime.begin(self._manager, self._given.get(runtime.name), self.configuration)
@@ -200,9 +206,11 @@ class Host:
         from ctrlhost.host.metrics import of_host
         from ctrlhost.host.queue_metrics import QueueCollector
 
+        connect_timeout = float(self.configuration.client().connect_timeout)
         if self.client is None:
             kubeconfig = self._sandbox.kubeconfig if self._sandbox else self.settings.kubeconfig
-            self.client = Client.load(kubeconfig, None if self._sandbox else self.settings.context)
+            context = None if self._sandbox else self.settings.context
+            self.client = Client.load(kubeconfig, context, connect_timeout=connect_timeout)
         self.factory = self._make_factory(self.client)
         metrics = self.inspection.metrics = self.inspection.metrics or of_host(self.plugins)
         reconciles, clients = ReconcileMetrics(), ClientCounts()
@@ -213,6 +221,7 @@ class Host:
         metrics.register(clients)
         metrics.register(QueueCollector(self._is_ours))
         metrics.register_own(self.factory.metrics)
+        metrics.register_own(ThreadMetrics())
         if self._children is not None:
             self._children.serve(self.factory, self.client, self._sandbox.kubeconfig if self._sandbox else None)
             metrics.register(self._children)
@@ -241,9 +250,15 @@ class Host:
         )
 
     def _make_factory(self, client: Client) -> InformerFactory:
-        from ctrlhost.informers import Encodings, InformerFactory, ReflectorOptions
+        from ctrlhost.informers import Compressions, Encodings, InformerFactory, ReflectorOptions
 
-        options = ReflectorOptions(encodings=Encodings(*self.configuration.encodings()))
+        informers = self.configuration.informers()
+        options = ReflectorOptions(
+            memory_budget=informers.memory_budget,
+            max_object=informers.max_object,
+            encodings=Encodings(*self.configuration.encodings()),
+            compressions=Compressions(*self.configuration.compressions()),
+        )
         return InformerFactory(client, resync=self.settings.resync, clock=self.clock, options=options)
 
     def _elects_itself(self, plugin: PluginRuntime) -> bool:
@@ -261,7 +276,9 @@ class Host:
 
         where = f"supervision.{plugin}.kubeconfig"
         try:
-            return Client.of_account(path, where, self.client.metrics if self.client is not None else None)
+            metrics = self.client.metrics if self.client is not None else None
+            connect_timeout = float(self.configuration.client().connect_timeout)
+            return Client.of_account(path, where, metrics, connect_timeout)
         except ConfigError as error:
             raise PluginError(plugin, f"{where}: {error.message}", hint=error.hint) from error
 

@@ -10,12 +10,14 @@ from ctrlhost.informers.handle import Handle
 from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.lister import Lister
 from ctrlhost.informers.mappings import Owner
+from ctrlhost.reflector.compressions import Compressions
 from ctrlhost.reflector.encodings import Encodings
 from ctrlhost.reflector.options import BackoffOptions, ReflectorOptions
 from ctrlhost.reflector.status import InformerStatus
 
 __all__ = [
     "BackoffOptions",
+    "Compressions",
     "Encodings",
     "Handle",
     "Informer",

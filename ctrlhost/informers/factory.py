@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from ctrlhost import _core
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.caller import Caller
@@ -66,6 +67,9 @@ class InformerFactory:
         self._clock = clock or SystemClock()
         self._options = options or ReflectorOptions()
         self._resync = resync
+        budget = self._options.memory_budget
+        #: What the objects of all informers may take; None for any amount.
+        self.budget = None if budget is None else _core.MemoryBudget(budget)
         self._on_error = on_error
         self._lock = threading.Lock()
         self._progress = threading.Condition()
@@ -80,7 +84,7 @@ class InformerFactory:
         self._kinds: KindWatch | None = None
         self._resyncer = Resyncer(self._clock, self._parts)
         #: A collector for prometheus-client.
-        self.metrics = InformerMetrics(self.informers)
+        self.metrics = InformerMetrics(self.informers, self.budget)
 
     def declare(
         self,
@@ -108,6 +112,7 @@ class InformerFactory:
         base = self._base(scope)
         with self._lock:
             self._declared.add(base, scope.reads)
+        self._retry_over_budget()
 
     def informer(
         self,
@@ -217,8 +222,10 @@ class InformerFactory:
                 namespace,
                 self._clock,
                 self._options,
+                budget=self.budget,
                 caller=scope.owner or self._caller,
                 resync=self._resync,
+                compression=self._options.compressions.of(scope.api_version, scope.kind),
                 on_change=self._notify,
                 on_error=None if on_error is None else lambda error: on_error(key, error),
                 cluster_scoped=lambda: parts.keep_one(namespace),
@@ -274,11 +281,25 @@ class InformerFactory:
         if kinds is not None:
             kinds.stop()
             kinds.crds.release()
+        self._retry_over_budget()
+
+    def _retry_over_budget(self) -> None:
+        """Let informers list again for which the memory budget may have room now."""
+        if self.budget is None:
+            return
+        for informer in self._watched():
+            if informer.state == "over budget":
+                informer.wake()
 
     def informers(self) -> list[Informer]:
         """Return the informers in use."""
         with self._lock:
             return list(self._informers.values())
+
+    def memory(self) -> int:
+        """Return the bytes that the informers hold, as the memory budget counts them."""
+        parts = [part for informer in self._watched() for part in informer.parts]
+        return sum(sum(part.engine.stats()["memory"].values()) for part in parts)
 
     def start(self) -> None:
         """Start the requested informers that are not running; call it again after further requests."""
@@ -357,6 +378,9 @@ class InformerFactory:
         self.stop()
 
     def _notify(self) -> None:
+        budget = self.budget
+        if budget is not None and budget.take_warning():
+            log.warning("informers use %s of the memory budget of %s bytes", f"{budget.used:,}", f"{budget.limit:,}")
         with self._progress:
             self._progress.notify_all()
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _FIRST_LISTS = -100
 """The priority of requests from a first list or a resync: after all real changes."""
 #: The state of an informer is the first of these that any of its reflectors has.
-_WORST_FIRST: tuple[State, ...] = ("waiting", "listing", "reconnecting", "watching", "stopped")
+_WORST_FIRST: tuple[State, ...] = ("waiting", "over budget", "listing", "reconnecting", "watching", "stopped")
 
 
 class Informer:
@@ -298,6 +298,12 @@ class Informer:
     def reason(self) -> str:
         """The reason for which it waits or reconnects; empty otherwise."""
         return self._worst_state()[1]
+
+    @property
+    def over_budget(self) -> str:
+        """Its key and the reason while the memory budget has no room for its objects; empty otherwise."""
+        state, reason = self._worst_state()
+        return f"{self.key}: {reason}" if state == "over budget" else ""
 
     def status(self) -> InformerStatus:
         """Return its status, for health checks, metrics and pages."""

@@ -11,15 +11,24 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from ctrlhost._core import MemoryBudget
     from ctrlhost.informers.informer import Informer
 
-_STATES = ("waiting", "listing", "watching", "reconnecting", "stopped")
+_STATES = ("waiting", "over budget", "listing", "watching", "reconnecting", "stopped")
 _LABELS = ["name", "group", "version", "resource"]
 _GAUGES: tuple[tuple[str, ...], ...] = (
     ("informer_queued_items", "Keys with changes that handlers have not received."),
     ("informer_store_resource_version", "Resource version of the cache."),
     ("ctrlhost_informer_objects", "Objects in the cache."),
     ("ctrlhost_informer_bytes", "Approximate size of the cached objects in bytes."),
+    (
+        "ctrlhost_informer_memory_bytes",
+        "Bytes by part, the list in progress included; the sum is what the memory budget counts.",
+        "part",
+    ),
+    ("ctrlhost_informer_over_budget", "1 while the memory budget has no room for the informer's objects."),
+    ("ctrlhost_informer_plain_bytes", "Bytes that the cached objects would take if none were compressed."),
+    ("ctrlhost_informer_compressed_objects", "Objects in the cache that are compressed."),
     ("ctrlhost_informer_users", "Users, such as controllers, that share the informer."),
     ("ctrlhost_informer_synced", "1 once the first list is in the cache."),
     ("ctrlhost_informer_state", "1 for the current state of the informer, 0 for the others.", "state"),
@@ -39,6 +48,13 @@ _COUNTERS: tuple[tuple[str, ...], ...] = (
         "ctrlhost_informer_unknown_fields",
         "Fields of objects in protobuf that this release does not know, so that the kind is read as JSON.",
     ),
+    ("ctrlhost_informer_dictionaries_learnt", "Dictionaries learnt to compress cached objects."),
+    ("ctrlhost_informer_decompressions", "Compressed objects that were decompressed for a reader."),
+    ("ctrlhost_informer_damaged_objects", "Cached objects that could not be decompressed; each leads to a new list."),
+    (
+        "ctrlhost_informer_held_back_seconds",
+        "Seconds in which a connection was not read because 4 MiB waited to be decoded.",
+    ),
     ("ctrlhost_informer_merged_notifications", "Notifications merged into others because a handler was slow."),
     ("ctrlhost_handler_calls", "Calls of Python functions by handlers.", "use", "function"),
     ("ctrlhost_handler_seconds", "Seconds spent in Python functions by handlers.", "use", "function"),
@@ -49,9 +65,10 @@ _COUNTERS: tuple[tuple[str, ...], ...] = (
 class InformerMetrics:
     """A collector for prometheus-client that reads the informers at each scrape."""
 
-    def __init__(self, informers: Callable[[], Iterable[Informer]]) -> None:
-        """Call `informers` at each scrape, and report those that it returns."""
+    def __init__(self, informers: Callable[[], Iterable[Informer]], budget: MemoryBudget | None = None) -> None:
+        """Call `informers` at each scrape, and report those that it returns, and their `budget`."""
         self._informers = informers
+        self._budget = budget
 
     def collect(self) -> Iterator[Metric]:
         """Return the current metrics."""
@@ -68,6 +85,12 @@ class InformerMetrics:
                 self._add(families, informer)
             self._add_callbacks(families, informer)
         yield from families.values()
+        budget = GaugeMetricFamily(
+            "ctrlhost_memory_budget_bytes", "Memory budget of all informers in bytes; missing without one."
+        )
+        if self._budget is not None:
+            budget.add_metric([], self._budget.limit)
+        yield budget
 
     @staticmethod
     def _add(families: dict[str, Any], informer: Informer) -> None:
@@ -84,6 +107,9 @@ class InformerMetrics:
             add("informer_store_resource_version", float(status.resource_version))
         for name in ("objects", "bytes", "users"):
             add(f"ctrlhost_informer_{name}", getattr(status, name))
+        for part in ("header", "body", "index", "table", "dictionary"):
+            add("ctrlhost_informer_memory_bytes", sum(each["memory"][part] for each in stats), part)
+        add("ctrlhost_informer_over_budget", float(status.state == "over budget"))
         add("ctrlhost_informer_synced", float(status.has_synced))
         for state in _STATES:
             add("ctrlhost_informer_state", float(state == status.state), state)
@@ -96,7 +122,11 @@ class InformerMetrics:
         for encoding, size in received.items():
             add("ctrlhost_informer_received_bytes", size, encoding)
             add("ctrlhost_informer_encoding", float(encoding in {each["encoding"] for each in stats}), encoding)
+        add("ctrlhost_informer_held_back_seconds", sum(part.reflector.held_back for part in informer.parts))
         add("ctrlhost_informer_unknown_fields", sum(each["unknown_fields"] for each in stats))
+        for name in ("plain_bytes", "compressed_objects", "dictionaries_learnt", "decompressions"):
+            add(f"ctrlhost_informer_{name}", sum(each[name] for each in stats))
+        add("ctrlhost_informer_damaged_objects", sum(each["damaged"] for each in stats))
         add("ctrlhost_informer_skipped_objects", sum(each["skipped"] for each in stats))
         add("ctrlhost_informer_merged_notifications", sum(each["merged"] for each in stats))
         add("ctrlhost_informer_pending_notifications", informer.pending)

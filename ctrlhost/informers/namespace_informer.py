@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ctrlhost.clock import Clock
     from ctrlhost.informers.callback_metrics import FunctionMetrics
     from ctrlhost.informers.caller import Caller
+    from ctrlhost.reflector.compressions import Compression
     from ctrlhost.reflector.options import ReflectorOptions
     from ctrlhost.selectors.namespaces import Namespaces
 
@@ -83,8 +84,10 @@ class NamespaceInformer:
         clock: Clock,
         options: ReflectorOptions,
         *,
+        budget: _core.MemoryBudget | None,
         caller: Caller,
         resync: float | None,
+        compression: Compression = "off",
         on_change: Callable[[], None],
         on_error: Callable[[Exception], None] | None,
         cluster_scoped: Callable[[], bool] = lambda: True,
@@ -93,6 +96,7 @@ class NamespaceInformer:
     ) -> None:
         """Create both without starting them; for the last three parameters see `Reflector`.
 
+        All informers of a factory share the `budget`.
         `caller` calls the transform, and the index functions that are added without another one.
         """
         known = builtin_plural(scope.api_version, scope.kind)
@@ -111,6 +115,9 @@ class NamespaceInformer:
             clock=clock,
             resync=resync,
             deferred=lambda function: caller.index_function(function, metrics),
+            max_object_bytes=options.max_object,
+            budget=budget,
+            compression=compression,
         )
         self._make_reflector = partial(
             Reflector,

@@ -257,10 +257,16 @@ class Reader:
             self._served.append(_Served(feed_kind, kept, kept.informer.follow_parts(_adder(feed_kind))))
 
     def settled(self) -> bool:
-        """Return whether each declared kind can be listed, or waits for its CRD or a permission."""
+        """Return whether each declared kind can be listed, or waits for its CRD, a permission or memory."""
+        return all(one.has_synced or one.state in ("waiting", "over budget") for one in self._informers())
+
+    def over_budget(self) -> str:
+        """Return for which kind the memory budget of the host has no room, and why; empty if there is none."""
+        return next(filter(None, (one.over_budget for one in self._informers())), "")
+
+    def _informers(self) -> list[Informer]:
         with self._lock:
-            informers = [each.kept.informer for each in self._served]
-        return all(one.has_synced or one.state == "waiting" for one in informers)
+            return [each.kept.informer for each in self._served]
 
     def close(self) -> None:
         """End the connections and remove the socket: the process has ended. May be repeated."""

@@ -241,7 +241,9 @@ class ChildAttempt:
 
     def _beat(self, beat: messages.Beat) -> None:
         self.health.heard(beat)
-        self.entries.follow(beat.degraded)
+        # The process reads what the host has, so it does not know why there is nothing new.
+        over_budget = self._requests.over_budget() if self._requests is not None else ""
+        self.entries.follow({**beat.degraded, **({"over-budget": over_budget} if over_budget else {})})
         if beat.state == "failed":
             label = "deadline" if beat.hangs else "error"
             failure = Failure(beat.reason, final=beat.final, label=label)

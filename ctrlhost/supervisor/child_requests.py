@@ -63,6 +63,10 @@ class ChildRequests:
     def _start(self, name: str, *args: Any) -> None:
         threading.Thread(target=self._answer, args=args, name=name, daemon=True).start()
 
+    def over_budget(self) -> str:
+        """Return for which kind that the process reads the memory budget has no room, and why; or nothing."""
+        return self._reader.over_budget() if self._reader is not None else ""
+
     def close(self) -> None:
         """End the feed of the process."""
         if self._reader is not None:

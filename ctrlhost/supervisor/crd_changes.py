@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from packaging.version import InvalidVersion, Version
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from packaging.version import Version
 
 #: The version of the distribution whose plugin installed a CRD.
 INSTALLED_BY = "ctrlhost.dev/plugin-version"
@@ -53,6 +53,9 @@ def _lost_versions(live: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
 
 
 def _installed_by(crd: Mapping[str, Any]) -> Version | None:
+    # Here, since it takes a tenth of the time of a host's imports, and only a CRD that is replaced needs it.
+    from packaging.version import InvalidVersion, Version
+
     text = (crd["metadata"].get("annotations") or {}).get(INSTALLED_BY)
     try:
         return None if text is None else Version(text)

@@ -1,4 +1,7 @@
-"""The reasons for which a plugin is degraded that show only over time: errors, a backlog, a wait, a hot loop."""
+"""The reasons for which a plugin is degraded that show only over time.
+
+These are errors, a backlog, a wait, a hot loop, and informers that the memory budget has no room for.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from typing import TYPE_CHECKING
 from ctrlhost import _core
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from ctrlhost.clock import Clock
     from ctrlhost.controller.controller import Controller
+    from ctrlhost.informers import Informer
     from ctrlhost.supervisor.runtime import PluginRuntime
 
 #: Seconds of real time between two reviews.
@@ -26,8 +30,9 @@ LONGEST_WAIT = 60.0
 class Review:
     """A thread that reviews the plugins of a host once a second. Methods may be called from any thread."""
 
-    def __init__(self, plugins: Sequence[PluginRuntime], clock: Clock) -> None:
-        """Prepare; `start` starts the thread."""
+    def __init__(self, plugins: Sequence[PluginRuntime], clock: Clock, also: Callable[[], None] = lambda: None) -> None:
+        """Prepare; `start` starts the thread, which calls `also` after each review."""
+        self._also = also
         self._plugins = plugins
         self._clock = clock
         self._stopped = threading.Event()
@@ -46,6 +51,7 @@ class Review:
     def _run(self) -> None:
         while not self._stopped.wait(_PERIOD):
             self.check()
+            self._also()
 
     def check(self) -> None:
         """Review each plugin now."""
@@ -56,6 +62,7 @@ class Review:
             whys = {
                 "waiting": self._waiting(plugin),
                 "errors": _first(_errors(one) for one in controllers),
+                "over-budget": _first(one.over_budget for one in _informers(plugin)),
                 "backlog": _first(self._backlog(one, oldest.get(one.queue.id, 0.0)) for one in controllers),
             }
             for reason, why in whys.items():
@@ -87,6 +94,12 @@ class Review:
 def _errors(controller: Controller) -> str:
     in_a_row, last = controller.failing_in_a_row()
     return f"the last {in_a_row} runs of {controller.name} failed; {last}" if in_a_row >= FAILURES else ""
+
+
+def _informers(plugin: PluginRuntime) -> list[Informer]:
+    context = plugin.context
+    own = [] if context is None else context.informers
+    return [*own, *(informer for one in plugin.controllers for informer in one.informers)]
 
 
 def _first(whys: Iterable[str]) -> str:

@@ -14,7 +14,6 @@ from ctrlhost.entries import Entries
 from ctrlhost.errors import ConfigError, PluginNotFound
 from ctrlhost.health import Check
 from ctrlhost.supervisor.attempt import Attempt
-from ctrlhost.supervisor.child import ChildAttempt
 from ctrlhost.supervisor.containment import Failure
 from ctrlhost.supervisor.crds import install_crds
 from ctrlhost.supervisor.left_tasks import LeftTasks
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.coordination.term import Candidacy
     from ctrlhost.plugin.context import PluginContext
+    from ctrlhost.supervisor.child import ChildAttempt
     from ctrlhost.supervisor.isolation import Isolation
     from ctrlhost.supervisor.loader import Plugin, PluginManager
     from ctrlhost.supervisor.owner import Progress
@@ -185,7 +185,14 @@ class PluginRuntime:
             fail=lambda reason: self.failed_now(attempt, reason),
             changed=self._changed,
         )
-        attempt = ChildAttempt(self, entries, self.isolation) if self.isolation else Attempt(self, entries)
+        attempt: Attempt | ChildAttempt
+        if self.isolation is None:
+            attempt = Attempt(self, entries)
+        else:
+            # Not for a host without such plugins, whose start it would delay.
+            from ctrlhost.supervisor.child import ChildAttempt
+
+            attempt = ChildAttempt(self, entries, self.isolation)
         with self._lock:
             if self._ended.is_set():
                 return

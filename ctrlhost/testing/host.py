@@ -42,11 +42,13 @@ class HostUnderTest:
         settings: Mapping[str, Mapping[str, Any]] | None = None,
         controllers: Mapping[str, Mapping[str, Any]] | None = None,
         supervision: Mapping[str, Any] | None = None,
+        informers: Mapping[str, Any] | None = None,
         through: FaultProxy | None = None,
         least_privilege: bool = False,
         **host_settings: Any,
     ) -> None:
-        """Prepare; `start` runs it. `settings`, `controllers` and `supervision` are tables of a settings file.
+        """Prepare; `start` runs it. `settings`, `controllers`, `supervision` and `informers` are tables of a settings
+        file.
 
         If given, `through` is a proxy in front of the sandbox for the host's requests, never for the test's own.
         With `least_privilege` the host has a service account with exactly the rights that `ctrlhost manifests` prints
@@ -62,6 +64,7 @@ class HostUnderTest:
             "plugins": {name: dict(table) for name, table in (settings or {}).items()},
             "controllers": {name: dict(table) for name, table in (controllers or {}).items()},
             "supervision": dict(supervision or {}),
+            "informers": dict(informers or {}),
         }
         configuration = Configuration(tree, "")
         host_tables = configuration.host() if host_settings else HostSettings(listen="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -134,6 +135,23 @@ def failure_body(code: int, reason: str = "", retry_after: int | None = None) ->
     return status_body(code, message, reason or REASONS.get(code, ""), details)
 
 
-def error_frame(code: int) -> bytes:
-    """Return an ERROR event as a line."""
-    return b'{"type":"ERROR","object":' + failure_body(code) + b"}\n"
+def error_frame(code: int, *, lines: bool) -> bytes:
+    """Return an ERROR event as a line of JSON, else in protobuf."""
+    if lines:
+        return b'{"type":"ERROR","object":' + failure_body(code) + b"}\n"
+    status = json.loads(failure_body(code))
+    texts = ((2, status["status"]), (3, status["message"]), (4, status["reason"]))
+    raw = b"".join(_counted(number, text.encode()) for number, text in texts) + b"\x30" + _varint(code)
+    kind = _counted(1, b"v1") + _counted(2, b"Status")
+    envelope = b"k8s\x00" + _counted(1, kind) + _counted(2, raw)
+    event = _counted(1, b"ERROR") + _counted(2, _counted(1, envelope))
+    return len(event).to_bytes(4, "big") + event
+
+
+def _counted(number: int, content: bytes) -> bytes:
+    """Return a field of a protobuf message."""
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + _varint(number >> 7)

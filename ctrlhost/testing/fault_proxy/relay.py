@@ -86,9 +86,6 @@ class Relay:
         """Inject the fault into a frame, empty if none arrived in time; return whether the body ends cleanly here."""
         fault, kind = hit.fault, hit.fault.kind
         part = frame[: int(len(frame) * fault.part)]
-        lines = "json" in watch
-        if kind in ("garbage", "error-frame") and watch and not lines:
-            kind = "cut"
         if kind in ("cut", "truncate", "half-open"):
             plan.struck(hit)
             await self.send(part)
@@ -100,7 +97,7 @@ class Relay:
             return True
         if kind == "error-frame" and watch:
             plan.struck(hit)
-            await self.send(error_frame(fault.status))
+            await self.send(error_frame(fault.status, lines="json" in watch))
             return True
         if kind == "garbage" and watch:
             plan.struck(hit)
