@@ -5,36 +5,11 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[2]
-UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "B": 1.0}
+from tests.support.figures import NOISE, limit, measured
 
 behaviour = pytest.mark.behaviour
-
-
-def limit(figure: str, peer: str) -> float:
-    """Return the largest ratio to the peer that the benches accept, or amount if the peer is `itself`."""
-    budget = tomllib.loads((ROOT / "benches" / "budget.toml").read_text(encoding="utf-8"))
-    found: float = budget[figure][peer]
-    return found
-
-
-def measured(figure: str, peer: str) -> float:
-    """Return the ratio to the peer that the last run measured, or the amount if the peer is `itself`."""
-    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    lines = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ")]
-    rows = [[cell.strip() for cell in line] for line in lines]
-    (row,) = (row for row in rows if f"{row[0]}: {row[1]}" == figure and peer in ("itself", row[3]))
-    if peer != "itself":
-        return float(row[5])
-    amount = re.fullmatch(r"([\d.e,-]+) (\S+)", row[2])
-    assert amount is not None, row[2]
-    return float(amount[1].replace(",", "")) * UNITS[amount[2]]
 
 
 @pytest.mark.parametrize(
@@ -68,50 +43,12 @@ def measured(figure: str, peer: str) -> float:
             id="collisions",
             marks=behaviour("findings/FQ20"),
         ),
-        pytest.param(
-            "large store: event of another informer beside a relist, p99",
-            "alone",
-            2,
-            id="relist",
-            marks=behaviour("scale/SC124"),
-        ),
-        pytest.param(
-            "large store: list of a namespace of 200 by labels",
-            "itself",
-            100e-6,
-            id="selector",
-            marks=behaviour("scale/SC125"),
-        ),
-        pytest.param(
-            "large store: longest pause of other threads while a store is dropped",
-            "itself",
-            0.02,
-            id="drop",
-            marks=behaviour("scale/SC127"),
-        ),
-        pytest.param(
-            "large store: pause of the caller that drops a store",
-            "itself",
-            0.02,
-            id="drop-caller",
-            marks=behaviour("scale/SC127"),
-        ),
-        pytest.param(
-            "large store: pause of the caller that stops and drops an informer",
-            "itself",
-            0.02,
-            id="stop-caller",
-            marks=behaviour("scale/SC127"),
-        ),
     ],
 )
 def test_a_figure_is_within_its_limit(figure: str, peer: str, most: float) -> None:
     assert limit(figure, peer) <= most
     assert measured(figure, peer) <= most
 
-
-#: The benches accept so many times a figure that is a time, since machines are noisy.
-NOISE = 1.5
 
 BESIDE = "supervision: 100 events/s, event to reconcile, p99, beside:"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,25 @@ def test_long_proofs_are_in_soak_and_short_in_the_suite() -> None:
             re.search(rf'environ.get\("{name}"|"{name}" (not )?in os.environ|env::var\("{name}"', text)
             for text in sources
         ), name
+
+
+@pytest.mark.behaviour("scale/SC150")
+def test_each_fuzz_target_runs_in_soak_and_with_its_seeds_in_each_run_of_ci() -> None:
+    fuzz = ROOT / "rust" / "fuzz"
+    assert "rust/fuzz/run 300" in commands("soak").splitlines()
+    assert "rust/fuzz/run 3600" in commands("soak", "SECONDS_EACH=3600").splitlines()
+    assert re.search(r"\bmake fuzz SECONDS_EACH=20$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    targets = {path.stem for path in (fuzz / "targets").glob("*.rs")}
+    assert len(targets) >= 9
+    binaries = tomllib.loads((fuzz / "Cargo.toml").read_text(encoding="utf-8"))["bin"]
+    assert {each["name"]: each["path"] for each in binaries} == {name: f"targets/{name}.rs" for name in targets}
+    for name in targets:
+        assert list((fuzz / "seeds" / name).iterdir()), name
+    run = (fuzz / "run").read_text(encoding="utf-8")
+    assert "targets/*.rs" in run
+    assert '"corpus/$1" "seeds/$1"' in run
+    # Seconds for one input, and megabytes in all.
+    assert "-timeout=1 -rss_limit_mb=512" in run
 
 
 @pytest.mark.behaviour("scale/SC133")

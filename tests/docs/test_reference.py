@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
 import click
 import msgspec
 import pytest
+from prometheus_client.core import Metric
 
 from ctrlhost import hookspecs
 from ctrlhost.cli.group import COMMANDS, main_group
@@ -26,6 +28,7 @@ from ctrlhost.host.metrics import EntryCollector, HostMetrics, LogCollector, Plu
 from ctrlhost.host.queue_metrics import QueueCollector
 from ctrlhost.informers import InformerFactory
 from ctrlhost.supervisor.loader import hook_names
+from ctrlhost.transport.metrics import ThreadMetrics
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 WIDTH = 110
@@ -54,6 +57,7 @@ def described_settings() -> str:
     parts = []
     for title, struct in (
         ("The host: `[host]`", settings.HostSettings),
+        ("Connections to the API server: `[client]`", settings.ClientSettings),
         ('A controller: `[controllers."PLUGIN/NAME"]`', settings.ControllerOverrides),
         ("A plugin: `[supervision.PLUGIN]`, and for all of them `[supervision]`", settings.Supervision),
         (
@@ -138,23 +142,42 @@ def described_metrics() -> str:
         "Work queues": QueueCollector(lambda _: False),
         "Informers": factory.metrics,
         "Leader election": LeaderElectionCollector([]),
-        "Requests to the API server": client.metrics,
+        "Requests to the API server": SimpleNamespace(
+            collect=lambda: [*client.metrics.collect(), *ThreadMetrics().collect()]
+        ),
         "Requests of plugins": ClientCounts(),
         "The process": HostMetrics().registry,
     }
     parts = []
     for title, collector in collectors.items():
-        rows = [f"## {title}\n", "| Metric | Type | |", "|---|---|---|"]
         families = sorted(collector.collect(), key=lambda family: family.name)
-        rows += [
-            f"| `{one.name}{SUFFIXES.get(one.type, '')}` | {one.type} | {one.documentation.rstrip('.')} |"
-            for one in families
-        ]
+        # Families that are made without samples do not know their labels.
+        columns = {"Metric": exposed_name, "Type": lambda one: one.type, "Labels": labels_of, "": text_of}
+        if not all(hasattr(one, "_labelnames") for one in families):
+            del columns["Labels"]
+        rows = [f"## {title}\n", table_row(columns), "|---" * len(columns) + "|"]
+        rows += [table_row(show(one) for show in columns.values()) for one in families]
         parts.append("\n".join(rows) + "\n")
     children.stop()
     factory.stop()
     client.close()
     return "\n".join(parts)
+
+
+def table_row(cells: Iterable[str]) -> str:
+    return "".join(f"| {cell} " if cell else "| " for cell in cells) + "|"
+
+
+def exposed_name(family: Metric) -> str:
+    return f"`{family.name}{SUFFIXES.get(family.type, '')}`"
+
+
+def labels_of(family: Metric) -> str:
+    return " ".join(f"`{name}`" for name in family._labelnames)
+
+
+def text_of(family: Metric) -> str:
+    return family.documentation.rstrip(".")
 
 
 GENERATED = {

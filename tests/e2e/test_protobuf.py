@@ -232,18 +232,24 @@ def test_crds_are_protobuf_custom_resources_json_and_their_metadata_protobuf(
         if definition["spec"]["scope"] == "Namespaced":
             made["metadata"]["namespace"] = namespace
         eventually(lambda: _created(client, made))
+
+        def read(media: str, *kind: Any, **options: Any) -> list[dict[str, Any]]:
+            """Return the objects, read in pages with a watch and as a stream; both must have come in `media`."""
+            paged = reading(*kind, watch_list=False, page_size=1, **options)
+            streamed = reading(*kind, **options)
+            eventually(lambda: paged.media("watch"))
+            assert paged.media("list") == paged.media("watch") == streamed.media("streaming list") == {media}, kind
+            return [paged.objects(), streamed.objects()]
+
         definitions = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-        as_protobuf, as_json = (reading(*definitions, each) for each in ("auto", "json"))
-        assert (as_protobuf.media("streaming list"), as_json.media("streaming list")) == ({PROTOBUF}, {JSON})
-        assert as_protobuf.objects()[name].to_dict() == as_json.objects()[name].to_dict()
-        resources = reading(version, "Encoded")
-        assert resources.media("streaming list") == {JSON}
-        metadata = reading(version, "Encoded", reads="metadata", watch_list=False)
-        eventually(lambda: metadata.media("watch"))
-        assert metadata.media("list") == metadata.media("watch") == {PROTOBUF}
-        ((key, found),) = metadata.objects().items()
-        assert (found.api_version, found.kind, found.partial) == (version, "Encoded", True)
-        assert found["metadata"] == resources.objects()[key]["metadata"]
+        found = [each[name] for each in read(PROTOBUF, *definitions) + read(JSON, *definitions, "json")]
+        assert all(each == found[0] and each.to_dict() == found[0].to_dict() for each in found)
+        whole, same = read(JSON, version, "Encoded")
+        assert whole == same
+        for objects in read(PROTOBUF, version, "Encoded", reads="metadata"):
+            ((key, partial),) = objects.items()
+            assert (partial.api_version, partial.kind, partial.partial) == (version, "Encoded", True)
+            assert partial["metadata"] == whole[key]["metadata"]
     finally:
         client.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)
 

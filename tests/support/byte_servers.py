@@ -132,6 +132,33 @@ class Tunnels(_Listening):
             back.join()
 
 
+class Socks(_Listening):
+    """A SOCKS 5 proxy in front of `origin` with a user and a password; it notes what it is asked for."""
+
+    def __init__(self, origin: int) -> None:
+        super().__init__()
+        self.asked: list[tuple[str, str, str]] = []
+        self._origin = origin
+
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection, connection.makefile("rb") as read:
+            read.read(read.read(2)[1])
+            connection.sendall(b"\x05\x02")
+            read.read(1)
+            user, password = (read.read(read.read(1)[0]).decode() for _ in range(2))
+            connection.sendall(b"\x01\x00")
+            kind = read.read(4)[3]
+            host = read.read(read.read(1)[0]).decode() if kind == 3 else socket.inet_ntoa(read.read(4))
+            port = int.from_bytes(read.read(2), "big")
+            self.asked.append((f"{host}:{port}", user, password))
+            with socket.create_connection(("127.0.0.1", self._origin)) as origin:
+                connection.sendall(b"\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00")
+                back = threading.Thread(target=_pump, args=(origin, connection), daemon=True)
+                back.start()
+                _pump(connection, origin)
+                back.join()
+
+
 def _pump(source: socket.socket, target: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while piece := source.recv(65536):

@@ -1,10 +1,11 @@
-"""Informers behind a proxy with injected faults, compared with the server."""
+"""Informers behind a proxy with injected faults, compared with the server and with a model of its objects."""
 
 from __future__ import annotations
 
 import itertools
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,11 +15,11 @@ import pytest
 
 import ctrlhost
 from ctrlhost import Client, InformerFactory
-from ctrlhost.informers import Informer, ReflectorOptions
+from ctrlhost.informers import Encodings, Informer, ReflectorOptions
 from ctrlhost.testing import FaultProxy, HurriedClock
 from ctrlhost.testing.fault_proxy import WEIGHTS
 from tests.support.control_plane import ControlPlane
-from tests.support.observers import HandlerState, Reconciler
+from tests.support.observers import HandlerState, Reconciler, Versions
 from tests.support.waiting import eventually
 
 NAMES = 12
@@ -67,12 +68,15 @@ class Cluster:
             self._client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self.informers: list[WatchedInformer] = []
         self._factories: list[InformerFactory] = []
+        self.versions = Versions()
         self.writes = 0
 
     def __enter__(self) -> Self:
-        # Five ways to list: as a stream, whole, in pages, metadata only, by label.
+        # Five ways to list, in both encodings: as a stream, whole, in pages, metadata only, by label.
         self._add_informers(watch_list=True)
+        self._add_informers(watch_list=True, encoding="json")
         self._add_informers(watch_list=False)
+        self._add_informers(watch_list=False, page_size=3, encoding="json")
         self._add_informers(watch_list=False, page_size=3)
         self._add_informers(watch_list=True, reads="metadata")
         self._add_informers(watch_list=True, labels="colour=blue")
@@ -84,11 +88,28 @@ class Cluster:
         self._proxy.calm()
         self._stack.close()
 
-    def _add_informers(self, *, watch_list: bool, page_size: int | None = None, **narrow: Any) -> None:
+    def received(self) -> dict[str, float]:
+        """Return the bytes that all informers received, by encoding."""
+        found: Counter[str] = Counter()
+        for factory in self._factories:
+            for family in factory.metrics.collect():
+                for sample in family.samples:
+                    if sample.name == "ctrlhost_informer_received_bytes_total":
+                        found[sample.labels["encoding"]] += int(sample.value)
+        return dict(found)
+
+    def _add_informers(
+        self, *, watch_list: bool, page_size: int | None = None, encoding: str = "auto", **narrow: Any
+    ) -> None:
         client = Client.load(self._proxy.kubeconfig)
         self._stack.callback(client.close)
         options = ReflectorOptions(
-            watch_list=watch_list, page_size=page_size, idle_timeout=0.5, connect_timeout=1.0, list_timeout=1.0
+            watch_list=watch_list,
+            page_size=page_size,
+            idle_timeout=0.5,
+            connect_timeout=1.0,
+            list_timeout=1.0,
+            encodings=Encodings(encoding),
         )
         factory = InformerFactory(client, clock=HurriedClock(SPEED), options=options)
         self._factories.append(factory)
@@ -100,9 +121,9 @@ class Cluster:
                 label_selector=narrow.get("labels"),
                 reads=narrow.get("reads"),
             )
-            reconciler = Reconciler(informer, random.Random(self._rng.random()))
-            what = f"{namespace} watch_list={watch_list} page_size={page_size} {narrow}"
-            handler = HandlerState(informer)
+            reconciler = Reconciler(informer, random.Random(self._rng.random()), self.versions)
+            what = f"{namespace} watch_list={watch_list} page_size={page_size} {encoding} {narrow}"
+            handler = HandlerState(informer, self.versions)
             self.informers.append(WatchedInformer(what, informer, handler, reconciler, namespace, "labels" in narrow))
             self._stack.callback(reconciler.stop)
         self._stack.callback(factory.stop)
@@ -144,14 +165,20 @@ class Cluster:
             assert each.handler.violations == [], who
             for part in each.informer.parts:
                 assert "internal" not in part.reflector.status.errors, part.reflector.status.last_error
+        wrong = self.versions.wrong()
+        assert wrong == [], f"{when}: the server never had {wrong}"
 
     def _served(self, namespace: str) -> dict[str, tuple[str, bool]]:
+        objects = list(self._client.list("v1", "ConfigMap", namespace))
+        for each in objects:
+            # The server's own ConfigMaps, too.
+            self.versions.wrote({"apiVersion": "v1", "kind": "ConfigMap", **each})
         return {
             f"{namespace}/{each['metadata']['name']}": (
                 each["metadata"]["resourceVersion"],
                 each["metadata"].get("labels", {}).get("colour") == "blue",
             )
-            for each in self._client.list("v1", "ConfigMap", namespace)
+            for each in objects
         }
 
     def _write(self, rng: random.Random, done: threading.Event) -> None:
@@ -169,10 +196,11 @@ class Cluster:
             case 0 | 1:
                 metadata = {"name": name, "namespace": namespace, "labels": labels}
                 text = {"text": "x" * rng.randrange(2000)}
-                self._client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": text})
+                created = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": text}
+                self.versions.wrote(self._client.create(created))
             case 2 | 3:
                 patch = {"metadata": {"labels": labels}, "data": {"n": str(rng.random())}}
-                self._client.patch("v1", "ConfigMap", name, namespace, patch)
+                self.versions.wrote(self._client.patch("v1", "ConfigMap", name, namespace, patch))
             case 4:
                 self._client.delete("v1", "ConfigMap", name, namespace)
             case _ if rng.random() < 0.1:

@@ -36,6 +36,15 @@ WRITES = {
     ],
 }
 
+#: Another one: reads of the ConfigMaps of one namespace.
+IMPERSONATED = {
+    "level": "Metadata",
+    "omitStages": ["RequestReceived"],
+    "verbs": ["get", "list", "watch"],
+    "resources": [{"group": "", "resources": ["configmaps"]}],
+    "namespaces": ["impersonated"],
+}
+
 
 @dataclass(frozen=True, slots=True)
 class AuditedWrite:

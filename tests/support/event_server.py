@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -15,26 +16,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SOURCE = """
-import json, socket, ssl, sys, threading
-events, gate, cert = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+import json, pickle, socket, ssl, sys, threading, time
+frames, gate, cert, media, pause = *sys.argv[1:5], float(sys.argv[5])
+first, *frames = pickle.load(open(frames, "rb"))
 listener = socket.create_server(("127.0.0.1", 0))
 context = None
 if cert:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert)
 print(listener.getsockname()[1], flush=True)
-OK = b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\n"
-
-def pod(number):
-    metadata = {"name": f"p{number}", "namespace": "default", "uid": f"u{number}", "resourceVersion": str(number + 10)}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+OK = "HTTP/1.1 200 OK\\r\\nContent-Type: %s\\r\\n"
 
 def whole(content):
     body = json.dumps(content).encode()
-    return OK + b"Content-Length: %d\\r\\n\\r\\n%b" % (len(body), body)
+    return (OK % "application/json").encode() + b"Content-Length: %d\\r\\n\\r\\n%b" % (len(body), body)
 
-def chunk(event):
-    frame = json.dumps(event).encode() + b"\\n"
+def chunk(frame):
     return b"%x\\r\\n%b\\r\\n" % (len(frame), frame)
 
 def serve(connection):
@@ -45,10 +42,12 @@ def serve(connection):
             listed = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []}
             connection.sendall(whole(listed if b"/pods" in head else {"kind": "ConfigMap"}))
             continue
-        connection.sendall(OK + b"Transfer-Encoding: chunked\\r\\n\\r\\n")
-        frames = b"".join(chunk({"type": "ADDED", "object": pod(number)}) for number in range(events))
+        connection.sendall((OK % media + "Transfer-Encoding: chunked\\r\\n\\r\\n").encode() + chunk(first))
         open(gate).close()
-        connection.sendall(frames)
+        together = 10 if pause else len(frames)
+        for begin in range(0, len(frames), together):
+            connection.sendall(b"".join(map(chunk, frames[begin : begin + together])))
+            time.sleep(pause)
         connection.recv(1)
 
 while True:
@@ -57,13 +56,17 @@ while True:
 
 
 @contextmanager
-def event_server(folder: Path, events: int, cert: str = "") -> Iterator[tuple[int, Gate]]:
-    """Run a server of pods; return its port, and the gate for the events of its watches.
+def event_server(
+    folder: Path, frames: list[bytes], cert: str = "", *, media: str = "application/json", pause: float = 0.0
+) -> Iterator[tuple[int, Gate]]:
+    """Run a server of pods; return its port, and the gate for the frames of its watches after the first one.
 
-    `cert` is the path of a certificate and its key, for TLS.
+    `cert` is the path of a certificate and its key, for TLS; `media` is what the frames are. With a `pause` in seconds
+    ten frames come together.
     """
     gate = Gate(folder / "events")
-    command = [sys.executable, "-c", _SOURCE, str(events), str(gate.path), cert]
+    (folder / "frames").write_bytes(pickle.dumps(frames))
+    command = [sys.executable, "-c", _SOURCE, str(folder / "frames"), str(gate.path), cert, media, str(pause)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -155,12 +155,15 @@ class Frames(Answer):
         handler.wfile.flush()
         self.opened.set()
         going = True
-        while going and not handler.stub.stopping.is_set():
-            try:
-                going = self._orders.get(timeout=0.05)(handler)
-            except queue.Empty:
-                going = not handler.gone()
-        self.closed.set()
+        try:
+            while going and not handler.stub.stopping.is_set():
+                try:
+                    going = self._orders.get(timeout=0.05)(handler)
+                except queue.Empty:
+                    going = not handler.gone()
+        finally:
+            # Also where the client closed it while this was writing.
+            self.closed.set()
         handler.close_connection = True
 
 
@@ -215,6 +218,11 @@ class StubApiServer:
     def connections(self) -> int:
         """The number of connections so far."""
         return len(self._connections)
+
+    @property
+    def open_connections(self) -> int:
+        """The number of connections that neither side has closed."""
+        return sum(each.fileno() != -1 for each in self._connections)
 
     def connected(self, connection: socket.socket) -> None:
         self._connections.append(connection)

@@ -6,6 +6,7 @@ import datetime as dt
 import ipaddress
 import ssl
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -16,25 +17,30 @@ from cryptography.x509.oid import NameOID
 class Authority:
     """An authority whose certificates are valid for a day."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = "test authority") -> None:
         folder.mkdir(exist_ok=True)
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
-        builder = self._builder(self._name, self._key.public_key())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = self.builder(self._name, self._key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        self.pem = _pem(builder.sign(self._key, hashes.SHA256()))
+        self.pem = self.sign(builder)
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    def sign(self, builder: x509.CertificateBuilder) -> str:
+        """Return the certificate as PEM."""
+        return _pem(builder.sign(self._key, hashes.SHA256()))
+
+    def builder(self, subject: x509.Name, key: Any, days: tuple[int, int] = (-1, 1)) -> x509.CertificateBuilder:
+        """Begin a certificate that this authority signs; `days` are from now to its begin and its end."""
         now = dt.datetime.now(dt.UTC)
-        day = dt.timedelta(days=1)
+        begin, end = (now + dt.timedelta(days=count) for count in days)
         builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
-        return builder.serial_number(x509.random_serial_number()).not_valid_before(now - day).not_valid_after(now + day)
+        return builder.serial_number(x509.random_serial_number()).not_valid_before(begin).not_valid_after(end)
 
     def issue(self, name: str, *, address: str | None = None) -> tuple[str, str]:
         """Return a certificate and its key as PEM."""
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = self._builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key.public_key())
+        builder = self.builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key.public_key())
         names: list[x509.GeneralName] = [x509.DNSName(name)]
         if address is not None:
             names.append(x509.IPAddress(ipaddress.ip_address(address)))
@@ -42,7 +48,7 @@ class Authority:
         private = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        return _pem(certificate.sign(self._key, hashes.SHA256())), private.decode()
+        return self.sign(certificate), private.decode()
 
     def server_context(self, *, name: str = "localhost", ask: bool = False) -> ssl.SSLContext:
         """Return the context of a server on 127.0.0.1 with this name; `ask` requires a client certificate."""

@@ -1,11 +1,12 @@
 //! A list page in protobuf: however it is cut, the same items and metadata or an error come out, and each item that an
-//! informer keeps is valid JSON under its own key.
+//! informer keeps, whole or in part, is valid JSON under its own key.
 #![no_main]
 
 use std::sync::Arc;
 
 use ctrlhost_core::decode::{DecodeError, ListMeta, ProtoPageDecoder};
 use ctrlhost_core::informer::{Config, SharedInformer};
+use ctrlhost_core::object::Projection;
 use ctrlhost_core::store::Store;
 use libfuzzer_sys::fuzz_target;
 
@@ -39,15 +40,24 @@ fuzz_target!(|input: (u16, &[u8])| {
         (one, other) => panic!("{one:?} in one piece, {other:?} in two"),
     }
 
-    let informer = SharedInformer::new(Config::new("pods", "v1", "Pod"), Arc::new(Store::new()));
-    informer.begin_list();
-    informer.begin_page(Some("application/vnd.kubernetes.protobuf"));
-    let _ = informer.feed_list(page);
-    informer.replace("1");
-    informer.process();
-    for (key, object) in informer.store().entries() {
-        assert_eq!(key, *object.key());
-        let json: serde_json::Value = serde_json::from_str(&object.json()).expect("JSON");
-        assert_eq!(json["metadata"]["name"].as_str(), Some(object.name()));
+    let paths = ["spec.containers[*].image", "spec.volumes[*].configMap.name", "status"];
+    let part = Projection::paths(paths).expect("paths");
+    for projection in [None, Some(Projection::metadata()), Some(part)] {
+        let config = Config {
+            projection,
+            ..Config::new("pods", "v1", "Pod")
+        };
+        let informer = SharedInformer::new(config, Arc::new(Store::new()));
+        informer.begin_list();
+        informer.begin_page(Some("application/vnd.kubernetes.protobuf"));
+        let _ = informer.feed_list(page);
+        informer.replace("1").expect("there is no budget");
+        informer.process();
+        for (key, object) in informer.store().entries() {
+            assert_eq!(key, *object.key());
+            let json = object.json().expect("a plain body");
+            let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+            assert_eq!(json["metadata"]["name"].as_str(), Some(object.name()));
+        }
     }
 });

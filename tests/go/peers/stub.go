@@ -28,6 +28,7 @@ import (
 type stub struct {
 	pods, events, batch int
 	pace                float64
+	stream              bool
 	json, proto         *podMaker
 }
 
@@ -39,6 +40,7 @@ func serveStub(arguments []string) error {
 	flags.IntVar(&s.events, "events", 0, "the number of modifications after the list")
 	flags.IntVar(&s.batch, "batch", 1, "the number of events that are written at once")
 	flags.Float64Var(&s.pace, "pace", 0, "events per second; 0: as fast as the client reads")
+	flags.BoolVar(&s.stream, "stream", false, "have streaming lists; else they are refused, and lists come in pages")
 	ca := flags.String("ca", "", "serve over TLS, and write the certificate to this file")
 	_ = flags.Parse(arguments)
 	s.json, s.proto = newPodMaker(false), newPodMaker(true)
@@ -82,10 +84,15 @@ func serverTLS() (*tls.Config, []byte, error) {
 	return config, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }
 
-// ServeHTTP answers discovery, and the list and watch of pods.
+// patched is the metadata of every object that the stub is asked to patch.
+var patched = map[string]any{"name": "patched", "namespace": "default", "resourceVersion": "1"}
+
+// ServeHTTP answers discovery, the list and watch of pods, and each PATCH at once.
 func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	switch {
+	case r.Method == http.MethodPatch:
+		answer(w, http.StatusOK, map[string]any{"kind": "Ingress", "apiVersion": "networking.k8s.io/v1", "metadata": patched})
 	case r.URL.Path == "/api":
 		answer(w, http.StatusOK, map[string]any{"kind": "APIVersions", "versions": []string{"v1"}})
 	case r.URL.Path == "/apis":
@@ -95,7 +102,7 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusOK, map[string]any{"kind": "APIResourceList", "groupVersion": "v1", "resources": []any{pods}})
 	case r.URL.Path != "/api/v1/pods":
 		refuse(w, http.StatusNotFound, "NotFound", "this server has only pods")
-	case query.Get("sendInitialEvents") == "true":
+	case query.Get("sendInitialEvents") == "true" && !s.stream:
 		refuse(w, http.StatusUnprocessableEntity, "Invalid", "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
 	case query.Get("watch") == "1" || strings.EqualFold(query.Get("watch"), "true"):
 		s.watch(w, r)
@@ -183,7 +190,7 @@ func (s *stub) list(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append(out, tail...))
 }
 
-// watch sends the modifications, and then nothing until the client goes.
+// watch sends the pods if the client asks for them, the modifications, and then nothing until the client goes.
 func (s *stub) watch(w http.ResponseWriter, r *http.Request) {
 	maker, media := s.maker(r)
 	if maker == s.proto {
@@ -194,21 +201,25 @@ func (s *stub) watch(w http.ResponseWriter, r *http.Request) {
 	flusher.Flush()
 	revision, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	var out []byte
+	if r.URL.Query().Get("sendInitialEvents") == "true" {
+		for number := range s.pods {
+			out = maker.addEvent(out, "ADDED", number, firstRevision-s.pods+number)
+			if _, err := w.Write(out); err != nil {
+				return
+			}
+			out = out[:0]
+		}
+		_, _ = w.Write(maker.bookmark())
+		flusher.Flush()
+		revision = firstRevision
+	}
 	begun := time.Now().Add(time.Second)
 	for step := max(0, revision-firstRevision); step < s.events; step++ {
 		if s.pace > 0 {
 			time.Sleep(time.Until(begun.Add(time.Duration(float64(step) / s.pace * float64(time.Second)))))
 		}
 		number, next := step%s.pods, firstRevision+1+step
-		if maker == s.proto {
-			out = maker.addFrame(out, number, next)
-		} else {
-			out = append(out, `{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1",`...)
-			// Without its opening brace.
-			brace := len(out)
-			out = maker.add(out, number, next)
-			out = append(append(out[:brace], out[brace+1:]...), "}\n"...)
-		}
+		out = maker.addEvent(out, "MODIFIED", number, next)
 		if s.pace > 0 {
 			tail := maker.length(number)
 			if maker == s.json {

@@ -39,6 +39,7 @@ type template struct {
 
 // podMaker makes pods as a cluster has them, fast: it copies templates and overwrites names, ids and versions.
 type podMaker struct {
+	proto     bool
 	templates []template
 }
 
@@ -49,7 +50,7 @@ const hex, base36 = "0123456789abcdef", "0123456789abcdefghijklmnopqrstuvwxyz"
 
 // newPodMaker encodes the templates, as JSON or protobuf.
 func newPodMaker(proto bool) *podMaker {
-	maker := &podMaker{}
+	maker := &podMaker{proto: proto}
 	for number := range templates {
 		pod, values := templatePod(number)
 		var encoded []byte
@@ -225,15 +226,40 @@ func addEnvelope(out []byte, kind string, length int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(out, 2, protowire.BytesType), uint64(length))
 }
 
-// addFrame appends a watch event in protobuf: its length and a WatchEvent.
-func (m *podMaker) addFrame(out []byte, number, revision int) []byte {
-	envelope := addEnvelope(nil, "Pod", m.length(number))
+// addEvent appends a watch event with pod `number`.
+func (m *podMaker) addEvent(out []byte, kind string, number, revision int) []byte {
+	if m.proto {
+		return m.add(addFrame(out, kind, m.length(number)), number, revision)
+	}
+	out = fmt.Appendf(out, `{"type":"%s","object":{"kind":"Pod","apiVersion":"v1",`, kind)
+	// Without its opening brace.
+	brace := len(out)
+	out = m.add(out, number, revision)
+	return append(append(out[:brace], out[brace+1:]...), "}\n"...)
+}
+
+// bookmark returns the event that ends the pods of a streaming list.
+func (m *podMaker) bookmark() []byte {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		ResourceVersion: strconv.Itoa(firstRevision), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+	}}
+	if m.proto {
+		encoded, _ := pod.Marshal()
+		return append(addFrame(nil, "BOOKMARK", len(encoded)), encoded...)
+	}
+	pod.Kind, pod.APIVersion = "Pod", "v1"
+	encoded, _ := json.Marshal(pod)
+	return fmt.Appendf(nil, `{"type":"BOOKMARK","object":%s}%s`, encoded, "\n")
+}
+
+// addFrame appends a watch event in protobuf up to its pod, of which `length` bytes follow: its length and a WatchEvent.
+func addFrame(out []byte, kind string, length int) []byte {
+	envelope := addEnvelope(nil, "Pod", length)
 	object := protowire.AppendTag(nil, 1, protowire.BytesType)
-	object = protowire.AppendVarint(object, uint64(len(envelope)+m.length(number)))
-	event := addField(nil, 1, []byte("MODIFIED"))
+	object = protowire.AppendVarint(object, uint64(len(envelope)+length))
+	event := addField(nil, 1, []byte(kind))
 	event = protowire.AppendTag(event, 2, protowire.BytesType)
-	event = protowire.AppendVarint(event, uint64(len(object)+len(envelope)+m.length(number)))
-	out = binary.BigEndian.AppendUint32(out, uint32(len(event)+len(object)+len(envelope)+m.length(number)))
-	out = append(append(append(out, event...), object...), envelope...)
-	return m.add(out, number, revision)
+	event = protowire.AppendVarint(event, uint64(len(object)+len(envelope)+length))
+	out = binary.BigEndian.AppendUint32(out, uint32(len(event)+len(object)+len(envelope)+length))
+	return append(append(append(out, event...), object...), envelope...)
 }

@@ -4,6 +4,7 @@
 //	protobuf kinds              the kinds in the table, one per line
 //	protobuf random N SEED      N random objects of each kind, each once more with its fields in another order
 //	protobuf quantities N SEED  N resource quotas with odd quantities
+//	protobuf read VERSION KIND  the messages of that kind from standard input, each with its length before it
 //
 // Objects are written as apiVersion, kind, message and JSON; before each its length in four bytes, little-endian. JSON is what Go
 // writes of the message that it has read, and empty if it refuses it.
@@ -44,6 +45,9 @@ func run(out *bufio.Writer, args []string) error {
 	if len(args) > 0 {
 		command = args[0]
 	}
+	if command == "read" && len(args) == 3 {
+		return writeRead(out, all, os.Stdin, args[1]+"/"+args[2])
+	}
 	var numbers [2]int
 	for at := range min(len(numbers), max(0, len(args)-1)) {
 		if numbers[at], err = strconv.Atoi(args[at+1]); err != nil {
@@ -69,7 +73,7 @@ func run(out *bufio.Writer, args []string) error {
 	case "quantities":
 		return writeQuantities(out, all, seed, count)
 	default:
-		return fmt.Errorf("usage: protobuf table | kinds | random N SEED | quantities N SEED")
+		return fmt.Errorf("usage: protobuf table | kinds | random N SEED | quantities N SEED | read VERSION KIND")
 	}
 }
 

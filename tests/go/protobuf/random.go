@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"math/rand"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,6 +147,30 @@ func writeQuantities(out *bufio.Writer, all []kind, seed int64, count int) error
 		}
 	}
 	return nil
+}
+
+// writeRead writes each message of a kind that stands in the input, with its length before it.
+func writeRead(out *bufio.Writer, all []kind, in io.Reader, name string) error {
+	at := slices.IndexFunc(all, func(one kind) bool { return one.String() == name })
+	if at < 0 {
+		return fmt.Errorf("no kind %s", name)
+	}
+	reader := bufio.NewReader(in)
+	for {
+		var length uint32
+		if err := binary.Read(reader, binary.LittleEndian, &length); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		body := make([]byte, length)
+		if _, err := io.ReadFull(reader, body); err != nil {
+			return err
+		}
+		if err := writePair(out, all[at], body); err != nil {
+			return err
+		}
+	}
 }
 
 // writePair writes kind, body, and the JSON that Go makes of the body; no JSON if Go refuses it. Each has its length before it.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.isolated import IsolatedHost
+from tests.support.objects import config_map
 from tests.support.processes import rss_of
 
 behaviour = pytest.mark.behaviour
@@ -37,4 +38,19 @@ def test_a_process_beyond_its_memory_limit_is_restarted(
     host.process.line(f"bad saw {name} in process {again}")
     assert host.restarts("memory") == 1
     assert rss_of(host.process.pid) < before + NOISE
+    assert host.process.stop() == 0
+
+
+@behaviour("scale/SC110")
+def test_an_isolated_plugin_is_degraded_while_the_host_is_over_its_memory_budget(
+    isolated: Callable[..., IsolatedHost],
+) -> None:
+    host = isolated("--set=informers.memory_budget=1Mi")
+    host.running()
+    for number in range(60):
+        host.client.create(config_map(f"large-{number}", {"data": "x" * 20_000}))
+    host.process.wait_for_metric(1, "ctrlhost_plugin_degraded", plugin="bad", reason="over-budget")
+    _, ready = host.process.get("/readyz?verbose")
+    line = next(each for each in ready.splitlines() if "plugin/bad" in each)
+    assert "degraded: over-budget: ConfigMap.v1: memory budget of 1 MiB reached after " in line
     assert host.process.stop() == 0

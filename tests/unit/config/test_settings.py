@@ -202,17 +202,31 @@ def test_informers_are_set_for_all_kinds_and_for_one(toml):
     assert common == "json"
     assert kinds == {"apps/v1/Deployment": "auto", "example.com/v1/Foo": "json"}
     assert Configuration.gather().encodings() == ("auto", {})
+    file = toml('[informers]\ncompression = "off"\n[informers."apps/v1/Deployment"]\ncompression = "on"')
+    common, kinds = Configuration.gather(file, {}, ['informers."v1/Pod".compression=auto']).compressions()
+    assert common == "off"
+    assert kinds == {"apps/v1/Deployment": "on", "v1/Pod": "auto"}
+    assert Configuration.gather().compressions() == ("auto", {})
 
 
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
         ("informers.encoding=yaml", "informers.encoding: invalid enum value 'yaml' (in --set informers.encoding)"),
+        ("informers.compression=fast", "informers.compression: invalid enum value 'fast' (in --set informers.compr"),
+        ('informers."v1/Pod".compression=slow', "informers.\"v1/Pod\".compression: invalid enum value 'slow'"),
         ("informers.format=json", "informers.format: unknown setting"),
         ('informers."v1/Pod".encoding=xml', "informers.\"v1/Pod\".encoding: invalid enum value 'xml'"),
         ("informers.Pod.encoding=json", "informers.Pod: write the kind as `APIVERSION/KIND`"),
+        ("informers.memory_budget=-1", "informers.memory_budget: a size must not be negative, got -1"),
+        ("informers.memory_budget=512", "informers: `memory_budget` must be at least 1Mi, got 512"),
+        ("informers.memory_budget=much", "informers.memory_budget: invalid size `much`"),
+        ("informers.max_object=0", "informers: `max_object` must be between 64Ki and 1Gi, got 0"),
+        ("informers.max_object=2Gi", "informers: `max_object` must be between 64Ki and 1Gi, got 2Gi"),
+        ("informers.max_object=16 stone", "informers.max_object: invalid size `16 stone`"),
     ],
 )
+@pytest.mark.behaviour("scale/SC113")
 def test_an_invalid_setting_of_informers_is_refused_with_its_name(assignment, message):
     with pytest.raises(ConfigError) as refused:
         Configuration.gather(assignments=[assignment]).encodings()

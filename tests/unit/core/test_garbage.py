@@ -15,7 +15,6 @@ from ctrlhost.cache import DeltaFIFO, Indexer, Predicate, SharedInformer
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import MaxOfRateLimiter, WithMaxWaitRateLimiter, WorkQueue
 from tests.support.shared_informers import pod, relist, watch
-from tests.support.streams import open_stream
 
 behaviour = pytest.mark.behaviour
 
@@ -144,16 +143,10 @@ def index_mapping(owner: Owner) -> _core.ByIndex:
     return _core.ByIndex(Indexer({"by name": owner.values}), "by name")
 
 
-EVENT = json.dumps({"type": "ADDED", "object": pod("a")}).encode() + b"\n"
-
-
-def progress_of(owner: Owner, frames: bytes, *, cut: bool = False) -> _core.WatchProgress:
-    progress = informer().follow_stream(open_stream(frames, cut=cut), 30.0, 30.0)
-    assert progress is not None
-    if progress.error is not None:
-        progress.error["owner"] = owner
-    if progress.failed is not None:
-        vars(progress.failed)["owner"] = owner
+def progress_of(owner: Owner, frames: bytes) -> _core.WatchProgress:
+    progress = informer().feed_watch(frames)
+    assert progress.error is not None
+    progress.error["owner"] = owner
     return progress
 
 
@@ -199,7 +192,6 @@ MAKERS: dict[str, Callable[[Owner], Any]] = {
     ),
     "listener": lambda owner: informer(transform=owner.transform).add_listener(),
     "listener: full": lambda owner: informer().add_listener(full=owner.passes),
-    "watch: failure": lambda owner: progress_of(owner, EVENT, cut=True),
     "watch: error": lambda owner: progress_of(owner, json.dumps({"type": "ERROR", "object": {}}).encode() + b"\n"),
 }
 

@@ -1,21 +1,31 @@
-"""Objects that came as JSON and as protobuf are the same."""
+"""Objects that came as JSON and as protobuf, and compressed ones of either, are the same."""
 
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import pickle
+import threading
 from typing import Any
 
 import msgspec
 import pytest
 
+from ctrlhost._core import CelValidator
 from ctrlhost.cache import Object, PartialObject, Predicate, SharedInformer
+from ctrlhost.errors import DecodeError
+from ctrlhost.informers.lister import Lister
+from ctrlhost.informers.namespace_informer import Scope
+from ctrlhost.informers.narrowing import scope_selects
 from ctrlhost.workqueue import WorkQueue
 from tests.support import protobuf
 from tests.support.protobuf import message, string_map
+from tests.support.waiting import eventually
 
 behaviour = pytest.mark.behaviour
+
+FORMS = ("json", "protobuf", "json compressed", "protobuf compressed")
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "u2", "controller": True}
 WHOLE: dict[str, Any] = {
@@ -29,7 +39,8 @@ WHOLE: dict[str, Any] = {
         "generation": 3,
         "deletionTimestamp": "2026-01-02T03:04:05Z",
         "labels": {"app": "x", "empty": "", "tier": "front"},
-        "annotations": {"note": 'quote " < \u2028 \U0001f600'},
+        # Long enough to be compressed.
+        "annotations": {"note": 'quote " < \u2028 \U0001f600', "long": "text " * 60},
         "ownerReferences": [{**OWNER, "blockOwnerDeletion": False}],
         "finalizers": ["one/f", "two/f"],
     },
@@ -69,17 +80,8 @@ def encoded(**changed: Any) -> bytes:
     return message((1, metadata), (2, message((2, first), (2, second), (10, "n1"))), (3, message((1, "Running"))))
 
 
-def informer_of(*bodies: bytes, reads: Any = None) -> SharedInformer:
-    informer = SharedInformer("pods", "v1", "Pod", reads=reads)
-    informer.begin_list()
-    for body in bodies:
-        as_json = body.startswith(b"{")
-        informer.begin_page("application/json" if as_json else protobuf.MEDIA)
-        informer.feed_list(body)
-        informer.end_page()
-    informer.replace("1")
-    informer.process()
-    return informer
+def informer_of(*bodies: bytes, reads: Any = None, compression: Any = "off") -> SharedInformer:
+    return replace(SharedInformer("pods", "v1", "Pod", reads=reads, compression=compression), *bodies)
 
 
 def page_of(**changed: Any) -> dict[str, bytes]:
@@ -89,17 +91,56 @@ def page_of(**changed: Any) -> dict[str, bytes]:
     return {"json": json.dumps(listed).encode(), "protobuf": protobuf.pod_list(1, encoded(**changed))}
 
 
+@functools.cache
+def compressing() -> SharedInformer:
+    """Return an informer that compresses, and holds nothing."""
+    numbers = range(300)
+    as_json = [{**WHOLE, "metadata": {**WHOLE["metadata"], "name": f"json-{number}"}} for number in numbers]
+    page = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": as_json}
+    as_protobuf = protobuf.pod_list(1, *(encoded(name=f"protobuf-{number}") for number in numbers))
+    informer = informer_of(json.dumps(page).encode(), as_protobuf, compression="on")
+    eventually(lambda: informer.stats()["compressed_objects"] == 600)
+    replace(informer)
+    return informer
+
+
+def replace(informer: SharedInformer, *bodies: bytes) -> SharedInformer:
+    """Make these lists, each in its encoding, the content of the informer."""
+    informer.begin_list()
+    for body in bodies:
+        informer.begin_page("application/json" if body.startswith(b"{") else protobuf.MEDIA)
+        informer.feed_list(body)
+        informer.end_page()
+    informer.replace("1")
+    informer.process()
+    return informer
+
+
+def informer_with(form: str, **changed: Any) -> SharedInformer:
+    """Return an informer that holds the pod in one of the four forms."""
+    encoding, _, compressed = form.partition(" ")
+    if not compressed:
+        return informer_of(page_of(**changed)[encoding])
+    informer = replace(replace(compressing()), page_of(**changed)[encoding])
+    assert informer.stats()["compressed_objects"] == 1
+    return informer
+
+
 def pods(reads: Any = None, **changed: Any) -> list[Object]:
-    """Return the pod from each encoding."""
-    return [informer_of(body, reads=reads).indexer.get_by_key("default/a") for body in page_of(**changed).values()]
+    """Return the pod from each encoding; the whole pod compressed as well."""
+    if reads is not None:
+        informers = [informer_of(body, reads=reads) for body in page_of(**changed).values()]
+        return [informer.indexer.get_by_key("default/a") for informer in informers]
+    return [informer_with(form, **changed).indexer.get_by_key("default/a") for form in FORMS]
 
 
 def both(of: Any) -> Any:
-    """Return what `of` gives for the pod, which must be the same in both encodings."""
-    results = [of(each) for each in pods()]
-    assert results[0] == results[1]
-    assert type(results[0]) is type(results[1])
-    return results[0]
+    """Return what `of` gives for the pod, which must be the same in all forms."""
+    first, *others = [of(each) for each in pods()]
+    for other in others:
+        assert first == other
+        assert type(first) is type(other)
+    return first
 
 
 @behaviour("scale/SC75")
@@ -121,11 +162,9 @@ def test_every_accessor_gives_equal_values_of_equal_types():
         "partial": False,
     }.items():
         assert both(lambda pod, name=name: getattr(pod, name)) == expected, name
-    (owner,) = pods()[1].owner_references
-    (same,) = pods()[0].owner_references
     fields = ("api_version", "kind", "name", "uid", "controller", "block_owner_deletion")
-    assert [getattr(owner, each) for each in fields] == [getattr(same, each) for each in fields]
-    assert owner.controller is True
+    owners = both(lambda pod: [[getattr(owner, each) for each in fields] for owner in pod.owner_references])
+    assert owners == [["apps/v1", "ReplicaSet", "rs", "u2", True, False]]
     for pod in pods():
         for mapping in (pod.labels, pod.annotations):
             with pytest.raises(TypeError, match="cannot be changed"):
@@ -189,8 +228,8 @@ def test_paths_and_views_lead_to_the_same():
 
 @behaviour("scale/SC78")
 def test_selectors_predicates_index_paths_and_projections_give_the_same():
-    for name, body in page_of().items():
-        informer = informer_of(body)
+    for name in FORMS:
+        informer = informer_with(name)
         indexer = informer.indexer
         indexer.add_indexers(
             {
@@ -218,10 +257,83 @@ def test_selectors_predicates_index_paths_and_projections_give_the_same():
         assert len(queue) == 1, name
         informer.enqueue_to(none := WorkQueue(), "object", predicates=[other])
         assert len(none) == 0, name
+        indexer.remove_indexers(["image", "first", "label", "phase", "kind", "all"])
 
 
 @behaviour("scale/SC78")
-@pytest.mark.parametrize("first", ["json", "protobuf"])
+@pytest.mark.parametrize(
+    ("selector", "found"),
+    [
+        ("app=x", True),
+        ("app=y", False),
+        ("app!=x", False),
+        ("gone!=x", True),
+        ("app in (x, y),tier", True),
+        ("app in (y)", False),
+        ("app notin (y),gone notin (x)", True),
+        ("tier notin (front)", False),
+        ("empty", True),
+        ("empty=", True),
+        ("!gone", True),
+        ("!app", False),
+    ],
+)
+def test_label_selectors_select_the_same(selector, found):
+    for form in FORMS:
+        lister = Lister(informer_with(form).indexer)
+        assert len(lister.list(label_selector=selector)) == found
+        assert len(lister.list("default", selector)) == found
+        assert lister.list("other", selector) == []
+    assert both(lambda pod: scope_selects(Scope("v1", "Pod", label_selector=selector), pod)) == found
+
+
+@behaviour("scale/SC78")
+@pytest.mark.parametrize(
+    ("selector", "found"),
+    [
+        ("metadata.name=a", True),
+        ("metadata.name!=a", False),
+        ("metadata.namespace=default,spec.nodeName=n1", True),
+        ("spec.nodeName==n2", False),
+        ("status.phase=Running", True),
+        ("status.phase!=Running", False),
+        ("status.nope=", True),
+    ],
+)
+def test_field_selectors_select_the_same(selector, found):
+    assert both(lambda pod: scope_selects(Scope("v1", "Pod", field_selector=selector), pod)) == found
+
+
+@behaviour("scale/SC78")
+@pytest.mark.parametrize(
+    ("rule", "holds"),
+    [
+        ("self.spec.containers.all(c, c.image.startsWith('i'))", True),
+        ("self.spec.containers.map(c, c.name) == ['c1', 'c2']", True),
+        ("self.spec.containers.exists(c, has(c.env) && c.env[0].value == '1')", True),
+        ("self.metadata.name == 'a' && self.spec.nodeName == 'n2'", False),
+    ],
+)
+def test_rules_find_the_same(rule, holds):
+    string = {"type": "string"}
+    env = {"type": "array", "items": {"type": "object", "properties": {"name": string, "value": string}}}
+    container = {"type": "object", "properties": {"name": string, "image": string, "env": env}}
+    spec = {
+        "type": "object",
+        "properties": {"nodeName": string, "containers": {"type": "array", "items": container}},
+    }
+    schema = {"type": "object", "properties": {"spec": spec}, "x-kubernetes-validations": [{"rule": rule}]}
+    validator = CelValidator(json.dumps(schema))
+    assert validator.problems == []
+
+    def findings(pod: Object) -> Any:
+        return validator.validate(json.dumps(json.loads(pod.to_json()), sort_keys=True))
+
+    assert (both(findings) == []) == holds
+
+
+@behaviour("scale/SC78")
+@pytest.mark.parametrize("first", FORMS)
 @pytest.mark.parametrize("second", ["json", "protobuf"])
 @pytest.mark.parametrize(
     ("changed", "passing"),
@@ -233,15 +345,10 @@ def test_selectors_predicates_index_paths_and_projections_give_the_same():
 )
 def test_predicates_compare_across_encodings(first, second, changed, passing):
     def seen(predicate: Any, **change: Any) -> int:
-        informer = informer_of(page_of()[first])
+        informer = informer_with(first)
         informer.enqueue_to(queue := WorkQueue(), "object", predicates=[predicate])
         queue.done_many([queue.get(timeout=0) for _ in range(len(queue))])
-        informer.begin_list()
-        informer.begin_page("application/json" if second == "json" else protobuf.MEDIA)
-        informer.feed_list(page_of(resourceVersion="8", **change)[second])
-        informer.end_page()
-        informer.replace("8")
-        informer.process()
+        replace(informer, page_of(resourceVersion="8", **change)[second])
         return len(queue)
 
     assert (seen(passing, **changed), seen(passing)) == (1, 0)
@@ -278,16 +385,17 @@ def test_copies_pickles_matches_and_types_are_the_same():
 
 @behaviour("scale/SC80")
 def test_an_object_equals_itself_in_the_other_encoding():
-    as_json, as_protobuf = pods()
-    assert as_json == as_protobuf
-    assert as_protobuf == as_json
-    assert as_protobuf == pods()[1]
-    assert as_protobuf == WHOLE
-    assert as_protobuf["spec"] == as_json["spec"]
-    other = pods(labels={"app": "y", "empty": "", "tier": "front"})
-    for each in (as_json, as_protobuf):
-        assert each != other[0]
-        assert each != other[1]
+    different = pods(labels={"app": "y", "empty": "", "tier": "front"})
+    for one in pods():
+        assert one == WHOLE
+        for same in pods():
+            assert one == same
+            assert one["spec"] == same["spec"]
+            assert one["spec"]["containers"] == same["spec"]["containers"]
+        for other in different:
+            assert one != other
+            assert one["spec"] == other["spec"]
+            assert one["metadata"] != other["metadata"]
 
 
 @behaviour("scale/SC81")
@@ -309,6 +417,101 @@ def test_a_projection_keeps_only_its_paths():
         assert pod.labels == WHOLE["metadata"]["labels"]
         with pytest.raises(PartialObject):
             pod.to_dict()
+
+
+@behaviour("scale/SC81")
+def test_projections_of_both_encodings_are_equal():
+    (one, other) = pods(reads=["spec.containers[*].image", "metadata.name", "status.phase"])
+    assert one == other
+    assert one["spec"] == other["spec"] == {"containers": [{"image": "i1"}, {"image": "i2"}]}
+    assert pods(reads=["spec.nodeName"])[1] != one
+    for pod in (one, other):
+        assert dict(pod)["status"] == {"phase": "Running"}
+        assert pod.get_path("spec", "containers", 1) == {"image": "i2"}
+        assert pod.get_path("spec", "containers", 0, "name") is None
+        assert pod.get_path("metadata", "labels", "app") == "x"
+        assert list(pod["metadata"]) == list(WHOLE["metadata"])
+    (informer, other_informer) = (informer_of(body, reads=["spec.containers[*].image"]) for body in page_of().values())
+    for each in (informer, other_informer):
+        each.indexer.add_indexers({"image": "spec.containers[*].image", "name": "spec.containers[*].name"})
+        assert sorted(each.indexer.list_index_func_values("image")) == ["i1", "i2"]
+        assert each.indexer.list_index_func_values("name") == []
+
+
+@behaviour("scale/SC74")
+@pytest.mark.parametrize(
+    ("escaped", "text"),
+    [
+        (r"quote\" back\\slash \u0000\u001f\n", 'quote" back\\slash \0\x1f\n'),
+        (r"\u2028 \u2029 <>& \u003c\u003e\u0026", "\u2028 \u2029 <>& <>&"),
+        (r"\ud83d\ude00 \u00e4", "\U0001f600 ä"),
+        # A surrogate without its partner is U+FFFD, as in Go.
+        (r"\ud83d x \ude00\ud83d", "\ufffd x \ufffd\ufffd"),
+    ],
+)
+def test_strings_are_the_same_however_they_are_written(escaped, text):
+    as_json = page_of(annotations={"note": "PLACE"})["json"].replace(b"PLACE", escaped.encode())
+    bodies = [as_json, page_of(annotations={"note": text})["protobuf"]]
+    (one, other) = (informer_of(body).indexer.get_by_key("default/a") for body in bodies)
+    assert one == other
+    for pod in (one, other):
+        assert pod.annotations == {"note": text}
+        assert pod.to_dict()["metadata"]["annotations"] == {"note": text}
+        assert Object(pod.to_json()).annotations == {"note": text}
+
+
+@behaviour("scale/SC142")
+def test_the_deepest_objects_are_read_compared_and_dropped_on_a_small_stack():
+    def revision(levels: int, *, as_json: bool) -> bytes:
+        data = "[" * levels + "]" * levels
+        if as_json:
+            item = f'{{"metadata":{{"name":"a"}},"data":{data},"revision":1}}'
+            return (
+                f'{{"kind":"ControllerRevisionList","apiVersion":"apps/v1","metadata":{{}},"items":[{item}]}}'.encode()
+            )
+        item = message((1, message((1, "a"))), (2, message((1, data))), (3, 1))
+        return protobuf.envelope("apps/v1", "ControllerRevisionList", message((1, b""), (2, item)))
+
+    def read(levels: int, *, as_json: bool) -> Any:
+        informer = SharedInformer("controllerrevisions", "apps/v1", "ControllerRevision")
+        informer.begin_list()
+        informer.begin_page("application/json" if as_json else protobuf.MEDIA)
+        informer.feed_list(revision(levels, as_json=as_json))
+        informer.end_page()
+        informer.replace("1")
+        informer.process()
+        return informer.indexer.get_by_key("a")
+
+    def deep() -> None:
+        # The object is one more level.
+        objects = [read(999, as_json=as_json) for as_json in (True, False)]
+        one, other = objects
+        assert one == other
+        assert one["data"] == other["data"]
+        for each in objects:
+            assert Object(each.to_json()) == one
+            # Python compares nested lists by recursion, up to its own limit.
+            inner, levels = each.to_dict()["data"], 1
+            while inner:
+                (inner,) = inner
+                levels += 1
+            assert levels == 999
+        for as_json in (True, False):
+            for levels in (1_000, 1_001, 100_000):
+                with pytest.raises(DecodeError, match="nested too deep"):
+                    read(levels, as_json=as_json)
+        del objects, one, other, each, inner
+        done.append(True)
+
+    done: list[bool] = []
+    before = threading.stack_size(256 << 10)
+    try:
+        thread = threading.Thread(target=deep)
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join(60)
+    assert done
 
 
 @behaviour("scale/SC75")

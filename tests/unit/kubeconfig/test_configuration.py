@@ -15,6 +15,7 @@ import yaml
 
 from ctrlhost.client import Client
 from ctrlhost.errors import ConfigError, TransportError, Unauthorized
+from ctrlhost.kubeconfig import exec_credentials
 from ctrlhost.kubeconfig.proxy import bypasses_proxy
 from tests.support.kubeconfigs import find, kubeconfig, service_account
 from tests.support.stub_api_server import Answer, Computed, Failure, Json, ReceivedRequest, StubApiServer, pod
@@ -218,6 +219,17 @@ def test_a_failing_exec_plugin_is_named(tmp_path, write, server, body, kind, mes
 
 
 @pytest.mark.behaviour("scale/SC41")
+def test_a_hanging_exec_plugin_is_killed_and_named(tmp_path, write, server, monkeypatch):
+    monkeypatch.setattr(exec_credentials, "_RUN_LIMIT", 0.2)
+    exec_program(tmp_path, "import time; time.sleep(100)")
+    config = write(kubeconfig({"server": server.url}, {"exec": {"apiVersion": EXEC, "command": "./login"}}))
+    with pytest.raises(TransportError, match=r"did not answer within 0\.2 s") as caught:
+        Client.load(config).get("v1", "Pod", "a")
+    assert f"kubeconfig {config}: users[u].user.exec" in str(caught.value)
+    assert not caught.value.sent
+
+
+@pytest.mark.behaviour("scale/SC41")
 def test_a_missing_exec_plugin_is_named_with_its_install_hint(write, server):
     user = {
         "exec": {
@@ -226,8 +238,10 @@ def test_a_missing_exec_plugin_is_named_with_its_install_hint(write, server):
             "installHint": "get it there",
         }
     }
+    config = write(kubeconfig({"server": server.url}, user))
     with pytest.raises(ConfigError, match="`no-such-login` is not installed") as caught:
-        Client.load(write(kubeconfig({"server": server.url}, user)))
+        Client.load(config)
+    assert f"kubeconfig {config}: users[u].user.exec" in str(caught.value)
     assert caught.value.hint == "get it there"
 
 

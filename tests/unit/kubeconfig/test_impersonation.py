@@ -12,7 +12,8 @@ import yaml
 from ctrlhost.client import Client
 from ctrlhost.errors import ConfigError
 from tests.support.kubeconfigs import kubeconfig, written
-from tests.support.stub_api_server import Frames, Json, pod
+from tests.support.stub_api_server import Frames, Json, pod, pod_list
+from tests.support.waiting import eventually
 
 POD = "/api/v1/namespaces/default/pods/a"
 REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {"name": "me"}}
@@ -63,7 +64,9 @@ def test_every_request_and_stream_has_the_headers(write: Any, server: Any) -> No
         "as-user-extra": {"Example.com/Päth": ["x"]},
     }
     client = Client.load(write(kubeconfig({"server": server.url}, user)))
+    server.on("GET", "/api/v1/namespaces/default/pods", Json(pod_list(1)))
     client.get("v1", "Pod", "a")
+    assert list(client.list("v1", "Pod", "default")) == []
     client.transport.stream("/api/v1/pods").close()
     for request in server.requests:
         sent = {name: value for name, value in request.headers.items() if name.startswith("impersonate-")}
@@ -74,7 +77,7 @@ def test_every_request_and_stream_has_the_headers(write: Any, server: Any) -> No
             "impersonate-extra-example.com%2fp%c3%a4th": "x",
         }
         assert request.headers["authorization"] == "Bearer t"
-    assert len(server.requests) == 2
+    assert len(server.requests) == 3
 
 
 @pytest.mark.behaviour("scale/SC44")
@@ -96,3 +99,26 @@ def test_the_server_treats_the_client_as_that_user(control_plane: Any, write: An
     assert found["extra"]["example.com/scopes"] == ["view", "list"]
     # As from kubectl: only the letters that a header's name may have lose their case.
     assert found["extra"]["example.com/größe-Ä"] == ["x"]
+
+
+@pytest.mark.behaviour("scale/SC44")
+def test_the_audit_log_of_the_server_shows_the_user_of_calls_lists_and_watches(kube_apiserver: Any, write: Any) -> None:
+    config = yaml.safe_load(Path(kube_apiserver.kubeconfig).read_text(encoding="utf-8"))
+    user = {"as": "ann@example.com", "as-uid": "u-1", "as-groups": ["system:masters", "readers"]}
+    config["users"][0]["user"].update(user, **{"as-user-extra": {"Example.com/A%b": ["x"]}})
+    client = Client.load(write(config))
+    assert client.find("v1", "ConfigMap", "a", "impersonated") is None
+    assert list(client.list("v1", "ConfigMap", "impersonated")) == []
+    client.transport.stream("/api/v1/namespaces/impersonated/configmaps", query={"watch": True}).close()
+
+    def audited() -> list[dict[str, Any]]:
+        return [one for one in kube_apiserver.audited() if one["objectRef"].get("namespace") == "impersonated"]
+
+    eventually(lambda: {one["verb"] for one in audited()} == {"get", "list", "watch"})
+    for one in audited():
+        assert one["user"]["username"] == "admin"
+        found = one["impersonatedUser"]
+        assert found["username"] == "ann@example.com"
+        assert found["uid"] == "u-1"
+        assert {"system:masters", "readers"} <= set(found["groups"])
+        assert found["extra"] == {"example.com/a%b": ["x"]}

@@ -31,6 +31,8 @@ def pod(name: str, version: int, uid: str = "u1", namespace: str = "default", **
 class ScriptedInformer:
     """An informer engine fed by the test instead of a reflector."""
 
+    state = "watching"
+
     def __init__(self, **scope: Any) -> None:
         self.scope = Scope("v1", "Pod", **scope)
         self._engine = _core.SharedInformer("pods", "v1", "Pod")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from typing import Any
 
 import pytest
 
+from ctrlhost.client import Client
 from ctrlhost.errors import DecodeError
 from ctrlhost.informers import Encodings, InformerFactory, ReflectorOptions
 from tests.support import protobuf, stub_api_server
@@ -40,6 +42,13 @@ class Frames(stub_api_server.Frames):
             super().send(handler)
         finally:
             del handler.start
+
+
+class Text(Body):
+    """A failure that is not a `Status`."""
+
+    def send(self, handler: Any) -> None:
+        handler.whole(self.status, self.body, {"Content-Type": self.content_type, "Retry-After": "1"})
 
 
 def page(body: bytes, media: str = protobuf.MEDIA) -> Body:
@@ -111,6 +120,84 @@ def test_another_content_type_is_named_and_shown(rig, media, named, watch):
     assert named in str(error)
     assert "`<html>log in</html>`" in str(error)
     rig.holds(a=1)
+
+
+@behaviour("scale/SC57")
+@pytest.mark.parametrize("watch", [False, True])
+@pytest.mark.parametrize("custom", [False, True])
+def test_a_table_is_named_and_never_taken_for_objects(server, custom, watch):
+    content = b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","columnDefinitions":[],"rows":[]}'
+    group, kind, path = (
+        ("g.example.com/v1", "Thing", "/apis/g.example.com/v1/things") if custom else ("v1", "Pod", PODS)
+    )
+    resource = {"name": "things", "kind": "Thing", "namespaced": True, "verbs": ["list", "watch"]}
+    found = {"kind": "APIResourceList", "groupVersion": group, "resources": [resource]}
+    server.on("GET", "/apis/g.example.com/v1", Json(found))
+    item = {"apiVersion": group, "kind": kind, **stub_api_server.pod("a", 1)}
+    listed = Json({**stub_api_server.pod_list(1, item), "kind": f"{kind}List", "apiVersion": group})
+    if watch:
+        frame = b'{"type":"ADDED","object":' + content + b"}\n"
+        serve(server, path, [listed], [Frames(frame, media=JSON)])
+    else:
+        serve(server, path, [page(content, JSON), listed], [Frames(media=JSON)])
+    errors: list[Exception] = []
+    options = ReflectorOptions(watch_list=False, backoff=QUICK)
+    with InformerFactory(
+        Client(server.url), options=options, on_error=lambda _, error: errors.append(error)
+    ) as factory:
+        informer = factory.informer(group, kind)
+        synced(factory)
+        if watch:
+            # As any object of another kind it is skipped.
+            eventually(lambda: informer.parts[0].engine.stats()["skipped"] == 1)
+            assert "Table of meta.k8s.io/v1" in informer.parts[0].engine.stats()["last_skip"]
+        else:
+            assert isinstance(errors[0], DecodeError)
+            assert "expected a list, got a Table" in str(errors[0])
+            assert '`{"kind":"Table",' in str(errors[0])
+        assert [each.name for each in informer.lister.list()] == ["a"]
+
+
+@behaviour("scale/SC136")
+@pytest.mark.parametrize("encoding", ["json", "protobuf"])
+def test_a_truncated_list_is_named_with_its_place_and_listed_again(rig, encoding):
+    bodies = {
+        "json": (JSON, json.dumps(stub_api_server.pod_list(1, stub_api_server.pod("a", 1))).encode()),
+        "protobuf": (protobuf.MEDIA, protobuf.pod_list(1, protobuf.pod("a", 1))),
+    }
+    media, body = bodies[encoding]
+    cut = len(body) - 10
+    rig.serve([page(body[:cut], media), page(body, media)]).synced()
+    rig.holds(a=1)
+    (error,) = rig.errors
+    assert isinstance(error, DecodeError)
+    assert "pods" in str(error)
+    assert f"byte {cut}: unexpected end of the page" in str(error)
+    assert len(rig.lists) == 2
+
+
+@behaviour("scale/SC136")
+@pytest.mark.parametrize("encoding", ["json", "protobuf"])
+def test_a_truncated_stream_is_named_with_its_place_and_opened_again(rig, encoding):
+    frames = {
+        "json": (
+            f"{JSON};stream=watch",
+            [stub_api_server.event("ADDED", stub_api_server.pod(name, 2)) for name in ("b", "c")],
+        ),
+        "protobuf": (protobuf.WATCH_MEDIA, [protobuf.event("ADDED", protobuf.pod(name, 2)) for name in ("b", "c")]),
+    }
+    media, (whole, cut) = frames[encoding]
+    raw = [each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in (whole, cut)]
+    first = Frames(raw[0], raw[1][:20], media=media).end()
+    rig.serve([pods("a")], [first, Frames(raw[1], media=media)]).synced()
+    rig.holds(a=1, b=2, c=2)
+    (error,) = rig.errors
+    assert isinstance(error, DecodeError)
+    assert "pods" in str(error)
+    assert f"byte {len(raw[0]) + 20}: unexpected end of the frame" in str(error)
+    assert len(rig.lists) == 1
+    # The watch goes on after what was complete.
+    assert [each.query["resourceVersion"] for each in rig.watches] == ["1", "2"]
 
 
 @behaviour("scale/SC58")
@@ -224,8 +311,11 @@ def test_a_failure_is_the_same_in_every_encoding(server, code, reason, watch):
     assert as_protobuf == as_json
     assert as_json[1:4] == (code, reason, text)
     assert as_json[5] == 1
-    kind, status, *_ = failed(Body(text.encode(), code, "text/plain"))
-    assert (kind, status) == as_json[:2]
+    # What a filter or a proxy answers has no details; how long to wait is then said by a header.
+    said = Text(text.encode(), code, "text/plain")
+    kind, status, _, message, _, retry_after = failed(said)
+    assert (kind, status, retry_after) == (*as_json[:2], 1)
+    assert text in message
 
 
 @behaviour("scale/SC60")

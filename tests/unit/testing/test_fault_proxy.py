@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from ctrlhost import Client, Expired, Forbidden, ServerError, TooManyRequests, TransportError, Unauthorized
+from ctrlhost.cache import SharedInformer
 from ctrlhost.client import StreamTimeouts
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import Fault, FaultProxy
+from ctrlhost.testing.fault_proxy.http1 import error_frame
+from tests.support import protobuf
 from tests.support.plugin_modules import config_map
 from tests.support.proxied import MAPS, Watch, list_maps
 from tests.support.waiting import eventually
@@ -188,6 +191,18 @@ def test_an_error_frame_ends_the_watch(proxy: FaultProxy, client: Client) -> Non
     frame = watch.frame()
     assert (frame["type"], frame["object"]["code"], frame["object"]["reason"]) == ("ERROR", 410, "Expired")
     assert watch.frame() is None
+
+
+def test_an_error_frame_in_protobuf_says_the_same() -> None:
+    errors = []
+    for media, lines in ((protobuf.WATCH_MEDIA, False), ("application/json;stream=watch", True)):
+        informer = SharedInformer("configmaps", "v1", "ConfigMap")
+        informer.begin_watch(media)
+        errors.append(informer.feed_watch(error_frame(410, lines=lines)).error)
+    (as_protobuf, as_json) = errors
+    assert (as_json["code"], as_json["reason"]) == (410, "Expired")
+    for name in ("kind", "status", "message", "reason", "code"):
+        assert as_protobuf[name] == as_json[name], name
 
 
 @pytest.mark.parametrize("fault", [Fault.cut(within=0.05), Fault.truncate(within=0.05)], ids=lambda fault: fault.kind)

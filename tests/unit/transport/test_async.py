@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,14 +42,18 @@ def test_a_hundred_calls_at_once_need_no_threads(server: StubApiServer, client: 
 
     async def run() -> tuple[set[str], list[Any]]:
         calls = [asyncio.ensure_future(mine.get("v1", "Pod", "a")) for _ in range(100)]
-        names = set[str]()
         while meet.n_waiting < 100:
-            names |= {thread.name for thread in threading.enumerate()}
             await asyncio.wait(calls, timeout=0.01)
+        names = {thread.name for thread in threading.enumerate()}
+        assert native() <= before_native + 1, "no thread but that of I/O"
         meet.wait()
         return names, await asyncio.gather(*calls)
 
-    before = {thread.name for thread in threading.enumerate()}
+    def native() -> int:
+        """Return how many threads are not Python's."""
+        return len(list(Path("/proc/self/task").iterdir())) - threading.active_count()
+
+    before, before_native = {thread.name for thread in threading.enumerate()}, native()
     names, found = asyncio.run(run())
     # Those of the server aside.
     assert {name for name in names - before if "process_request_thread" not in name} <= {"ctrlhost answers"}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import threading
 
 import pytest
 
 from ctrlhost.client import Client
 from ctrlhost.errors import ApiError, TransportError
-from tests.support.stub_api_server import Computed, Json, Raw, StubApiServer
+from tests.support.stub_api_server import Answer, Computed, Json, Raw, StubApiServer, pod
+from tests.support.stub_http import Handler
 
 pytestmark = pytest.mark.behaviour("scale/SC50")
 
@@ -142,3 +145,58 @@ def test_a_redirection_is_an_error_that_names_the_host(server, status):
             assert caught.value.status == status
             assert "pw" not in str(caught.value)
         assert (other.connections, len(server.requests)) == (0, 2)
+
+
+class Reset(Answer):
+    """A connection that is reset without a response."""
+
+    def send(self, handler: Handler) -> None:
+        handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        handler.close_connection = True
+
+
+class Large(Answer):
+    """An answer of 257 MiB."""
+
+    def __init__(self, head: dict[str, str]) -> None:
+        self.head = head
+
+    def send(self, handler: Handler) -> None:
+        handler.start(200, self.head)
+        write = handler.chunk if "Transfer-Encoding" in self.head else handler.wfile.write
+        for _ in range(257):
+            write(b"x" * (1 << 20))
+        handler.drop()
+
+
+@pytest.mark.behaviour("scale/SC9")
+def test_a_read_that_was_reset_is_repeated_and_a_write_is_not(server):
+    path = "/api/v1/namespaces/default/pods"
+    server.on("POST", path, Reset(), Json(pod("a", 1)))
+    server.on("GET", f"{path}/a", Reset(), Json(pod("a", 1)))
+    client = Client(server.url)
+    with pytest.raises(TransportError) as caught:
+        client.create({"apiVersion": "v1", "kind": "Pod", **pod("a", 0)})
+    assert caught.value.sent is True
+    assert [request.method for request in server.requests] == ["POST"]
+    assert client.get("v1", "Pod", "a")["metadata"]["name"] == "a"
+    assert [request.method for request in server.requests] == ["POST", "GET", "GET"]
+
+
+@pytest.mark.behaviour("scale/SC9")
+def test_a_read_that_is_reset_again_fails(server):
+    path = "/api/v1/namespaces/default/pods/a"
+    server.on("GET", path, Reset())
+    with pytest.raises(TransportError) as caught:
+        Client(server.url).get("v1", "Pod", "a")
+    assert caught.value.sent is True
+    assert len(server.requests) == 2
+
+
+@pytest.mark.behaviour("scale/SC18")
+@pytest.mark.parametrize("head", [{"Content-Length": str(257 << 20)}, {"Transfer-Encoding": "chunked"}, {}])
+def test_an_answer_beyond_the_limit_is_an_error_that_says_it(server, transport, head):
+    server.on("GET", "/x", Large(head))
+    with pytest.raises(TransportError, match="the response is larger than 256 MiB") as caught:
+        transport.request("GET", "/x")
+    assert caught.value.sent is True

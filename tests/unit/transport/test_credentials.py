@@ -59,10 +59,11 @@ def tokens(server: StubApiServer) -> list[str]:
 
 
 @behaviour("scale/SC37")
-@pytest.mark.usefixtures("looks_each_time")
 def test_a_token_file_is_followed_and_a_broken_one_is_not(
-    server: StubApiServer, tmp_path: Path, write: Any, caplog: pytest.LogCaptureFixture
+    server: StubApiServer, tmp_path: Path, write: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert credentials._CHECK_INTERVAL == 1.0
+    monkeypatch.setattr(credentials, "_CHECK_INTERVAL", 0.1)
     server.on("GET", POD, Json(pod("a", 1)))
     for version, text in (("1", "first\n"), ("2", "other\n")):
         (tmp_path / version).mkdir()
@@ -70,50 +71,79 @@ def test_a_token_file_is_followed_and_a_broken_one_is_not(
     (tmp_path / "data").symlink_to(tmp_path / "1")
     user = {"tokenFile": str(tmp_path / "data" / "token")}
     client = Client.load(write(kubeconfig({"server": server.url}, user)))
-    client.get("v1", "Pod", "a")
+
+    def sent() -> str:
+        client.get("v1", "Pod", "a")
+        return tokens(server)[-1]
+
+    def said() -> list[str]:
+        return [one.message for one in caplog.records if "token file" in one.message]
+
+    assert sent() == "first"
     # As the kubelet does: one rename of a symlink.
     (tmp_path / "new").symlink_to(tmp_path / "2")
     (tmp_path / "new").rename(tmp_path / "data")
-    client.get("v1", "Pod", "a")
+    eventually(lambda: sent() == "other", 5, pause=0.02)
     token = tmp_path / "2" / "token"
-    for broken in (b"", b" \n", b"ha\nlf", b"\xff\xfe"):
-        token.write_bytes(broken)
-        client.get("v1", "Pod", "a")
-    token.unlink()
-    client.get("v1", "Pod", "a")
-    assert tokens(server) == ["first", *["other"] * 6]
-    assert len([one for one in caplog.records if "token file" in one.message]) == 1
+    # A half is whole for all that can be seen of it, but for the end of its line.
+    for broken in (b"ot", b"", b" \n", b"ha\nlf", b"\xff\xfe", None):
+        token.unlink() if broken is None else token.write_bytes(broken)
+        looked = credentials.time.monotonic() + 0.15
+        while credentials.time.monotonic() < looked:
+            assert sent() == "other"
+            # A writer is never done in the middle for long.
+            token.touch() if broken == b"ot" else None
+    assert len(said()) == 1
     token.write_text("third\n")
-    client.get("v1", "Pod", "a")
-    assert tokens(server)[-1] == "third"
+    eventually(lambda: sent() == "third", 5, pause=0.02)
+    assert set(tokens(server)) == {"first", "other", "third"}
     # What is wrong later is said again.
     token.unlink()
-    client.get("v1", "Pod", "a")
-    assert len([one for one in caplog.records if "token file" in one.message]) == 2
+    eventually(lambda: sent() == "third" and len(said()) == 2, 5, pause=0.02)
+    # A file that stays without the end of a line is a token.
+    token.write_text("fourth")
+    eventually(lambda: sent() == "fourth", 5, pause=0.02)
 
 
 @behaviour("scale/SC38")
 @pytest.mark.parametrize("refused", [False, True], ids=["new accepted", "new refused"])
-def test_one_refresh_is_for_all_rejected_calls_and_streams(tmp_path: Path, write: Any, refused: bool) -> None:
+@pytest.mark.parametrize("source", ["program", "file"])
+def test_one_refresh_is_for_all_rejected_calls_and_streams(
+    tmp_path: Path, write: Any, source: str, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     meet = threading.Barrier(120, timeout=60)
     first: set[int] = set()
+    file, reads = tmp_path / "token-file", list[str]()
 
     def answer(request: ReceivedRequest) -> Any:
         old = request.headers["authorization"] == "Bearer token-1"
         if old and len(first) < 121:
             first.add(id(request))
             if len(first) > 1:
-                # All were sent with the old token.
+                # All were sent with the old token, which is replaced now.
+                if meet.wait() == 0:
+                    file.write_text("token-2\n")
                 meet.wait()
         if (old and len(first) > 1) or (refused and not old):
             return Failure(401, "Unauthorized")
         return Frames().end() if request.path == PODS else Json(pod("a", 1))
 
+    read = credentials.TokenFile._read
+
+    def counted(self: credentials.TokenFile, doubt: bool) -> str:
+        reads.append(self._token)
+        return read(self, doubt)
+
+    # No look but that of a refresh.
+    monkeypatch.setattr(credentials, "_CHECK_INTERVAL", 1000.0)
     with StubApiServer() as server, closing(ExecProgram(tmp_path)) as program:
         server.on("GET", POD, Computed(answer))
         server.on("GET", PODS, Computed(answer))
-        client = Client.load(write(kubeconfig({"server": server.url}, program.user)))
+        file.write_text("token-1\n")
+        user = program.user if source == "program" else {"tokenFile": str(file)}
+        client = Client.load(write(kubeconfig({"server": server.url}, user)))
         client.get("v1", "Pod", "a", timeout=60)
+        monkeypatch.setattr(credentials.TokenFile, "_read", counted)
         calls = [Background(partial(client.get, "v1", "Pod", "a", timeout=60)) for _ in range(100)]
         streams = [Background(client.transport.stream, PODS) for _ in range(20)]
         for one in (*calls, *streams):
@@ -122,7 +152,7 @@ def test_one_refresh_is_for_all_rejected_calls_and_streams(tmp_path: Path, write
                     one.result()
             else:
                 one.result()
-        assert program.runs == 2
+        assert (program.runs, len(reads)) == ((2, 0) if source == "program" else (0, 1))
         # One before, and no more than two for each.
         assert len(server.requests) == 1 + 2 * 120
 
@@ -215,13 +245,25 @@ def test_replaced_files_are_used_by_new_connections_and_streams_stay(
         assert set(names) == {"first"}
         assert len([one for one in caplog.records if "using the last usable" in one.message]) == 1
         (tmp_path / "key.pem").write_text(key)
-        client.get("v1", "Pod", "a")
-        assert names[-1] == "second"
-        assert client.transport.connections()["idle"] == 1, "the old one is gone"
-        (tmp_path / "ca.pem").write_text(new.pem)
+        connections = server.connections
+
+        def on_a_new_connection() -> None:
+            nonlocal connections
+            client.get("v1", "Pod", "a")
+            connections += 1
+            assert (names[-1], server.connections) == ("second", connections)
+            assert client.transport.connections()["idle"] == 1, "the old one is gone"
+            client.get("v1", "Pod", "a")
+            assert server.connections == connections
+
+        on_a_new_connection()
+        # The new CA beside the old one, then the server's certificate, then the old CA goes.
+        (tmp_path / "ca.pem").write_text(old.pem + new.pem)
+        on_a_new_connection()
         new.server_context()
         context.load_cert_chain(tmp_path / "new" / "localhost.pem")
-        client.get("v1", "Pod", "a")
+        (tmp_path / "ca.pem").write_text(new.pem)
+        on_a_new_connection()
         frames.send_bytes(b"still")
         assert stream.read() == b"still"
         stream.close()

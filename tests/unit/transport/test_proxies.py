@@ -7,9 +7,9 @@ import pytest
 from ctrlhost.client import Client
 from ctrlhost.kubeconfig.load import in_cluster
 from ctrlhost.kubeconfig.proxy import bypasses_proxy
-from tests.support.byte_servers import Tunnels
+from tests.support.byte_servers import Socks, Tunnels
 from tests.support.kubeconfigs import kubeconfig, service_account, written
-from tests.support.stub_api_server import Json, StubApiServer, pod
+from tests.support.stub_api_server import Frames, Json, StubApiServer, pod
 from tests.support.tls_files import Authority
 
 behaviour = pytest.mark.behaviour
@@ -79,3 +79,23 @@ def test_the_pod_uses_the_proxy_of_its_environment(tmp_path, monkeypatch: pytest
         connection.check()
         assert Client._connected(connection).get("v1", "Pod", "a")
         assert proxy.asked == [f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"]
+
+
+@behaviour("scale/SC46")
+@pytest.mark.parametrize(("scheme", "asked_for"), [("socks5", "127.0.0.1"), ("socks5h", "localhost")])
+@pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
+def test_a_socks_proxy_gets_an_address_or_the_name(tmp_path, scheme: str, asked_for: str, secure: bool) -> None:
+    authority = Authority(tmp_path / "tls")
+    with StubApiServer(tls=authority.server_context() if secure else None) as server, Socks(server.port) as proxy:
+        server.on("GET", POD, Json(pod("a", 1)))
+        server.on("GET", "/api/v1/pods", Frames().end())
+        cluster = {
+            "server": server.url.replace("127.0.0.1", "localhost"),
+            "proxy-url": f"{scheme}://me:p%40ss@127.0.0.1:{proxy.port}",
+            "insecure-skip-tls-verify": secure,
+        }
+        client = Client.load(written(tmp_path, kubeconfig(cluster)))
+        assert client.get("v1", "Pod", "a")["metadata"]["name"] == "a"
+        client.transport.stream("/api/v1/pods").close()
+        assert proxy.asked[0] == (f"{asked_for}:{server.port}", "me", "p@ss")
+        assert set(proxy.asked) == {proxy.asked[0]}
