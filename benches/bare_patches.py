@@ -43,17 +43,23 @@ def with_ctrlhost(kubeconfig: str, status: dict[str, Any]) -> Callable[[Names], 
     return send
 
 
-def with_http_client(kubeconfig: str, status: dict[str, Any]) -> Callable[[Names], None]:
-    """Send with a connection of Python's standard library for each thread."""
-    config = yaml.safe_load(Path(kubeconfig).read_text(encoding="utf-8"))
+def connect(kubeconfig: Path) -> tuple[http.client.HTTPSConnection, dict[str, str]]:
+    """Return a connection of Python's standard library, which opens with the first request, and the headers for it."""
+    config = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
     cluster, token = config["clusters"][0]["cluster"], config["users"][0]["user"]["token"]
     authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
     parts = urlsplit(cluster["server"])
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/merge-patch+json"}
+    context = ssl.create_default_context(cadata=authority)
+    connection = http.client.HTTPSConnection(str(parts.hostname), parts.port, context=context)
+    return connection, {"Authorization": f"Bearer {token}"}
+
+
+def with_http_client(kubeconfig: str, status: dict[str, Any]) -> Callable[[Names], None]:
+    """Send with a connection of Python's standard library for each thread."""
 
     def send(names: Names) -> None:
-        context = ssl.create_default_context(cadata=authority)
-        connection = http.client.HTTPSConnection(str(parts.hostname), parts.port, context=context)
+        connection, headers = connect(Path(kubeconfig))
+        headers["Content-Type"] = "application/merge-patch+json"
         ready = []
         for name, uid in names:
             body = json.dumps({"metadata": {"uid": uid}, "status": status}, separators=(",", ":")).encode()

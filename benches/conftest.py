@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benches.headline import with_headline
-from benches.ratios import PAGE, README, Ratios
+from benches.ratios import PAGE, README, SCALE_PAGE, Ratios
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,15 +22,24 @@ _ratios = pytest.StashKey[Ratios]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--short`, the run of CI: smaller sizes, and no change of the docs."""
-    parser.addoption(
-        "--short", action="store_true", help="smaller sizes; do not rewrite docs/benchmarks.md and the README"
-    )
+    """Add `--short`, the run of CI: all benches, smaller sizes, and no change of the docs; and `--scale`."""
+    parser.addoption("--short", action="store_true", help="smaller sizes; do not rewrite the docs and the README")
+    parser.addoption("--scale", action="store_true", help="the benches of `make bench-scale`")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the record of this run."""
     config.stash[_ratios] = Ratios(short=config.getoption("--short"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run the benches of `make bench-scale` apart from the others, and both in the run of CI."""
+    scale = config.getoption("--scale")
+    if config.getoption("--short") and not scale:
+        return
+    left_out = [item for item in items if (item.get_closest_marker("scale") is not None) != scale]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")
@@ -71,16 +80,18 @@ def go_queue(go_peers: Callable[..., dict[str, float]]) -> Callable[[str], float
 def stub_pods(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., object]:
     """Return a context manager that runs the stub server in Go and returns its URL, or URL and CA file with `tls`.
 
-    Events come at a pace, or as fast as they are read, 64 in one write.
+    Events come at a pace, or as fast as they are read, 64 in one write. Lists come in pages, with `stream` as streams.
     """
     if not PEERS.exists():
         pytest.skip("the Go peers are not built: `make bench` builds them")
 
     @contextmanager
-    def start(pods: int, events: int, pace: int = 0, *, batch: int = 0, tls: bool = False) -> Iterator[Any]:
+    def start(
+        pods: int, events: int, pace: int = 0, *, batch: int = 0, tls: bool = False, stream: bool = False
+    ) -> Iterator[Any]:
         ca = tmp_path_factory.mktemp("stub") / "ca.pem"
         flags = {"pods": pods, "events": events, "pace": pace, "batch": batch or (1 if pace else 64)}
-        command = [PEERS, "stub", *(f"--{name}={value}" for name, value in flags.items())]
+        command = [PEERS, "stub", f"--stream={stream}", *(f"--{name}={value}" for name, value in flags.items())]
         with subprocess.Popen([*command, f"--ca={ca if tls else ''}"], stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             try:
@@ -101,8 +112,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.write_line(ratios.table())
     for line in ratios.over_budget():
         terminalreporter.write_line(f"over budget: {line}", red=True)
-    if not ratios.short:
-        PAGE.write_text(page := ratios.page(), encoding="utf-8")
+    if ratios.short:
+        return
+    if config.getoption("--scale"):
+        SCALE_PAGE.write_text(ratios.page("Benchmarks of scale", "make bench-scale"), encoding="utf-8")
+    else:
+        PAGE.write_text(page := ratios.page("Benchmarks", "make bench"), encoding="utf-8")
         # A run of some suites, or without the Go peers, lacks rows: the README keeps the figures that it has.
         with contextlib.suppress(KeyError):
             README.write_text(with_headline(README.read_text(encoding="utf-8"), page), encoding="utf-8")

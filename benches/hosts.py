@@ -2,7 +2,8 @@
 
     python -m benches.hosts ctrlhost|kopf KUBECONFIG PODS
 
-Prints the seconds from the start of the interpreter to the last first reconcile and the peak resident bytes, as JSON.
+Prints the seconds from the start of the interpreter to the last first reconcile, and the resident bytes then
+and at their peak, as JSON.
 """
 
 from __future__ import annotations
@@ -85,9 +86,11 @@ def main() -> None:
     seen = Seen(int(sys.argv[3]))
     MEASURED[sys.argv[1]](sys.argv[2], seen)
     taken = time.clock_gettime(time.CLOCK_BOOTTIME) - started()
+    status = Path("/proc/self/status").read_text()
     # Not getrusage: its peak includes that of the parent process.
-    peak = int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) * 1024  # type: ignore[index]
-    print(json.dumps({"complete": seen.all.is_set(), "seconds": taken, "peak_bytes": peak}), flush=True)
+    peak, resident = (int(re.search(rf"{name}:\s+(\d+)", status)[1]) * 1024 for name in ("VmHWM", "VmRSS"))  # type: ignore[index]
+    figures = {"complete": seen.all.is_set(), "seconds": taken, "peak_bytes": peak, "resident_bytes": resident}
+    print(json.dumps(figures), flush=True)
     os._exit(0)
 
 

@@ -1,9 +1,10 @@
 """One informer against the stub server, in a process of its own so that its memory can be read.
 
-    python -m benches.informers ctrlhost|beside|official|kopf|latency|latency-beside|idle URL EVENTS [CA]
+    python -m benches.informers ctrlhost|json|json-beside|official|kopf|latency|latency-beside|idle URL EVENTS [CA]
 
 Prints the seconds of the first list, the events per second after it and the resident bytes per pod, as JSON; or the
-latency from event to reconcile; or the cost of idle informers. `beside`: while a thread computes.
+latency from event to reconcile; or the cost of idle informers. `json`: events as JSON, not protobuf. `beside`: while a
+thread computes. `idle`: EVENTS is the number of seconds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,18 +65,22 @@ class Computing:
             number = (number * 31 + 7) % 1_000_003
 
 
-def ctrlhost_informer(url: str, events: int, ca: str | None, *, beside: bool = False) -> dict[str, float]:
+def ctrlhost_informer(
+    url: str, events: int, ca: str | None, *, encoding: Literal["auto", "json"] = "auto", beside: bool = False
+) -> dict[str, float]:
     """Run ctrlhost's informer: keys go to a queue in Rust, without a Python handler."""
     import ctrlhost
     from benches.pods import FIRST_REVISION
     from ctrlhost.config.settings import HostSettings
+    from ctrlhost.reflector.encodings import Encodings
+    from ctrlhost.reflector.options import ReflectorOptions
     from ctrlhost.workqueue import WorkQueue
 
     sys.setswitchinterval(HostSettings().switch_interval)
     client = ctrlhost.Client(url, ca=ca)
     queue = WorkQueue("bench")
     before = resident_bytes()
-    factory = ctrlhost.InformerFactory(client)
+    factory = ctrlhost.InformerFactory(client, options=ReflectorOptions(encodings=Encodings(encoding)))
     pods = factory.informer("v1", "Pod")
     pods.enqueue_to(queue, key="object")
     start = time.perf_counter()
@@ -139,12 +144,11 @@ def reconcile_latency(url: str, events: int, ca: str | None, *, beside: bool) ->
     return {"p50": at[500], "p99": at[990], "p999": at[999], "runs": len(times), "seconds": followed}
 
 
-def idle_informers(url: str, events: int, ca: str | None) -> dict[str, float]:
+def idle_informers(url: str, seconds: int, ca: str | None) -> dict[str, float]:
     """Measure the processor time of 50 idle informers, each with a queue and two Python handlers."""
     import ctrlhost
     from ctrlhost.workqueue import WorkQueue
 
-    del events
     factory = ctrlhost.InformerFactory(ctrlhost.Client(url, ca=ca))
     before, resident = threading.active_count(), resident_bytes()
     for number in range(50):
@@ -157,7 +161,7 @@ def idle_informers(url: str, events: int, ca: str | None) -> dict[str, float]:
     time.sleep(2)
     threads = threading.active_count() - before
     began, spent = time.perf_counter(), time.process_time()
-    time.sleep(10)
+    time.sleep(seconds)
     cpu = (time.process_time() - spent) / (time.perf_counter() - began)
     grown = (resident_bytes() - resident) / 50
     return {"cpu": cpu, "threads_per_informer": threads / 50, "bytes_per_informer": grown}
@@ -230,7 +234,8 @@ def kopf_decoding(url: str, events: int, _ca: str | None) -> dict[str, float]:
 
 MEASURED: dict[str, Callable[[str, int, str | None], dict[str, float]]] = {
     "ctrlhost": ctrlhost_informer,
-    "beside": partial(ctrlhost_informer, beside=True),
+    "json": partial(ctrlhost_informer, encoding="json"),
+    "json-beside": partial(ctrlhost_informer, encoding="json", beside=True),
     "official": official_informer,
     "kopf": kopf_decoding,
     "latency": partial(reconcile_latency, beside=False),

@@ -12,8 +12,9 @@ from pathlib import Path
 from benches.plots import draw
 
 BUDGET = Path(__file__).parent / "budget.toml"
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-README = Path(__file__).parent.parent / "README.md"
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE, SCALE_PAGE = DOCS / "benchmarks.md", DOCS / "benchmarks-scale.md"
+README = DOCS.parent / "README.md"
 PYTHON_PEERS = ("kubernetes", "kopf")
 
 
@@ -81,15 +82,20 @@ class Ratios:
                 )
         return "\n".join(lines)
 
-    def page(self) -> str:
+    def _worse(self) -> list[str]:
+        """Return the rows whose ratio is above 1."""
+        rows = ((one, peer, cost) for one in self.figures for peer, cost in one.peers.items() if cost)
+        return [f"{one.key} ({one.ours / cost:.2f} of {peer})" for one, peer, cost in rows if one.ours > cost]
+
+    def page(self, title: str, command: str) -> str:
         """Return the page for the docs: machine, versions, the table."""
         peers = ", ".join(f"{name} {version(name)}" for name in PYTHON_PEERS)
         about = [
-            "# Benchmarks",
+            f"# {title}",
             "",
-            "You get the cost of each job in ctrlhost beside its peers, measured by `make bench`. All rows of a job",
+            f"You get the cost of each job in ctrlhost beside its peers, measured by `{command}`. All rows of a job",
             "are from the same run on the same machine. Less is better; a ratio under 1 means that ctrlhost was",
-            "cheaper. Medians of five.",
+            "cheaper. Medians of three or five.",
             "",
             f"Machine: {_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}.",
             f"Python {platform.python_version()}, ctrlhost {version('ctrlhost')}, {peers}; client-go v0.36.3,",
@@ -97,7 +103,9 @@ class Ratios:
             "",
             self.table(),
             "",
-            *(f"![{path.stem}](plots/{path.name})" for path in draw(self.figures, PAGE.parent / "plots")),
+            f"Costs more than what is beside it: {', '.join(self._worse()) or 'nothing'}.",
+            "",
+            *(f"![{path.stem}](plots/{path.name})" for path in draw(self.figures, DOCS / "plots")),
             "",
             "Where each nanosecond goes, and what the floors are: [performance](performance.md).",
             "",

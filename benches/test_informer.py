@@ -103,7 +103,7 @@ def test_informers_that_hear_nothing(
     benchmark: BenchmarkFixture, ratios: Ratios, stub_pods: Callable[..., Any]
 ) -> None:
     with stub_pods(10, 0) as url:
-        found = benchmark.pedantic(lambda: run("idle", url, 0), rounds=1)
+        found = benchmark.pedantic(lambda: run("idle", url, 10), rounds=1)
     ratios.add("informer", "50 idle informers: part of a processor", "", found["cpu"])
     ratios.add(
         "informer", "50 idle informers with 100 handlers: threads per informer", "", found["threads_per_informer"]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from benches.ratios import Ratios
 
+pytestmark = pytest.mark.scale
+
 ROUNDS = 3
 EVENTS = 20_000
 NAMESPACE = 200
@@ -131,3 +133,39 @@ def test_the_end_of_a_large_store(ratios: Ratios, pieces: list[bytes]) -> None:
     ratios.add("large store", "longest pause of other threads while a store is dropped", "s", min(pauses))
     ratios.add("large store", "pause of the caller that drops a store", "s", min(callers))
     ratios.add("large store", "pause of the caller that stops and drops an informer", "s", min(stops))
+
+
+def waits(work: Callable[[], object], seconds: float) -> list[float]:
+    """Return how much longer than asked for a thread slept each time, while `work` runs again and again in another."""
+    working, taken = True, []
+
+    def again() -> None:
+        while working:
+            work()
+
+    thread = threading.Thread(target=again)
+    thread.start()
+    begun = time.perf_counter()
+    while (start := time.perf_counter()) < begun + seconds:
+        time.sleep(0.001)
+        taken.append(time.perf_counter() - start - 0.001)
+    working = False
+    thread.join()
+    return taken
+
+
+def test_other_threads_beside_a_store_of_100_000(ratios: Ratios, pieces: list[bytes]) -> None:
+    """Write it by a list and read all of it by another one, against the same with a store of no objects."""
+    of_100_000, of_none = [*pieces[:11], pieces[-1]], [pieces[0], pieces[-1]]
+    found: list[list[float]] = []
+    for content in (of_none, of_100_000):
+        informer = filled(content)
+
+        def write_and_list(informer: SharedInformer = informer, content: list[bytes] = content) -> None:
+            relist(informer, content)
+            informer.indexer.list()
+
+        found.append([p99(waits(write_and_list, 2.0)) for _ in range(ROUNDS)])
+    empty, full = found
+    name = "wait of other threads while it is written and listed, p99"
+    ratios.add("large store", name, "s", min(full), empty_store=min(empty))
