@@ -172,7 +172,7 @@ format: venv ## Format the sources
 
 # ---- benches, fuzzing, docs, wheels --------------------------------------------------------------------------------
 
-.PHONY: bench fuzz soak lock wheel clean
+.PHONY: bench bench-scale fuzz soak lock wheel clean
 fuzz: ## Fuzz every decoder, SECONDS_EACH seconds (300)
 	rust/fuzz/run $(or $(SECONDS_EACH),300)
 
@@ -183,11 +183,15 @@ soak: venv $(CONTROLPLANE) $(PROTOBUF) ## The long versions of the leak, stress,
 	CTRLHOST_BITCOIN_SOAK=1 $(PYTEST) --quiet tests/e2e -k "bitcoin and (at_rest or left_in_peace)"
 	CTRLHOST_KILLS=1000 CTRLHOST_FUZZ_REQUESTS=100000 $(PYTEST) --quiet tests/sandbox -k "kills or fuzzed" --timeout 7200
 	CTRLHOST_DIFFERENTIAL_SECONDS=600 $(PYTEST) --quiet tests/differential
+	rust/fuzz/run $(or $(SECONDS_EACH),300)
 
 # Machines are noisy: in the run of CI, what is over its budget is measured once more.
 BENCH := $(BIN)/python -m pytest benches --benchmark-enable --timeout 900
 bench: venv $(PEERS) $(CONTROLPLANE) ## Measure against the peers in one run; SHORT=1 for the run of CI
 	$(BENCH) $(if $(SHORT),--short || $(BENCH) --short --last-failed --last-failed-no-failures none)
+
+bench-scale: venv $(PEERS) $(CONTROLPLANE) ## Measure large clusters against the peers, 15 minutes; writes docs/benchmarks-scale.md
+	$(BENCH) --scale
 
 docs: venv ## Write the generated parts of docs/reference
 	$(BIN)/python tests/docs/test_reference.py
@@ -196,9 +200,11 @@ lock: ## Renew the lock file of the Python environment
 	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header \
 	  pyproject.toml requirements/dev.in --output-file requirements/dev.txt
 
+# With the package `ziglang` the wheels are for manylinux2014, without it for the libc of this machine.
+ZIG = $(shell $(BIN)/python -c "import ziglang; print('--zig --compatibility manylinux2014 ')" 2>/dev/null)
 wheel: venv ## Build the wheels of ctrlhost and of the bundled plugins into dist/
-	$(BIN)/maturin build --quiet --locked --release --out dist
-	$(if $(FREE_THREADED),$(BIN)/maturin build --quiet --locked --release --out dist --interpreter $(FREE_THREADED))
+	$(BIN)/maturin build --quiet --locked --release $(ZIG)--out dist
+	$(if $(FREE_THREADED),$(BIN)/maturin build --quiet --locked --release $(ZIG)--out dist --interpreter $(FREE_THREADED))
 	for plugin in $(dir $(PLUGINS)); do (cd $$plugin && $(CURDIR)/$(BIN)/python -m hatchling build --target wheel --directory $(CURDIR)/dist); done
 
 clean: ## Remove what the targets made

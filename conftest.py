@@ -56,10 +56,10 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.fixture(scope="session")
 def kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiserver]:
     """Run the session's real kube-apiserver; a test that kills or compacts one starts its own."""
-    from tests.support.control_plane import WRITES, KubeApiserver, require_kube_apiserver
+    from tests.support.control_plane import IMPERSONATED, WRITES, KubeApiserver, require_kube_apiserver
 
     require_kube_apiserver()
-    with KubeApiserver(tmp_path_factory.mktemp("kube-apiserver"), audit=[WRITES]) as server:
+    with KubeApiserver(tmp_path_factory.mktemp("kube-apiserver"), audit=[WRITES, IMPERSONATED]) as server:
         yield server
 
 
