@@ -29,6 +29,8 @@ class FreedMemory:
         self._looked = clock.now()
         #: The most that the informers held since memory was last returned, and when they first held less.
         self._peak = 0
+        #: What compression saved when memory was last returned, and the most since then.
+        self._saved = self._most_saved = 0
         self._since: float | None = None
 
     def check(self) -> None:
@@ -37,15 +39,17 @@ class FreedMemory:
         if factory is None or now - self._looked < _PERIOD:
             return
         self._looked = now
-        held = factory.memory()
+        held, saved = factory.memory()
         self._peak = max(self._peak, held)
-        if self._peak - held < _WORTH:
+        # What was compressed since then was plain before.
+        self._most_saved = max(self._most_saved, saved)
+        if self._peak - held + self._most_saved - self._saved < _WORTH:
             self._since = None
         elif self._since is None:
             self._since = now
         elif now - self._since >= _AFTER:
             log.debug("returning memory: informers held up to %s bytes, now %s", f"{self._peak:,}", f"{held:,}")
-            self._peak, self._since = held, None
+            self._peak, self._saved, self._most_saved, self._since = held, saved, saved, None
             _trim()
 
 

@@ -296,10 +296,11 @@ class InformerFactory:
         with self._lock:
             return list(self._informers.values())
 
-    def memory(self) -> int:
-        """Return the bytes that the informers hold, as the memory budget counts them."""
-        parts = [part for informer in self._watched() for part in informer.parts]
-        return sum(sum(part.engine.stats()["memory"].values()) for part in parts)
+    def memory(self) -> tuple[int, int]:
+        """Return the bytes that the informers hold, as the memory budget counts them, and what compression saves."""
+        stats = [part.engine.stats() for informer in self._watched() for part in informer.parts]
+        held = sum(sum(each["memory"].values()) for each in stats)
+        return held, sum(each["plain_bytes"] - each["memory"]["body"] for each in stats)
 
     def start(self) -> None:
         """Start the requested informers that are not running; call it again after further requests."""

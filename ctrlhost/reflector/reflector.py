@@ -298,8 +298,11 @@ class Reflector:
     def _report(self, verb: str, error: Exception) -> Steps[None]:
         """Count a failure and log it, once a minute while it stays the same."""
         self._status.failed(type(error).__name__, str(error))
+        self._log(verb, error)
         if self._on_error is not None:
             yield Call(partial(self._on_error, error))
+
+    def _log(self, verb: str, error: Exception) -> None:
         now = self._clock.now()
         text = str(error)
         if self._logged is not None and self._logged[0] == text and now - self._logged[1] < _LOG_INTERVAL:

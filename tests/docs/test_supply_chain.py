@@ -13,7 +13,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
-LICENCES = {"Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-3-Clause", "ISC", "MIT", "Unicode-3.0", "Zlib"}
+LICENCES = {
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "MIT",
+    "Unicode-3.0",
+    "Zlib",
+}
 #: Another TLS, HTTP/2, another HTTP client, and a runtime of many threads.
 BANNED = {"aws-lc-rs", "h2", "kube", "kube-client", "native-tls", "openssl", "openssl-sys", "reqwest", "ureq"}
 #: What the features of a crate must not hold; see `docs/architecture.md`.

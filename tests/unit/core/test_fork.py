@@ -62,7 +62,7 @@ def test_a_child_cannot_use_what_its_parent_made() -> None:
                 ("listener", listener, {"next": [0], "done": [], "close": []}),
                 ("client", http, {
                     "call": ["GET", "/", [], None, 1.0, ""], "stream": ["/", [], 1.0, ""], "set_tls": [_core.Tls()],
-                    "begin": [_core.Answers(), print, "GET", "/", [], None, 1.0, ""], "close": [], "counts": [],
+                    "begin": [_core.Answers(), print, "GET", "/", [], None, 1.0, ""], "counts": [],
                 }),
                 ("stream", stream, {"read": [1], "close": []}),
             ]
