@@ -1,4 +1,4 @@
-"""The processor time of a client that patches, against a server that answers at once."""
+"""Calls of a client: the processor time of a PATCH, and the time of a GET beside a large list."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import base64
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+
+from ctrlhost import Client, InformerFactory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,3 +56,28 @@ def test_processor_time_of_a_patch(ratios: Ratios, stub_pods: Callable[..., Any]
                 seconds.append(float(done.stdout) / count)
     ours, peer = (statistics.median(seconds) for seconds in taken.values())
     ratios.add("scale", "processor time of a PATCH", "s", ours, http_client=peer)
+
+
+def test_a_call_beside_a_large_list(ratios: Ratios, stub_pods: Callable[..., Any]) -> None:
+    """The client and the informer have servers of their own, which share the processors."""
+    count = 50_000 if ratios.short else 200_000
+    with stub_pods(count, 0, tls=True) as (lists, lists_ca), stub_pods(1, 0, tls=True) as (url, ca):
+        client = Client(url, ca=ca)
+        alone = p99_of_gets(client)
+        with InformerFactory(Client(lists, ca=lists_ca)) as factory:
+            informer = factory.informer("v1", "Pod")
+            factory.start()
+            while not informer.status().listing:
+                time.sleep(0.001)
+            beside = p99_of_gets(client)
+            assert not informer.has_synced
+    ratios.add("scale", "p99 of a GET beside a large list, above that without", "s", max(0.0, beside - alone))
+
+
+def p99_of_gets(client: Client) -> float:
+    taken = []
+    for _ in range(100):
+        start = time.perf_counter()
+        client.list("v1", "Pod")
+        taken.append(time.perf_counter() - start)
+    return sorted(taken)[98]

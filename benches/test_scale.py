@@ -6,6 +6,7 @@ as the API server writes it.
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,6 +15,7 @@ import pytest
 
 from benches.pods import pod
 from benches.test_informer import median, run
+from benches.test_large_store import p99
 from ctrlhost.cache import SharedInformer
 
 if TYPE_CHECKING:
@@ -72,7 +74,37 @@ def test_compressed_pods(ratios: Ratios) -> None:
     ratios.add("scale", "first get_path of a compressed pod", "s", first_read(packed), plain=first_read(plain))
 
 
-def cached(pods: list[dict[str, object]], compression: Literal["off", "on"]) -> SharedInformer:
+def test_events_while_a_dictionary_is_learnt(ratios: Ratios) -> None:
+    """20,000 events a second to an informer that has just listed 2,000 pods, with compression and without."""
+    pods = [pod(number, number + 1) for number in range(2_000)]
+    new = (pod(number, 1_000_000 + number) for number in range(2_000))
+    frames = [json.dumps({"type": "MODIFIED", "object": {"kind": "Pod", "apiVersion": "v1", **one}}) for one in new]
+    chunks = [f"{frame}\n".encode() for frame in frames]
+    found: dict[str, list[float]] = {"off": [], "auto": []}
+    for _ in range(3):
+        found["auto"].append(p99(events_until_learnt(cached(pods, "auto"), chunks, most=1.0)))
+        found["off"].append(p99(events_until_learnt(cached(pods, "off"), chunks, most=0.4)))
+    name = "event while a dictionary is learnt, p99"
+    ratios.add("scale", name, "s", min(found["auto"]), without_compression=min(found["off"]))
+
+
+def events_until_learnt(informer: SharedInformer, chunks: list[bytes], *, most: float) -> list[float]:
+    """Return the seconds of each event until there is a dictionary, for `most` seconds at the most."""
+    taken = []
+    begun = time.perf_counter()
+    for number in itertools.count():
+        due = begun + number * 50e-6
+        while (start := time.perf_counter()) < due:
+            pass
+        informer.feed_watch(chunks[number % len(chunks)])
+        informer.process()
+        taken.append(time.perf_counter() - start)
+        if start > begun + most or (number % 100 == 0 and informer.stats()["dictionaries_learnt"]):
+            break
+    return taken
+
+
+def cached(pods: list[dict[str, object]], compression: Literal["off", "auto", "on"]) -> SharedInformer:
     """Return an informer that has listed the pods."""
     informer = SharedInformer("pods", "v1", "Pod", compression=compression)
     informer.begin_list()
@@ -86,7 +118,8 @@ def cached(pods: list[dict[str, object]], compression: Literal["off", "on"]) -> 
 def body_of(informer: SharedInformer) -> float:
     """Return the mean bytes of a body."""
     found = informer.stats()
-    return found["memory"]["body"] / found["objects"]
+    size: float = found["memory"]["body"] / found["objects"]
+    return size
 
 
 def changed(informer: SharedInformer, pods: list[dict[str, object]], turn: int) -> float:

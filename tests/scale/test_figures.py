@@ -30,6 +30,7 @@ MISSED = {
     (f"{START}: memory", "controller-runtime"): "0.36: half of the memory is Python and its packages",
     ("scale: memory per varied pod", "itself"): "1,383 bytes: what stays plain beside a compressed body takes 449",
     (f"{MILLION}: peak of the memory to its steady state", "itself"): "1.3: pods are plain until there is a dictionary",
+    ("scale: event while a dictionary is learnt, p99", "without-compression"): "3.4: the other core learns meanwhile",
     ("scale: protobuf event over TLS", "JSON"): "0.94: the kernel's share and the check for unknown fields",
     ("scale: protobuf event over TLS", "itself"): "15 µs on two cores that the server uses as well",
     (f"{IDLE}: memory of each", "itself"): "195,000 bytes: buffers of hyper, TLS and what the process takes once",
@@ -58,6 +59,7 @@ AMOUNTS = [
     line("scale/SC155", "scale: JSON event over TLS, beside a computing thread", "alone", 2.5),
     line("scale/SC156", "scale: protobuf event over TLS", "JSON", 1 / 1.5),
     line("scale/SC130", f"{EVENT}, beside a computing thread, p99", "plain-http", 1.5),
+    line("scale/SC94", "scale: event while a dictionary is learnt, p99", "without-compression", 1.1),
     # That of the transport in Python, measured when it was replaced: 0.70 to 0.74.
     line("scale/SC158", "scale: processor time of a PATCH", "http-client", 0.75),
     line("scale/SC159", f"{IDLE}: part of a processor", "itself", 0.0001),
@@ -74,6 +76,7 @@ TIMES = [
     # Six switch intervals and 1 ms.
     line("scale/SC130", f"{EVENT}, beside a computing thread, p99", "itself", 0.004),
     line("scale/SC130", f"{EVENT}, alone, p99", "itself", 0.002),
+    line("scale/SC4", "scale: p99 of a GET beside a large list, above that without", "itself", 0.005),
     line("scale/SC157", "scale: first read of a field of a cached pod", "itself", 6e-6),
     line("scale/SC125", "large store: list of a namespace of 200 by labels", "itself", 100e-6),
     line("scale/SC127", "large store: longest pause of other threads while a store is dropped", "itself", 0.02),
