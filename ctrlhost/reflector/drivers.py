@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import threading
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ctrlhost.client.steps import carry_out, carry_out_async, do, do_async
 from ctrlhost.reflector.steps import BackOff, Call, Open, Read
+from ctrlhost.transport.answers import Awaited
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctrlhost.clock import Clock
     from ctrlhost.reflector.steps import Steps
     from ctrlhost.transport.interface import FollowedStream, FollowedTransport
+
+log = logging.getLogger("ctrlhost.informers.reflector")
 
 _lock = threading.Lock()
 #: The loop of this process, and its number: a forked child has one of its own.
@@ -30,9 +36,26 @@ def _loop() -> asyncio.AbstractEventLoop:
     with _lock:
         if _current is None or _current[0] != pid:
             made = asyncio.new_event_loop()
-            threading.Thread(target=made.run_forever, name="ctrlhost reflectors", daemon=True).start()
+            threading.Thread(target=_serve, args=(made,), name="ctrlhost reflectors", daemon=True).start()
             _current = pid, made
         return _current[1]
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    while True:
+        try:
+            loop.run_forever()
+        except BaseException:
+            # What ends one reflector, as a SystemExit, must not end the others.
+            log.exception("a reflector ended unexpectedly; the others continue")
+
+
+def _called(function: Callable[[], None]) -> None:
+    """Call a function; what it raises is logged."""
+    try:
+        function()
+    except BaseException:
+        log.exception("a callback of a reflector failed")
 
 
 class Driver(Protocol):
@@ -98,10 +121,26 @@ class OnLoop:
                     await asyncio.wait_for(self._woken.wait(), seconds)
                 self._woken.clear()
             case Call(function):
-                await asyncio.to_thread(function)
+                await self._call(function)
             case _:
                 return await do_async(step)
         return None
+
+    @staticmethod
+    async def _call(function: Callable[[], None]) -> None:
+        # No executor: its threads are shared, and the end of the process would wait for them.
+        ended = Awaited(asyncio.get_running_loop())
+
+        def run() -> None:
+            _called(function)
+            ended.done(None, None)
+
+        try:
+            threading.Thread(target=run, name="ctrlhost reflector callback", daemon=True).start()
+        except RuntimeError:
+            log.exception("there is no thread for a callback of a reflector")
+        else:
+            await ended.future
 
 
 class OnThread:
@@ -146,7 +185,7 @@ def do_blocking(step: Any) -> Any:
         case Read():
             return _read(step)
         case Call(function):
-            function()
+            _called(function)
             return None
         case _:
             return do(step)

@@ -6,8 +6,8 @@ import random
 import threading
 from typing import TYPE_CHECKING
 
-from ctrlhost.errors import ApiError
-from ctrlhost.reflector.steps import Open, Steps
+from ctrlhost.errors import ApiError, CtrlhostError
+from ctrlhost.reflector.steps import Open, Steps, Stopped
 from ctrlhost.transport.interface import StreamTimeouts
 
 if TYPE_CHECKING:
@@ -84,22 +84,28 @@ class ListWatch:
             return Open(self._transport, path, query, headers, timeouts)
 
         try:
-            stream: Stream = yield request()
-        except ApiError as error:
-            if not self._negotiation.refused(error):
-                raise
-            stream = yield request()
-        if self._negotiation.protobuf and not hasattr(stream, "content_type"):
-            # A transport of somebody else, whose streams do not say what they hold.
-            stream.close()
-            self._negotiation.only_json()
-            stream = yield request()
+            try:
+                stream: Stream = yield request()
+            except ApiError as error:
+                if not self._negotiation.refused(error):
+                    raise
+                stream = yield request()
+            if self._negotiation.protobuf and not hasattr(stream, "content_type"):
+                # A transport of somebody else, whose streams do not say what they hold.
+                stream.close()
+                self._negotiation.only_json()
+                stream = yield request()
+        except CtrlhostError as error:
+            if self._stopped:
+                raise Stopped from error
+            raise
         with self._lock:
             self._held_back = self._held_back_so_far()
             self._stream = stream
             stopped = self._stopped
         if stopped:
             stream.close()
+            raise Stopped
         return stream
 
     def must_list_as_json(self) -> bool:

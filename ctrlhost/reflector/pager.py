@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.errors import DecodeError, Expired
 from ctrlhost.reflector.progress import ListProgress
-from ctrlhost.reflector.steps import Read, Steps
+from ctrlhost.reflector.steps import Read, Steps, Stopped
 from ctrlhost.transport.responses import error_from_status
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ class Pager:
                     raise
                 log.info("list of %s expired between two pages; listing without pages", resource.name)
                 seen, pages = yield from self._pages(resource, version, 0)
+        except Stopped:
+            # The engine may have another reflector by now.
+            raise
         except BaseException:
             self._engine.abort_list()
             raise

@@ -19,8 +19,8 @@ from ctrlhost.reflector.pager import Pager
 from ctrlhost.reflector.resume_point import ResumePoint, is_unavailable
 from ctrlhost.reflector.skipped import SkippedObjects
 from ctrlhost.reflector.status import ReflectorStatus, State
-from ctrlhost.reflector.steps import BackOff, Call, Steps
-from ctrlhost.reflector.watcher import NoStreamingList, Stopped, Watcher
+from ctrlhost.reflector.steps import BackOff, Call, Steps, Stopped
+from ctrlhost.reflector.watcher import NoStreamingList, Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -207,10 +207,12 @@ class Reflector:
         if self._status.state not in ("waiting", "over budget"):
             self._set("reconnecting" if self._position.last else "listing", self._status.reason)
         resource = yield from self._resource()
+        if self._stopping.is_set():
+            raise Stopped
         if self._namespace and not resource.namespaced and not self._cluster_scoped():
             raise Stopped
         stream = yield from self._first(resource)
-        self._tries = _FAST_TRIES
+        self._tries, self._made_room = _FAST_TRIES, False
         self._on_change()
         if self._negotiation.must_list_as_json():
             if stream is not None:
@@ -283,7 +285,7 @@ class Reflector:
             return f"{reached}; the cache stays as of version {self._engine.last_resource_version}"
         try:
             count = yield from self._pager.count((yield from self._resource()))
-        except CtrlhostError:
+        except (CtrlhostError, ValueError):
             count = None
         more = f"about {count - error.objects:,} more" if count is not None and count > error.objects else "more"
         return f"{error}; {more} were to come"

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 _R = TypeVar("_R")
 
 
+class Stopped(Exception):
+    """The reflector is stopping."""
+
+
 @dataclass(frozen=True, slots=True)
 class Open:
     """A step that opens a stream; its outcome is the stream."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.errors import ApiError, CtrlhostError, DecodeError, OverBudget, TooManyRequests, TransportError
 from ctrlhost.reflector.progress import ListProgress
 from ctrlhost.reflector.resume_point import is_busy, is_unavailable
-from ctrlhost.reflector.steps import Read, Steps
+from ctrlhost.reflector.steps import Read, Steps, Stopped
 from ctrlhost.transport.responses import error_from_status
 
 if TYPE_CHECKING:
@@ -32,10 +32,6 @@ log = logging.getLogger("ctrlhost.informers.watcher")
 _TRIES, _SILENCES = 8, 2
 _SHORT_WATCH = 1.0
 """Seconds; a watch that ends sooner, without an event, indicates a fault, not its regular end."""
-
-
-class Stopped(Exception):
-    """The reflector is stopping."""
 
 
 class NoStreamingList(Exception):
@@ -110,6 +106,9 @@ class Watcher:
                     raise
                 yield from self._decide_after_initial(error)
                 continue
+            except Stopped:
+                # The engine may have another reflector by now.
+                raise
             except BaseException:
                 self._engine.abort_list()
                 raise
@@ -143,6 +142,9 @@ class Watcher:
             self._engine.begin_watch(getattr(stream, "content_type", None))
             while (progress := (yield Read(stream, self._engine, "initial"))) is not None:
                 events += self._record(progress)
+                if progress.damaged:
+                    # One that is in this list already; it comes again with the next one.
+                    self.list_wanted.set()
                 self._status.listing = events
                 listed.report(name, events)
                 if progress.plain_bookmarks and not progress.initial_events_end:

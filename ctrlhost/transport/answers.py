@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from ctrlhost._core import Answers
 if TYPE_CHECKING:
     import asyncio
     from typing import Any
+
+log = logging.getLogger("ctrlhost.client.transport")
 
 _lock = threading.Lock()
 #: The answers of this process, and its number: a forked child has a thread of its own.
@@ -34,7 +37,10 @@ def answers() -> Answers:
 def _pass_on(arriving: Answers) -> None:
     while True:
         for done, outcome, error in arriving.wait():
-            done(outcome, error)
+            try:
+                done(outcome, error)
+            except Exception:
+                log.exception("an answer could not be passed on")
 
 
 class Awaited:

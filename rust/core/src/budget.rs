@@ -120,12 +120,13 @@ impl Account {
     }
 
     fn reserve(&self, part: &AtomicI64, bytes: i64) -> bool {
-        let Some(budget) = &self.budget else {
+        let Some(budget) = self.budget.as_ref().filter(|_| self.is_open()) else {
             return true;
         };
         let fits = budget.reserve(bytes);
         if fits {
             part.fetch_add(bytes, Ordering::Relaxed);
+            self.settle_closed();
         }
         fits
     }
@@ -167,6 +168,14 @@ impl Account {
             let stored = signed(stored());
             let before = self.stored.swap(stored, Ordering::Relaxed);
             self.change(stored - before);
+            self.settle_closed();
+        }
+    }
+
+    /// Give back what was counted while another thread closed the account.
+    fn settle_closed(&self) {
+        if !self.is_open() {
+            self.close();
         }
     }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ctrlhost import _core
 from ctrlhost.cache import Predicate, SharedInformer
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.selectors import labels as selectors
@@ -242,3 +243,38 @@ def test_a_resync_and_a_relist_of_unchanged_objects_decompress_nothing():
 def test_an_unknown_compression_is_refused():
     with pytest.raises(ValueError, match='compression must be "off", "auto" or "on", got "fast"'):
         SharedInformer("pods", "v1", "Pod", compression="fast")  # type: ignore[call-overload]
+
+
+def test_an_index_function_that_runs_while_objects_are_compressed_loses_none():
+    informer = listed([varied_pod(number) for number in range(400)], "on")
+    made: list[Any] = []
+
+    def app(pod: Any) -> list[str]:
+        # The objects of the first calls are plain ones, which compressed ones replace before the values arrive.
+        compressed(informer, 400)
+        return [pod.labels["tier"]]
+
+    informer.indexer.add_indexers({"tier": _core.Deferred(app, made.append)})
+    (index,) = made
+    while index.deliver():
+        pass
+    assert len(informer.indexer.by_index("tier", "front")) == 400
+
+
+def test_versions_of_an_object_in_a_list_are_counted_once():
+    informer = SharedInformer("pods", "v1", "Pod")
+    informer.begin_list()
+    informer.begin_watch()
+
+    def staged() -> int:
+        return sum(informer.stats()["memory"].values())
+
+    event(informer, "ADDED", varied_pod(1))
+    one = staged()
+    for version in range(2, 100):
+        event(informer, "MODIFIED", varied_pod(1, version))
+        event(informer, "ADDED", varied_pod(2, version))
+        event(informer, "DELETED", varied_pod(2, version))
+    assert 0.9 * one < staged() < 1.1 * one
+    informer.abort_list()
+    assert staged() < one

@@ -206,7 +206,15 @@ impl<S: Source> Follower<S> {
 
     /// Return what came and was not told yet, notable or not.
     pub fn so_far(&self) -> WatchProgress {
-        self.notes.lock().take_progress()
+        let mut notes = self.notes.lock();
+        if notes.ask.is_none() || notes.is_notable() {
+            // The answer is on its way, and comes first.
+            return WatchProgress {
+                resource_version: notes.progress.resource_version.clone(),
+                ..WatchProgress::default()
+            };
+        }
+        notes.take_progress()
     }
 
     /// Change the notes, and tell the reflector what is notable.
@@ -243,7 +251,12 @@ impl<S: Source> Follower<S> {
             && initial
             && progress.initial_events_end
         {
-            self.informer.replace(&progress.resource_version)?;
+            let replaced = self.informer.replace(&progress.resource_version);
+            if replaced.is_err() {
+                // What is gone was dropped to make room.
+                self.informer.process();
+            }
+            replaced?;
             self.initial.store(false, Ordering::Relaxed);
         }
         // The frames before a malformed one count.
@@ -269,8 +282,9 @@ impl<S: Source> Follower<S> {
         }
         let meta = self.informer.end_page()?;
         if meta.continue_token.is_empty() {
-            self.informer.replace(&meta.resource_version)?;
+            let replaced = self.informer.replace(&meta.resource_version);
             self.informer.process();
+            replaced?;
         }
         Ok(Told::Page(meta))
     }

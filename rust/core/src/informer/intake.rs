@@ -365,7 +365,7 @@ impl Intake {
             drop(version);
             if let Some(staged) = staged {
                 if deleted {
-                    staged.remove(object.key());
+                    staged.remove(object.key(), account);
                 } else {
                     over = staged.stage(object, known, *listed, packer, account).err();
                 }

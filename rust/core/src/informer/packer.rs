@@ -101,11 +101,9 @@ impl Packer {
 
     /// Return whether a dictionary is to be learnt from so many staged objects.
     pub(super) fn wants(&self, objects: usize, bytes: usize) -> bool {
-        self.compression != Compression::Off
-            && objects > MANY
-            && bytes > MUCH
+        self.has_enough(objects, bytes)
             && self.sides.iter().any(Side::is_new)
-            && self.is_due(objects)
+            && objects >= self.next_look.load(Ordering::Relaxed)
     }
 
     /// Compress objects that have entered the store; what handlers got stays plain. Those of a list are left to a sweep:
@@ -142,27 +140,28 @@ impl Packer {
             return;
         }
         let objects = store.len();
-        let enough = match self.compression {
-            Compression::On => objects >= Samples::LEAST,
-            _ => objects > MANY && store.sizes().plain > MUCH,
-        };
-        if enough && self.is_due(objects) {
+        if self.has_enough(objects, store.sizes().plain)
+            && objects >= self.next_look.load(Ordering::Relaxed)
+        {
             let all = store.list();
             self.learn(&all.iter().collect::<Vec<_>>(), store);
         }
     }
 
-    /// Return whether so many objects are to be looked at, which is not the case again before they are twice as many.
-    fn is_due(&self, objects: usize) -> bool {
-        let due = objects >= self.next_look.load(Ordering::Relaxed);
-        if due {
-            self.next_look.store(2 * objects, Ordering::Relaxed);
+    /// Return whether so many objects, with so many bytes, are to be compressed.
+    fn has_enough(&self, objects: usize, bytes: usize) -> bool {
+        match self.compression {
+            Compression::Off => false,
+            Compression::Auto => objects > MANY && bytes > MUCH,
+            Compression::On => objects >= Samples::LEAST,
         }
-        due
     }
 
     /// Learn from these objects, in each encoding of which there are enough, on a thread that sweeps the store then.
+    /// They are not looked at again before there are a quarter more.
     pub(super) fn learn(self: &Arc<Self>, objects: &[&Arc<Object>], store: &Arc<Store>) {
+        let count = objects.len();
+        self.next_look.store(count + count / 4, Ordering::Relaxed);
         for kind in [BodyKind::Json, BodyKind::Proto] {
             let side = self.side(kind);
             if !side.is_new() {

@@ -39,7 +39,7 @@ impl List {
 #[derive(Debug, Default)]
 pub(super) struct Staged {
     /// None for an object that was staged and deleted again, or left out.
-    objects: Vec<Option<Arc<Object>>>,
+    objects: Vec<Option<One>>,
     places: HashMap<Key, usize, RandomState>,
     /// Bytes of objects since the heap last grew.
     grown: usize,
@@ -53,6 +53,14 @@ pub(super) struct Staged {
     plain_bytes: usize,
     /// The places of new objects that came before there was a dictionary.
     plain: Vec<usize>,
+}
+
+/// A staged object.
+#[derive(Debug)]
+struct One {
+    object: Arc<Object>,
+    /// The store has it, so that it takes nothing more.
+    known: bool,
 }
 
 impl Staged {
@@ -75,41 +83,52 @@ impl Staged {
             packer.pack(&object).unwrap_or(object)
         };
         let memory = taken_by(&object);
+        let before = self.len();
+        let place = self.place(object.key());
+        self.clear(place, account);
         self.whole += memory.sum();
         self.plain_bytes += object.plain_len();
         if known || account.stage(memory.sum()) {
-            let place = self.place(object.key());
             if !known {
                 self.memory += memory;
                 if !object.is_packed() && !packer.is_ready() {
                     self.plain.push(place);
                 }
             }
-            self.insert(place, object, memory.sum());
+            self.grown += memory.sum();
+            if self.grown >= HEAP_STEP {
+                grow_heap();
+                self.grown = 0;
+            }
+            self.set(place, Some(One { object, known }));
             return Ok(());
         }
         if !listed || !account.has_room_for(self.whole) {
-            return Err(account.over_budget(self.len()));
+            return Err(account.over_budget(before));
         }
         self.incomplete = true;
-        let place = self.place(object.key());
-        if let Some(slot) = self.objects.get_mut(place) {
-            *slot = None;
-        } else {
-            self.objects.push(None);
-        }
+        self.set(place, None);
         Ok(())
     }
 
-    fn insert(&mut self, place: usize, object: Arc<Object>, bytes: usize) {
-        self.grown += bytes;
-        if self.grown >= HEAP_STEP {
-            grow_heap();
-            self.grown = 0;
-        }
+    fn set(&mut self, place: usize, one: Option<One>) {
         match self.objects.get_mut(place) {
-            Some(slot) => *slot = Some(object),
-            None => self.objects.push(Some(object)),
+            Some(slot) => *slot = one,
+            None => self.objects.push(one),
+        }
+    }
+
+    /// Drop the object of a place, and give back what it takes.
+    fn clear(&mut self, place: usize, account: &Account) {
+        let Some(one) = self.objects.get_mut(place).and_then(Option::take) else {
+            return;
+        };
+        let memory = taken_by(&one.object);
+        self.whole = self.whole.saturating_sub(memory.sum());
+        self.plain_bytes = self.plain_bytes.saturating_sub(one.object.plain_len());
+        if !one.known {
+            self.memory -= memory;
+            account.unstage(memory.sum());
         }
     }
 
@@ -120,7 +139,8 @@ impl Staged {
     /// Have a dictionary learnt if it is time for that; compress some of what came before it.
     pub(super) fn pack(&mut self, packer: &Arc<Packer>, store: &Arc<Store>, account: &Account) {
         if packer.wants(self.len(), self.plain_bytes) {
-            let objects: Vec<_> = self.objects.iter().flatten().collect();
+            let staged = self.objects.iter().flatten();
+            let objects: Vec<_> = staged.map(|one| &one.object).collect();
             packer.learn(&objects, store);
         }
         if !packer.is_ready() {
@@ -129,27 +149,26 @@ impl Staged {
         let left = self.plain.len().saturating_sub(CHUNK);
         for place in self.plain.drain(left..) {
             let slot = self.objects.get_mut(place).and_then(Option::as_mut);
-            if let Some(slot) = slot
-                && let Some(packed) = packer.pack(slot)
+            if let Some(One {
+                object,
+                known: false,
+            }) = slot
+                && let Some(packed) = packer.pack(object)
             {
-                let (before, after) = (taken_by(slot), taken_by(&packed));
+                let (before, after) = (taken_by(object), taken_by(&packed));
                 self.memory -= before;
                 self.memory += after;
                 let saved = before.sum().saturating_sub(after.sum());
                 self.whole = self.whole.saturating_sub(saved);
                 account.unstage(saved);
-                *slot = packed;
+                *object = packed;
             }
         }
     }
 
-    pub(super) fn remove(&mut self, key: &str) {
-        if let Some(slot) = self
-            .places
-            .remove(key)
-            .and_then(|place| self.objects.get_mut(place))
-        {
-            *slot = None;
+    pub(super) fn remove(&mut self, key: &str, account: &Account) {
+        if let Some(place) = self.places.remove(key) {
+            self.clear(place, account);
         }
     }
 
@@ -174,7 +193,7 @@ impl Staged {
             objects.extend(left_out.filter_map(|(key, _)| Some((key.clone(), store.get(key)?))));
         }
         let staged = self.objects.into_iter().flatten();
-        objects.extend(staged.map(|object| (object.key().clone(), object)));
+        objects.extend(staged.map(|one| (one.object.key().clone(), one.object)));
         List {
             objects,
             is_incomplete: self.incomplete,

@@ -196,14 +196,15 @@ impl DeferredIndex {
             return;
         };
         for (place, object, found) in values {
-            if content
-                .items
-                .get(place)
-                .is_some_and(|item| Arc::ptr_eq(&item.object, &object))
-            {
-                deferred
-                    .index
-                    .change(place, found.as_deref().unwrap_or_default());
+            let Some(item) = content.items.get(place) else {
+                continue;
+            };
+            // It may have been compressed meanwhile.
+            if item.object.is_twin(&object) {
+                let found = found.as_deref().unwrap_or_default();
+                deferred.index.change(place, found);
+            } else {
+                deferred.note([place]);
             }
         }
     }

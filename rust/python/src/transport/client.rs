@@ -420,7 +420,8 @@ fn _stop_transport(py: Python<'_>) -> bool {
         let until = Instant::now() + PATIENCE;
         // The streams end first, so that nothing new is decoded.
         let io = client::shutdown(PATIENCE);
-        io && decoders::shutdown(until.saturating_duration_since(Instant::now()))
+        let decoding = decoders::shutdown(until.saturating_duration_since(Instant::now()));
+        io && decoding
     })
 }
 
