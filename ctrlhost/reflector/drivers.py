@@ -35,7 +35,8 @@ def _loop() -> asyncio.AbstractEventLoop:
         return _current[1]
     with _lock:
         if _current is None or _current[0] != pid:
-            made = asyncio.new_event_loop()
+            # Not by the policy, which a plugin may have set.
+            made = asyncio.SelectorEventLoop()
             threading.Thread(target=_serve, args=(made,), name="ctrlhost reflectors", daemon=True).start()
             _current = pid, made
         return _current[1]
