@@ -22,8 +22,9 @@ def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> None:
     global newest
     now = time.monotonic_ns()
     pod = ctx.get(request)
-    if pod is not None and (sent := pod.annotations.get("sent")):
-        latencies.append(now - int(sent))
+    # It is 0 in what was listed.
+    if pod is not None and (sent := int(pod.annotations.get("sent", 0))):
+        latencies.append(now - sent)
         newest = max(newest, int(pod.resource_version))
 
 
