@@ -284,7 +284,7 @@ class InformerFactory:
         self._retry_over_budget()
 
     def _retry_over_budget(self) -> None:
-        """Let informers list again for which the memory budget may have room now."""
+        """List again where the memory budget may have room now."""
         if self.budget is None:
             return
         for informer in self._watched():

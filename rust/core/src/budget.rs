@@ -106,7 +106,7 @@ impl Account {
         self.reserve(&self.staged, signed(bytes))
     }
 
-    /// Give back some of what was staged, since it takes less now.
+    /// Return some of what was staged to the budget, since it takes less now.
     pub(crate) fn unstage(&self, bytes: usize) {
         if self.budget.is_some() {
             self.staged.fetch_sub(signed(bytes), Ordering::Relaxed);
@@ -147,7 +147,7 @@ impl Account {
         self.taken_in.fetch_add(staged, Ordering::Relaxed);
     }
 
-    /// Give back what was staged.
+    /// Return what was staged to the budget.
     pub(crate) fn drop_staged(&self) {
         let staged = self.staged.swap(0, Ordering::Relaxed);
         self.change(-staged);
@@ -172,7 +172,7 @@ impl Account {
         }
     }
 
-    /// Give back what was counted while another thread closed the account.
+    /// Return what was counted while another thread closed the account.
     fn settle_closed(&self) {
         if !self.is_open() {
             self.close();
@@ -183,7 +183,7 @@ impl Account {
         self.budget.is_some() && !self.closed.load(Ordering::Relaxed)
     }
 
-    /// Give everything back for good.
+    /// Return everything to the budget for good.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         let own = self.parts().map(|part| part.swap(0, Ordering::Relaxed));

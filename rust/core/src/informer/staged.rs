@@ -136,7 +136,7 @@ impl Staged {
         *self.places.entry_ref(key).or_insert(self.objects.len())
     }
 
-    /// Have a dictionary learnt if it is time for that; compress some of what came before it.
+    /// Begin to learn a dictionary if it is time for that; compress some of what came before it.
     pub(super) fn pack(&mut self, packer: &Arc<Packer>, store: &Arc<Store>, account: &Account) {
         if packer.wants(self.len(), self.plain_bytes) {
             let staged = self.objects.iter().flatten();
