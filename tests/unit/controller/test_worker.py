@@ -121,7 +121,7 @@ def test_each_run_that_outlasts_the_timeout_counts(bench: Bench, manual_clock: M
     controller = bench.controller(lambda ctx, request: manual_clock.advance(6), timeout=5)
     for number in range(runs):
         controller.queue.add(Request(str(number)))
-    eventually(lambda: bench.results() == {"success": runs})
+    eventually(lambda: bench.results() == {"success": runs} and idle(controller))
     assert bench.sample("reconcile_timeouts_total") == runs
 
 
@@ -129,7 +129,7 @@ def test_each_run_that_outlasts_the_timeout_counts(bench: Bench, manual_clock: M
 def test_a_timeout_of_zero_is_none(bench: Bench, manual_clock: ManualClock) -> None:
     controller = bench.controller(lambda ctx, request: manual_clock.advance(59), timeout=0)
     controller.queue.add(WEB)
-    eventually(lambda: bench.results() == {"success": 1})
+    eventually(lambda: bench.results() == {"success": 1} and idle(controller))
     assert bench.sample("reconcile_timeouts_total") == 0
 
 
@@ -253,7 +253,7 @@ def test_an_async_reconcile_is_cancelled_at_its_timeout(bench: Bench, manual_clo
     controller.queue.add(WEB)
     assert started.wait(10)
     manual_clock.advance(5)
-    eventually(lambda: bench.results() == {"error": 1})
+    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
     assert controller.status().last_error == "TimeoutError: the reconcile was cancelled at its timeout of 5 s"
     assert bench.sample("reconcile_timeouts_total") == 1
 

@@ -21,8 +21,6 @@ from ctrlhost.testing import ManualClock
 from tests.support.controllers import idle
 from tests.support.waiting import eventually
 
-LOGGERS = ("", "ctrlhost", "uvicorn", "uvicorn.access", "asyncio", "kubernetes")
-
 
 class Log:
     """The log of a host whose sampler follows a clock of the test."""
@@ -44,16 +42,10 @@ class Log:
 
 
 @pytest.fixture
-def log(monkeypatch):
-    loggers = [logging.getLogger(name) for name in LOGGERS]
-    before = [(one, one.level, list(one.handlers), one.propagate) for one in loggers]
+def log(monkeypatch, loggers_of_process):
     made = Log()
     monkeypatch.setattr(logs, "LogSampler", partial(LogSampler, clock=made.clock.now))
-    yield made
-    for logger, level, handlers, propagate in before:
-        logger.handlers[:] = handlers
-        logger.setLevel(level)
-        logger.propagate = propagate
+    return made
 
 
 def summed(lines: list[dict]) -> int:

@@ -13,8 +13,6 @@ import structlog
 from ctrlhost.controller.context import bound, bound_values
 from ctrlhost.host import logs
 
-LOGGERS = ("", "ctrlhost", "uvicorn", "uvicorn.access", "asyncio", "kubernetes")
-
 
 class Lines(io.StringIO):
     """A stream whose text is read when all lines are written."""
@@ -25,15 +23,8 @@ class Lines(io.StringIO):
 
 
 @pytest.fixture
-def lines():
-    loggers = [logging.getLogger(name) for name in LOGGERS]
-    before = [(one, one.level, list(one.handlers), one.propagate) for one in loggers]
-    yield Lines()
-    for logger, level, handlers, propagate in before:
-        logger.handlers[:] = handlers
-        logger.setLevel(level)
-        logger.propagate = propagate
-    structlog.reset_defaults()
+def lines(loggers_of_process):
+    return Lines()
 
 
 def test_json_lines_have_bound_and_given_fields(lines):
