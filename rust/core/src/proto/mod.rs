@@ -9,6 +9,7 @@ mod forms;
 mod header;
 mod lookup;
 mod message;
+mod ordinary;
 mod quantity;
 mod sink;
 mod strip;

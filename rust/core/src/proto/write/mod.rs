@@ -9,6 +9,7 @@ pub(super) use collection::MapEntry;
 use smallvec::SmallVec;
 
 use super::envelope::text;
+use super::ordinary::is_ordinary;
 use super::sink::{Nothing, Sink};
 use super::table::{Form, Message, Spec};
 use super::unknown::Unknown;
@@ -50,6 +51,14 @@ pub fn write_json(
 /// # Errors
 /// As [`write_json`].
 pub fn check(message: Message, bytes: &[u8]) -> Result<Unknown, ProtoError> {
+    if is_ordinary(message, bytes) {
+        debug_assert_eq!(look_at_all(message, bytes).ok(), Some(Unknown::default()));
+        return Ok(Unknown::default());
+    }
+    look_at_all(message, bytes)
+}
+
+fn look_at_all(message: Message, bytes: &[u8]) -> Result<Unknown, ProtoError> {
     let mut nothing = Nothing;
     let mut writer = Writer::new(&mut nothing);
     writer.entries.reserve(64);
