@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import ctrlhost
 from benches.informers import LIMIT, peak_bytes, resident_bytes
 from ctrlhost.config.settings import HostSettings
+from ctrlhost.host.freed_memory import keep_little
 from ctrlhost.reflector.encodings import Encodings
 from ctrlhost.reflector.options import ReflectorOptions
 from ctrlhost.workqueue import ShutDown, WorkQueue
@@ -75,6 +76,8 @@ def first_read(indexer: Indexer) -> float:
 def main() -> None:
     """Measure a cache of the pods of the server that the arguments name."""
     encoding, server, *ca = sys.argv[1:]
+    # As a host does.
+    keep_little()
     sys.setswitchinterval(HostSettings().switch_interval)
     client = ctrlhost.Client(server, ca=ca[0]) if ca else ctrlhost.Client.load(server)
     options = ReflectorOptions(encodings=Encodings("json" if encoding == "json" else "auto"))

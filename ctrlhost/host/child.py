@@ -26,6 +26,7 @@ from ctrlhost import _core
 from ctrlhost.clock import SystemClock
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError, CtrlhostError, PluginNotFound
+from ctrlhost.host.freed_memory import keep_little
 from ctrlhost.host.host import Host
 from ctrlhost.host.metrics import of_child
 from ctrlhost.host.switch_interval import switching_after
@@ -359,6 +360,7 @@ def main() -> int:
         log_lines=lambda _plugin: supervision.log_lines,
         process_of=start.plugin,
     )
+    keep_little()
     try:
         with switching_after(settings.switch_interval):
             return Child(start, channel).run()

@@ -13,7 +13,7 @@ from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError, PluginError
-from ctrlhost.host.freed_memory import FreedMemory
+from ctrlhost.host.freed_memory import FreedMemory, keep_little
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
@@ -344,6 +344,7 @@ class Host:
         SIGTERM, SIGINT and SIGHUP let running reconciles finish; a second signal ends the process at once, with code 1.
         Must be called in the main thread.
         """
+        keep_little()
         watched = self._gil_watch or nullcontext()
         with watched, self._signals.caught(), switching_after(self.settings.switch_interval):
             return self._run()
