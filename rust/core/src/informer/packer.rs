@@ -134,7 +134,9 @@ impl Packer {
         }
         if self.is_ready() && self.unswept.swap(false, Ordering::SeqCst) {
             let (this, store) = (self.clone(), Arc::downgrade(store));
-            spawn(move || this.sweep(&store));
+            if !spawn(move || this.sweep(&store)) {
+                self.unswept.store(true, Ordering::SeqCst);
+            }
         }
         if !self.sides.iter().any(Side::is_new) {
             return;
@@ -176,16 +178,21 @@ impl Packer {
                 continue;
             }
             let (this, store) = (self.clone(), Arc::downgrade(store));
-            spawn(move || {
-                let codec = Codec::learn(&samples).map(Arc::new);
-                drop(samples);
+            let begun = spawn(move || {
+                let Some(codec) = in_background(move || Codec::learn(&samples)) else {
+                    this.side(kind).learning.store(false, Ordering::SeqCst);
+                    return;
+                };
                 let pays = codec.is_some();
-                let _ = this.side(kind).codec.set(codec);
+                let _ = this.side(kind).codec.set(codec.map(Arc::new));
                 if pays {
                     this.unswept.store(false, Ordering::SeqCst);
                     this.sweep(&store);
                 }
             });
+            if !begun {
+                side.learning.store(false, Ordering::SeqCst);
+            }
         }
     }
 
@@ -265,8 +272,22 @@ impl Side {
     }
 }
 
-/// Run on a thread of its own. Without one nothing is compressed now, which does no harm.
-fn spawn(work: impl FnOnce() + Send + 'static) {
+/// Run on a thread of its own; return false if there can be none, so that nothing is compressed now.
+fn spawn(work: impl FnOnce() + Send + 'static) -> bool {
     let thread = thread::Builder::new().name("ctrlhost-pack".to_owned());
-    let _ = thread.spawn(work);
+    thread.spawn(work).is_ok()
+}
+
+/// Wait for work that gives way to other threads; None if there can be no thread for it, or it panicked.
+///
+/// It holds no lock meanwhile. A thread cannot raise its priority again, so what comes after needs another one.
+fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let thread = thread::Builder::new().name("ctrlhost-learn".to_owned());
+    let work = move || {
+        // Of this thread alone, and only a wish.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::process::setpriority_process(None, 10);
+        work()
+    };
+    thread.spawn(work).ok()?.join().ok()
 }
