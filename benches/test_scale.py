@@ -148,7 +148,7 @@ def first_read(informer: SharedInformer) -> float:
 
 
 def test_idle_informers_over_tls(ratios: Ratios, stub_pods: Callable[..., Any]) -> None:
-    with stub_pods(10, 0, tls=True) as (url, ca):
+    with stub_pods(0, 0, tls=True) as (url, ca):
         found = run("idle", url, 10 if ratios.short else 60, ca)
     ratios.add("scale", "50 idle informers over TLS: part of a processor", "", found["cpu"])
     ratios.add("scale", "50 idle informers over TLS: memory of each", "B", found["bytes_per_informer"])
