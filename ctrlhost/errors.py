@@ -279,10 +279,10 @@ class OverBudget(CacheError):
     """The memory budget of the informers has no room for an object, which was not taken.
 
     `objects` is the number of objects until then; `made_room` is whether the next list may fit, since what is gone is
-    dropped.
+    dropped; `learning` is whether a later one may, since a dictionary is being learnt for compression.
     """
 
-    def __init__(self, limit: int, objects: int, made_room: bool = False) -> None:
+    def __init__(self, limit: int, objects: int, made_room: bool = False, learning: bool = False) -> None:
         """Set the figures; `limit` is in bytes."""
         units = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1))
         size = next(f"{limit // size:,} {unit}" for unit, size in units if limit % size == 0)
@@ -290,6 +290,7 @@ class OverBudget(CacheError):
         self.limit = limit
         self.objects = objects
         self.made_room = made_room
+        self.learning = learning
 
 
 class Closed(CacheError):

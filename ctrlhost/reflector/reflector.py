@@ -42,6 +42,9 @@ _LOG_INTERVAL = 60.0
 _OVER_BUDGET_DELAY = 300.0
 """Seconds until a list is tried again for which the memory budget had no room."""
 
+_LEARNING_DELAY = 5.0
+"""The same while a dictionary is being learnt, with which the objects may fit."""
+
 _FAST_TRIES, _FAST_DELAY = 6, 0.25
 """The number of fast retries after `wake`, and the delay of the first one in seconds; it doubles."""
 
@@ -242,7 +245,8 @@ class Reflector:
         if isinstance(error, OverBudget):
             # A list that made room for the next one is followed by that at once, but not a second time.
             self._made_room = error.made_room and not self._made_room
-            yield from self._sleep(0.0 if self._made_room else _OVER_BUDGET_DELAY)
+            delay = 0.0 if self._made_room else _LEARNING_DELAY if error.learning else _OVER_BUDGET_DELAY
+            yield from self._sleep(delay)
             return
         delay = self._backoff.next()
         if self._status.state == "waiting":

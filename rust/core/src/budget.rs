@@ -66,6 +66,8 @@ pub struct OverBudget {
     pub objects: usize,
     /// Whether the next list may fit, since what is gone is dropped.
     pub made_room: bool,
+    /// Whether a later list may fit, since a dictionary is being learnt with which its objects take less.
+    pub learning: bool,
 }
 
 /// What one informer takes of a budget. All of it is given back at the end.
@@ -98,6 +100,7 @@ impl Account {
             limit: self.budget.as_ref().map_or(0, |budget| budget.limit()),
             objects,
             made_room: false,
+            learning: false,
         }
     }
 

@@ -41,7 +41,7 @@ pub(crate) fn decode_error(py: Python<'_>, resource: &str, error: &DecodeError) 
 pub(crate) fn over_budget(py: Python<'_>, over: &OverBudget) -> PyErr {
     let make = || -> PyResult<PyErr> {
         let class = py.import("ctrlhost.errors")?.getattr("OverBudget")?;
-        let arguments = (over.limit, over.objects, over.made_room);
+        let arguments = (over.limit, over.objects, over.made_room, over.learning);
         Ok(PyErr::from_value(class.call1(arguments)?))
     };
     make().unwrap_or_else(|error| error)

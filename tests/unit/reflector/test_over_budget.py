@@ -113,6 +113,26 @@ def attempt(rig: Rig, clock: ManualClock, pods: Pods) -> None:
     eventually(lambda: pods.lists > lists)
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_first_list_that_fits_only_compressed_is_tried_again_once_there_is_a_dictionary(rig_with, streaming):
+    clock = ManualClock()
+    rig = rig_with(clock=clock, memory_budget=3 * BUDGET, page_size=50, watch_list=streaming)
+    pods = Pods(rig.server, 600)
+    rig.start()
+    assert "memory budget" in over_budget(rig, clock)
+
+    def synced() -> bool:
+        # An attempt may find that the dictionary is still being learnt.
+        if clock.waiters() and rig.pods.state == "over budget":
+            clock.advance(5)
+        return bool(rig.pods.has_synced)
+
+    eventually(synced)
+    assert pods.lists > 1
+    assert len(rig.pods.indexer) == 600
+    assert memory(rig.pods) <= 3 * BUDGET
+
+
 @pytest.mark.behaviour("scale/SC109")
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_first_list_over_the_budget_ends_and_is_tried_again(rig_with, streaming, caplog):

@@ -225,12 +225,19 @@ impl Intake {
         });
         staged.pack(packer, store, account);
         count_error(&self.counters, malformed.map_or(result, Err))?;
-        self.within_budget(over)
+        self.within_budget(over, store)
     }
 
     /// Drop what is staged if an object did not fit.
-    fn within_budget(&mut self, over: Option<OverBudget>) -> Result<(), FeedError> {
-        if let Some(over) = over {
+    fn within_budget(
+        &mut self,
+        over: Option<OverBudget>,
+        store: &Arc<Store>,
+    ) -> Result<(), FeedError> {
+        if let Some(mut over) = over {
+            if let Some(staged) = &self.staged {
+                over.learning = staged.learn(&self.packer, store);
+            }
             self.drop_staged();
             return Err(over.into());
         }
@@ -381,7 +388,7 @@ impl Intake {
         progress.unknown_fields = notes.unknown_fields - unknown_before;
         let result = malformed.map_or(result, Err);
         count_error(&self.counters, result)?;
-        self.within_budget(over).map(|()| progress)
+        self.within_budget(over, store).map(|()| progress)
     }
 }
 

@@ -206,6 +206,18 @@ impl Packer {
         }
     }
 
+    /// Learn from these objects unless it was tried before; return whether a dictionary is coming.
+    pub(super) fn learn_early(
+        self: &Arc<Self>,
+        objects: &[&Arc<Object>],
+        store: &Arc<Store>,
+    ) -> bool {
+        if self.compression != Compression::Off {
+            self.learn(objects, store);
+        }
+        self.sides.iter().any(Side::is_learning)
+    }
+
     /// Compress those of the objects that are in the store.
     fn settle<'a>(&self, store: &Store, objects: impl Iterator<Item = &'a Arc<Object>>) {
         let twins = objects.filter_map(|object| Some((object.clone(), self.pack(object)?)));
@@ -269,6 +281,10 @@ impl Side {
     /// Return whether it was never tried to learn.
     fn is_new(&self) -> bool {
         !self.learning.load(Ordering::SeqCst)
+    }
+
+    fn is_learning(&self) -> bool {
+        !self.is_new() && self.codec.get().is_none()
     }
 }
 

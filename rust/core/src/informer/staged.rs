@@ -166,6 +166,14 @@ impl Staged {
         }
     }
 
+    /// Learn a dictionary, however few objects there are, since there is no room for more; return whether the objects
+    /// will take less when they come again.
+    pub(super) fn learn(&self, packer: &Arc<Packer>, store: &Arc<Store>) -> bool {
+        let staged = self.objects.iter().flatten();
+        let objects: Vec<_> = staged.map(|one| &one.object).collect();
+        packer.learn_early(&objects, store) || packer.is_ready() && !self.plain.is_empty()
+    }
+
     pub(super) fn remove(&mut self, key: &str, account: &Account) {
         if let Some(place) = self.places.remove(key) {
             self.clear(place, account);
