@@ -269,14 +269,20 @@ class Informer:
         if self.follower is None and isinstance(self.scope.namespaces, tuple):
             # Cluster-scoped objects have no namespace to compare.
             return not namespace or namespace in self.scope.namespaces
-        return any(part.namespace in ("", namespace) for part in self.parts)
+        return self._part_of(namespace) is not None
 
     def version_in(self, namespace: str) -> str:
         """Return the version of one namespace's cache, or the oldest of all if no cache holds the namespace."""
-        for part in self.parts:
-            if part.namespace in ("", namespace):
-                return part.engine.last_resource_version
-        return self.last_resource_version
+        part = self._part_of(namespace)
+        return part.engine.last_resource_version if part else self.last_resource_version
+
+    def over_budget_in(self, namespace: str) -> str:
+        """Return the reason while the memory budget has no room for the objects of one namespace; empty otherwise."""
+        part = self._part_of(namespace)
+        return part.reflector.status.reason if part and part.reflector.status.state == "over budget" else ""
+
+    def _part_of(self, namespace: str) -> NamespaceInformer | None:
+        return next((part for part in self.parts if part.namespace in ("", namespace)), None)
 
     @property
     def last_resource_version(self) -> str:

@@ -77,9 +77,8 @@ class PluginLister:
         """
         deadline, pause = time.monotonic() + WAIT_SECONDS, 0.0005
         while self._pending and (behind := self._pending.behind(namespace)):
-            informer = self._pending.informer
-            if informer.state == "over budget":
-                raise Stale(f"the cache does not show the write of {behind[0]}: {informer.reason}")
+            if reason := self._pending.informer.over_budget_in(behind[0].rpartition("/")[0]):
+                raise Stale(f"the cache does not show the write of {behind[0]}: {reason}")
             left = deadline - time.monotonic()
             if left <= 0:
                 raise Stale(f"the cache does not show the write of {behind[0]} after {WAIT_SECONDS:g} s")

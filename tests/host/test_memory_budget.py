@@ -20,9 +20,9 @@ DATA = "x" * 20_000
 SOURCE = For("v1", "ConfigMap", label_selector="mine")
 
 
-def large(number: int) -> dict[str, Any]:
+def large(number: int, namespace: str = "default") -> dict[str, Any]:
     """Return a ConfigMap of which the budget holds about 50."""
-    return config_map(f"large-{number:03}", labels=MINE, data=DATA)
+    return config_map(f"large-{number:03}", namespace, labels=MINE, data=DATA)
 
 
 def ready(host: Any) -> tuple[int, str]:
@@ -106,6 +106,26 @@ def test_a_plugin_is_degraded_and_a_list_after_a_write_stale_while_its_informer_
     host.wait_for(lambda: informer.state == "watching")
     host.wait_for(lambda: "over-budget" not in entries.degraded)
     assert {each.name for each in informer.lister.list()} >= {"copy", "large-059"}
+
+
+def test_a_namespace_that_fits_shows_own_writes_while_another_is_over_the_budget(ctrlhost_host) -> None:
+    seen: list[Any] = []
+
+    def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
+        if request.name == "go" and not seen:
+            ctx.client.create(config_map("copy", labels=MINE))
+            seen.extend(each.name for each in ctx.lister("v1", "ConfigMap").list("default"))
+
+    source = For("v1", "ConfigMap", label_selector="mine", namespaces=["default", "full"])
+    host = ctrlhost_host(controller(reconcile, source), informers={"memory_budget": BUDGET})
+    (informer,) = (each for each in host.host.factory.informers() if each.kind == "ConfigMap")
+    host.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "full"}})
+    for number in range(60):
+        host.client.create(large(number, "full"))
+    host.wait_for(lambda: informer.state == "over budget")
+    host.controllers["demo/c"].queue.add(Request("go", "default"))
+    host.wait_for(lambda: seen)
+    assert seen == ["copy"]
 
 
 @pytest.mark.behaviour("scale/SC113")

@@ -31,8 +31,6 @@ def pod(name: str, version: int, uid: str = "u1", namespace: str = "default", **
 class ScriptedInformer:
     """An informer engine fed by the test instead of a reflector."""
 
-    state = "watching"
-
     def __init__(self, **scope: Any) -> None:
         self.scope = Scope("v1", "Pod", **scope)
         self._engine = _core.SharedInformer("pods", "v1", "Pod")
@@ -41,6 +39,9 @@ class ScriptedInformer:
 
     def covers(self, namespace: str) -> bool:
         return self.scope.namespaces is None or namespace in self.scope.namespaces  # type: ignore[operator]
+
+    def over_budget_in(self, _namespace: str) -> str:
+        return ""
 
     def version_in(self, _namespace: str) -> str:
         return self._engine.last_resource_version
