@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import threading
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ctrlhost.client.steps import carry_out, carry_out_async, do, do_async
 from ctrlhost.reflector.steps import BackOff, Call, Open, Read
 from ctrlhost.transport.answers import Awaited
+from ctrlhost.transport.per_process import PerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,24 +22,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.informers.reflector")
 
-_lock = threading.Lock()
-#: The loop of this process, and its number: a forked child has one of its own.
-_current: tuple[int, asyncio.AbstractEventLoop] | None = None
+
+def _start() -> asyncio.AbstractEventLoop:
+    """Start the thread of the reflectors, and return its loop."""
+    # Not by the policy, which a plugin may have set.
+    made = asyncio.SelectorEventLoop()
+    threading.Thread(target=_serve, args=(made,), name="ctrlhost reflectors", daemon=True).start()
+    return made
 
 
-def _loop() -> asyncio.AbstractEventLoop:
-    """Return the loop of the reflectors; the first call starts its thread."""
-    global _current
-    pid = os.getpid()
-    if _current is not None and _current[0] == pid:
-        return _current[1]
-    with _lock:
-        if _current is None or _current[0] != pid:
-            # Not by the policy, which a plugin may have set.
-            made = asyncio.SelectorEventLoop()
-            threading.Thread(target=_serve, args=(made,), name="ctrlhost reflectors", daemon=True).start()
-            _current = pid, made
-        return _current[1]
+_loop = PerProcess[asyncio.AbstractEventLoop](_start)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
@@ -85,7 +77,7 @@ class OnLoop:
 
     def start(self) -> None:
         """Begin with the first step."""
-        self._loop = _loop()
+        self._loop = _loop.get()
         self._loop.call_soon_threadsafe(self._begin)
 
     def _begin(self) -> None:

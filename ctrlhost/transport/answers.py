@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from typing import TYPE_CHECKING
 
 from ctrlhost._core import Answers
+from ctrlhost.transport.per_process import PerProcess
 
 if TYPE_CHECKING:
     import asyncio
@@ -15,23 +15,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.client.transport")
 
-_lock = threading.Lock()
-#: The answers of this process, and its number: a forked child has a thread of its own.
-_current: tuple[int, Answers] | None = None
-
 
 def answers() -> Answers:
     """Return where awaited requests put their answers; the first call starts the thread."""
-    global _current
-    pid = os.getpid()
-    if _current is not None and _current[0] == pid:
-        return _current[1]
-    with _lock:
-        if _current is None or _current[0] != pid:
-            made = Answers()
-            threading.Thread(target=_pass_on, args=(made,), name="ctrlhost answers", daemon=True).start()
-            _current = pid, made
-        return _current[1]
+    return _answers.get()
+
+
+def _start() -> Answers:
+    made = Answers()
+    threading.Thread(target=_pass_on, args=(made,), name="ctrlhost answers", daemon=True).start()
+    return made
+
+
+_answers = PerProcess(_start)
 
 
 def _pass_on(arriving: Answers) -> None:

@@ -173,6 +173,8 @@ fn silence(idle: Duration) -> Failure {
 /// How long nothing has arrived.
 struct Silence {
     since: Instant,
+    /// Nothing could arrive since then, for want of room.
+    held: bool,
     /// Made for the first stream with a bound. It may fire before the bound, never after it.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -181,6 +183,7 @@ impl Silence {
     fn new() -> Self {
         Self {
             since: Instant::now(),
+            held: false,
             timer: None,
         }
     }
@@ -236,10 +239,13 @@ fn turn(
     context: &mut Context<'_>,
 ) -> Poll<Option<Result<(), Failure>>> {
     let Poll::Ready(room) = intake.poll_room(context) else {
-        // The reader is behind, so the server may be silent.
-        silent.break_off();
+        // The reader is behind, so the server may be silent, until there is room again.
+        silent.held = true;
         return Poll::Pending;
     };
+    if std::mem::take(&mut silent.held) {
+        silent.break_off();
+    }
     let Some(Room { bytes: room, idle }) = room else {
         return Poll::Ready(None);
     };
