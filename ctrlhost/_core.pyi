@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar, fina
 from typing_extensions import disjoint_base
 
 from ctrlhost.request import Request
-from ctrlhost.workqueue import QueueSnapshot, QueueSummary, RateLimiter
+from ctrlhost.workqueue import KeyState, QueuePage, QueueSnapshot, QueueSummary, RateLimiter
 
 __version__: Final[str]
 
@@ -187,6 +187,13 @@ class WorkQueue:
     def snapshot(self) -> QueueSnapshot: ...
     # Return the numbers of all keys and the first `limit` keys of each part. ValueError for a negative limit.
     def summary(self, limit: int = 100) -> QueueSummary: ...
+    # Return at most `limit` keys of a part after those of the page whose `next` is `after`, without a look at the whole
+    # part. ValueError for an unknown part or an invalid `after`.
+    def page(
+        self, part: Literal["queued", "processing", "delayed"], limit: int = 100, after: str | None = None
+    ) -> QueuePage: ...
+    # Return where a key is; its parts are None if the queue does not know it.
+    def look(self, key: _Key) -> KeyState: ...
     # Stop accepting keys and wake all waiters. Queued keys are still handed out, delayed keys are dropped.
     def shut_down(self) -> None: ...
     # Stop accepting keys and wait until nothing is queued or in progress; False after `timeout` seconds, or if
@@ -670,6 +677,9 @@ class Tls:
     @property
     def notes(self) -> list[str]: ...
 
+# A new certificate and its key, as PEM; the times are seconds since the epoch. ValueError for an invalid name or time.
+def self_signed_certificate(names: list[str], not_before: int, not_after: int) -> tuple[str, str]: ...
+
 # A whole response, or the head of a stream.
 @final
 class HttpResponse:
@@ -713,6 +723,13 @@ class Answers:
         self,
     ) -> list[tuple[Callable[[Any, Exception | None], None], Any, Exception | None]]: ...
 
+# When the last byte of a response came from one server, on the connections of all clients that share it.
+@final
+class LastByte:
+    def __new__(cls) -> Self: ...
+    # Return the seconds since then; None if no byte has come.
+    def age(self) -> float | None: ...
+
 # Connections to one server, carried by the I/O thread of the process. RuntimeError in a forked child. The characters of
 # headers are bytes; ValueError for a header that cannot be sent. `what` is for messages; `permit` has a `gate`.
 @final
@@ -730,6 +747,7 @@ class HttpClient:
         max_idle: int = 32,
         connect_timeout: float = 30.0,
         tls: Tls | None = None,
+        last_byte: LastByte | None = None,
     ) -> Self: ...
     # Use these for new connections; idle ones are dropped.
     def set_tls(self, tls: Tls) -> None: ...
@@ -772,6 +790,8 @@ class HttpClient:
         timeout: float,
         what: str,
     ) -> None: ...
+    # GET over a new connection, which is closed afterwards. Not for the main thread: signals wait for its end.
+    def probe(self, target: str, headers: list[tuple[str, str]], timeout: float, what: str) -> HttpResponse: ...
     # Return the connections by state, the handshakes and the panics of the core's threads so far.
     def counts(self) -> dict[str, int]: ...
 
@@ -870,6 +890,8 @@ class SharedInformer:
         budget: MemoryBudget | None = None,
         compression: Literal["off", "auto", "on"] = "off",
     ) -> Self: ...
+    # Keep this part of each object instead; before the first list.
+    def set_reads(self, reads: Literal["metadata"] | Iterable[str] | None) -> None: ...
     # Stage a list and drop earlier staged objects. `abort_list` discards it; the store stays as it was.
     def begin_list(self) -> None: ...
     def abort_list(self) -> None: ...

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ctrlhost_core::clock::{Clock, ManualClock, Tick};
-use ctrlhost_core::queue::{Options, Snapshot, WorkQueue};
+use ctrlhost_core::queue::{Options, Part, Snapshot, WorkQueue};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
 use proptest::prelude::*;
 
@@ -325,8 +325,54 @@ impl Pair {
                 "depth of priority {priority}"
             );
         }
+        self.assert_pages(&snapshot);
         let started: Duration = snapshot.processing.iter().map(|held| held.running).sum();
         assert_eq!(scrape.unfinished, started);
+    }
+}
+
+impl Pair {
+    /// Assert that the pages of each part have the keys of the snapshot.
+    fn assert_pages(&self, snapshot: &Snapshot<u64>) {
+        let pages = |part| {
+            let (mut pages, mut after) = (Vec::new(), None);
+            loop {
+                let (page, next) = self.queue.lock().page(part, after, 2, |&key| key);
+                assert_eq!(page.counts, snapshot.counts);
+                pages.push(page);
+                match next {
+                    Some(next) => after = Some(next),
+                    None => return pages,
+                }
+            }
+        };
+        let queued = pages(Part::Queued);
+        let held = pages(Part::Processing);
+        let delayed = pages(Part::Delayed);
+        assert!(queued.iter().all(|page| page.queued.len() <= 2));
+        let keys = |page: &Snapshot<u64>| page.queued.iter().map(|one| one.key).collect::<Vec<_>>();
+        assert_same(
+            queued.iter().flat_map(keys),
+            snapshot.queued.iter().map(|one| one.key),
+        );
+        let held: Vec<_> = held.into_iter().flat_map(|page| page.processing).collect();
+        assert_same(
+            held.iter().map(|one| (one.key, one.running, one.again)),
+            (snapshot.processing.iter()).map(|one| (one.key, one.running, one.again)),
+        );
+        let delayed: Vec<_> = delayed.into_iter().flat_map(|page| page.delayed).collect();
+        assert!(delayed.is_sorted_by_key(|one| one.due_in));
+        assert_same(
+            delayed.iter().map(|one| (one.key, one.due_in)),
+            snapshot.delayed.iter().map(|one| (one.key, one.due_in)),
+        );
+        for one in &snapshot.queued {
+            let known = self.queue.lock().look(&one.key, |&key| key);
+            assert_eq!(known.parts.queued, std::slice::from_ref(one));
+            let higher = snapshot.queued.iter();
+            let higher = higher.filter(|other| other.priority > one.priority).count();
+            assert!(known.ahead.is_none_or(|ahead| ahead >= higher));
+        }
     }
 }
 

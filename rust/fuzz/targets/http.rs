@@ -95,6 +95,7 @@ fn called(client: &Client) -> Outcome {
         body: bytes::Bytes::new(),
         deadline: Instant::now() + LONG,
         repeat: false,
+        fresh: false,
         gate: None,
     };
     match client.call(call) {

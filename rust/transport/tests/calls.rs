@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ctrlhost_transport::client::{Client, Counts, Settings, Stage};
+use ctrlhost_transport::client::{Call, Client, Counts, LastByte, Settings, Stage};
 use support::{SOON, Server, call, get, ok, read_request, settings, until};
 
 #[test]
@@ -54,6 +54,47 @@ fn a_call_returns_the_whole_response() {
         );
     }
     assert_eq!(server.connections(), 1);
+}
+
+// behaviour: operations/OP125
+#[test]
+fn a_fresh_call_has_a_connection_of_its_own() {
+    let server = Server::saying(ok("yes"));
+    let client = server.client();
+    client.call(get()).unwrap();
+    let fresh = Call {
+        fresh: true,
+        ..get()
+    };
+    client.call(fresh).unwrap();
+    assert_eq!(server.connections(), 2);
+    client.call(get()).unwrap();
+    assert_eq!((server.connections(), client.counts().idle), (2, 1));
+}
+
+// behaviour: operations/OP127
+#[test]
+fn the_last_byte_of_a_response_is_shared_by_the_clients_of_a_server() {
+    let server = Server::saying(ok("yes"));
+    let last_byte = LastByte::new();
+    let [first, second] =
+        [(); 2].map(|()| Client::sharing(server.settings(), None, last_byte.clone()));
+    assert_eq!(last_byte.age(), None);
+    first.call(get()).unwrap();
+    thread::sleep(Duration::from_millis(20));
+    let before = last_byte.age().unwrap();
+    assert!(before >= Duration::from_millis(19), "{before:?}");
+    let began = Instant::now();
+    second.call(get()).unwrap();
+    assert!(last_byte.age().unwrap() <= began.elapsed() + Duration::from_millis(1));
+    // A connection that brings nothing is no sign of life.
+    let silent = Server::start(|_, _| thread::park());
+    let last_byte = LastByte::new();
+    let client = Client::sharing(silent.settings(), None, last_byte.clone());
+    client
+        .call(call("GET", "", Duration::from_millis(50)))
+        .unwrap_err();
+    assert_eq!(last_byte.age(), None);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::decode::{DecodeError, Encoding, Event, FrameKind, ListDecoder, ListMe
 use crate::delta_fifo::{DeltaFifo, DeltaObject};
 use crate::event_log::EventLog;
 use crate::memory::Memory;
-use crate::object::{Builder, Object, ObjectError};
+use crate::object::{Builder, Object, ObjectError, Projection};
 use crate::store::Store;
 
 /// The content of a piece of a watch stream.
@@ -121,6 +121,11 @@ impl Intake {
             encoding: Encoding::Json,
             notes: Notes::default(),
         }
+    }
+
+    /// Keep this part of each object that is still to come.
+    pub(super) fn set_projection(&mut self, projection: Option<Projection>) {
+        self.builder.set_projection(projection);
     }
 
     /// Return the version at which the stream continues.

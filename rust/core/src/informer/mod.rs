@@ -65,7 +65,7 @@ pub struct Config {
     pub kind: String,
     /// The kind of a list; the default is `kind` with `List` for built-in kinds, and any for custom ones.
     pub list_kind: Option<String>,
-    /// The part of each object that is kept; None for all of it.
+    /// The part of each object that is kept, unless `set_projection` changes it; None for all of it.
     pub projection: Option<Projection>,
     /// Applied once to each incoming object.
     pub transform: Option<Arc<dyn Transform>>,
@@ -169,6 +169,12 @@ impl SharedInformer {
             events.wake();
         }
         result
+    }
+
+    /// Keep this part of each object in place of that of the configuration. Before the first list, so that all objects
+    /// have the same parts.
+    pub fn set_projection(&self, projection: Option<Projection>) {
+        self.feed(|intake, _| intake.set_projection(projection));
     }
 
     /// Return the log of the changes from now on, which is written while somebody keeps it. The first one who asks

@@ -105,12 +105,17 @@ impl Builder {
     /// Keep only a part of each object.
     #[must_use]
     pub fn project(mut self, projection: Option<Projection>) -> Self {
+        self.set_projection(projection);
+        self
+    }
+
+    /// Keep only a part of each object from now on.
+    pub fn set_projection(&mut self, projection: Option<Projection>) {
         self.types = Arc::new(Types {
             api_version: self.types.api_version.clone(),
             kind: self.types.kind.clone(),
             projection,
         });
-        self
     }
 
     /// Build an object from its JSON text.

@@ -1,5 +1,7 @@
 //! Delayed keys: a binary heap whose entries know their places, so that a deadline can move.
 
+use std::collections::BinaryHeap;
+
 use super::slab::{NONE, Slab, Slot};
 use crate::clock::Tick;
 use crate::key::QueueKey;
@@ -58,6 +60,34 @@ impl Delays {
 
     pub(super) fn at(&self, place: u32) -> Option<&Delay> {
         self.heap.get(place as usize)
+    }
+
+    /// Return the first delayed adds, at most `limit`, that follow the time and number of another one, in order.
+    ///
+    /// The ones before are passed over, but not those after the last that is returned.
+    pub(super) fn following(&self, after: Option<(Tick, u64)>, limit: usize) -> Vec<&Delay> {
+        let mut found: BinaryHeap<(Tick, u64, usize)> = BinaryHeap::new();
+        let mut open = vec![0];
+        while let Some(place) = open.pop() {
+            let Some(delay) = self.heap.get(place) else {
+                continue;
+            };
+            let order = (delay.due, delay.number);
+            let last = found.peek().map(|&(due, number, _)| (due, number));
+            if found.len() >= limit && last.is_none_or(|last| order > last) {
+                continue;
+            }
+            if after.is_none_or(|after| order > after) {
+                found.push((delay.due, delay.number, place));
+                if found.len() > limit {
+                    found.pop();
+                }
+            }
+            open.extend([2 * place + 2, 2 * place + 1]);
+        }
+        let places = found.into_sorted_vec();
+        let delays = places.iter().map(|&(_, _, place)| &self.heap[place]);
+        delays.collect()
     }
 
     /// Insert the delayed add of a key that has none.

@@ -2,10 +2,11 @@
 //! than its logarithm.
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 
 use super::fair::Ring;
 use super::list::{Line, List};
-use super::slab::{Slab, Slot};
+use super::slab::{NONE, Slab, Slot};
 use crate::key::QueueKey;
 
 /// How many empty levels are kept, so that a steady load creates none.
@@ -58,6 +59,30 @@ impl Levels {
     pub(super) fn first_in_line(&self) -> Option<Slot> {
         let line = self.all.get(self.top as usize)?.line;
         (!line.is_empty()).then_some(line.first)
+    }
+
+    /// Return the number of keys of higher priorities and before a key in its line, in a queue that is not fair; None
+    /// after `most` steps.
+    pub(super) fn ahead<K: QueueKey>(
+        &self,
+        slab: &Slab<K>,
+        slot: Slot,
+        most: usize,
+    ) -> Option<usize> {
+        let mut left = most;
+        let mut ahead = 0;
+        let above = (Excluded(slab.get(slot).priority), Unbounded);
+        for (_, &place) in self.places.range(above) {
+            ahead += self.all[place as usize].len;
+            left = left.checked_sub(1)?;
+        }
+        let mut before = slab.get(slot).previous;
+        while before != NONE {
+            ahead += 1;
+            before = slab.get(before).previous;
+            left = left.checked_sub(1)?;
+        }
+        Some(ahead)
     }
 
     /// Remove and return the first key of the highest priority.

@@ -11,6 +11,7 @@ mod levels;
 mod limiter_calls;
 mod list;
 mod ops;
+mod page;
 mod ready;
 mod slab;
 mod snapshot;
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 pub use limiter_calls::CallId;
 pub use ops::Locked;
+pub use page::{Cursor, Known, Part};
 pub use snapshot::{Counts, DelayedKey, HeldKey, QueuedKey, Snapshot};
 pub use waits::{Drained, Woken};
 

@@ -46,6 +46,20 @@ impl Ready {
         Some(self.ages.first).filter(|_| !self.ages.is_empty())
     }
 
+    /// Return the number of keys that are handed out before a queued one, if the order stays; None after `most` steps, or
+    /// if groups take turns.
+    pub(super) fn ahead<K: QueueKey>(
+        &self,
+        slab: &Slab<K>,
+        slot: Slot,
+        most: usize,
+    ) -> Option<usize> {
+        if self.fair {
+            return None;
+        }
+        self.levels.ahead(slab, slot, most)
+    }
+
     /// Return whether the choice of the next key needs the time: with one level in order of age, the oldest key is
     /// first anyway.
     pub(super) fn needs_time(&self) -> bool {

@@ -80,6 +80,12 @@ impl<K: QueueKey> Slab<K> {
         &self.entries[slot as usize]
     }
 
+    /// Return the entry of a slot from elsewhere; None if the slot is not in use.
+    pub(super) fn used(&self, slot: Slot) -> Option<&Entry<K>> {
+        let entry = self.entries.get(slot as usize);
+        entry.filter(|entry| entry.key.is_some())
+    }
+
     pub(super) fn get_mut(&mut self, slot: Slot) -> &mut Entry<K> {
         &mut self.entries[slot as usize]
     }

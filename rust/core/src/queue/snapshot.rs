@@ -68,6 +68,66 @@ pub struct Snapshot<R> {
     pub delayed: Vec<DelayedKey<R>>,
 }
 
+impl<R> QueuedKey<R> {
+    pub(super) fn of<K: QueueKey>(
+        state: &State<K>,
+        slot: Slot,
+        now: Tick,
+        show: impl Fn(&K) -> R,
+    ) -> Self {
+        let entry = state.slab.get(slot);
+        Self {
+            key: show(state.slab.key(slot)),
+            priority: entry.priority,
+            age: now.since(entry.since),
+        }
+    }
+}
+
+impl<R> HeldKey<R> {
+    pub(super) fn of<K: QueueKey>(
+        state: &State<K>,
+        slot: Slot,
+        now: Tick,
+        show: impl Fn(&K) -> R,
+    ) -> Self {
+        let entry = state.slab.get(slot);
+        Self {
+            key: show(state.slab.key(slot)),
+            running: now.since(entry.started),
+            again: (entry.stage == Stage::ProcessingDirty).then_some(entry.priority),
+        }
+    }
+}
+
+impl<R> DelayedKey<R> {
+    /// Return the delayed add of a key; None if it has none.
+    pub(super) fn of<K: QueueKey>(
+        state: &State<K>,
+        slot: Slot,
+        now: Tick,
+        show: impl Fn(&K) -> R,
+    ) -> Option<Self> {
+        let delay = state.delays.at(state.slab.get(slot).delayed)?;
+        Some(Self {
+            key: show(state.slab.key(slot)),
+            due_in: delay.due.since(now),
+            priority: delay.shown_priority(),
+            back_off: delay.back_off,
+        })
+    }
+}
+
+impl Counts {
+    pub(super) fn of<K: QueueKey>(state: &State<K>) -> Self {
+        Self {
+            queued: state.ready.len(),
+            processing: state.processing_count,
+            delayed: state.delays.len(),
+        }
+    }
+}
+
 impl<K: QueueKey> Locked<'_, K> {
     /// Return every key that the queue knows, in no order.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
@@ -83,11 +143,7 @@ impl<R> Snapshot<R> {
         limit: usize,
         show: impl Fn(&K) -> R,
     ) -> Self {
-        let counts = Counts {
-            queued: state.ready.len(),
-            processing: state.processing_count,
-            delayed: state.delays.len(),
-        };
+        let counts = Counts::of(state);
         let mut queued = Vec::with_capacity(counts.queued);
         let mut processing = Vec::with_capacity(counts.processing);
         let mut delayed = Vec::with_capacity(counts.delayed);
@@ -103,31 +159,16 @@ impl<R> Snapshot<R> {
         }
         let entry = |slot| state.slab.get(slot);
         let order = |slot| (Reverse(entry(slot).priority), entry(slot).since);
-        let queued = first(queued, limit, order).map(|slot| QueuedKey {
-            key: show(state.slab.key(slot)),
-            priority: entry(slot).priority,
-            age: now.since(entry(slot).since),
-        });
+        let queued = first(queued, limit, order).map(|slot| QueuedKey::of(state, slot, now, &show));
         let order = |slot| entry(slot).started;
-        let processing = first(processing, limit, order).map(|slot| {
-            let entry = entry(slot);
-            HeldKey {
-                key: show(state.slab.key(slot)),
-                running: now.since(entry.started),
-                again: (entry.stage == Stage::ProcessingDirty).then_some(entry.priority),
-            }
-        });
-        let delay = |slot| state.delays.at(entry(slot).delayed);
-        let order = |slot| delay(slot).map(|delay| delay.due);
-        let delayed = first(delayed, limit, order).filter_map(|slot| {
-            let delay = delay(slot)?;
-            Some(DelayedKey {
-                key: show(state.slab.key(slot)),
-                due_in: delay.due.since(now),
-                priority: delay.shown_priority(),
-                back_off: delay.back_off,
-            })
-        });
+        let processing =
+            first(processing, limit, order).map(|slot| HeldKey::of(state, slot, now, &show));
+        let order = |slot| {
+            let delay = state.delays.at(entry(slot).delayed);
+            delay.map(|delay| delay.due)
+        };
+        let delayed =
+            first(delayed, limit, order).filter_map(|slot| DelayedKey::of(state, slot, now, &show));
         Self {
             counts,
             queued: queued.collect(),

@@ -122,6 +122,13 @@ impl SharedInformer {
         })
     }
 
+    fn set_reads(&self, py: Python<'_>, reads: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let projection = projection(reads)?;
+        self.engine.work(py, "set_reads", |engine| {
+            engine.set_projection(projection);
+        })
+    }
+
     fn begin_list(&self, py: Python<'_>) -> PyResult<()> {
         self.engine
             .work(py, "begin_list", informer::SharedInformer::begin_list)

@@ -11,6 +11,7 @@
 mod batch;
 mod groups;
 pub(crate) mod metrics;
+mod page;
 mod shared;
 mod snapshot;
 pub(crate) mod wait;
@@ -283,6 +284,35 @@ impl WorkQueue {
         })?;
         let (counts, first) = self.first(py, limit)?;
         snapshot::summary(py, counts, first)
+    }
+
+    /// Return the next keys of a part after those of another page, at most `limit`, without a look at the whole part.
+    ///
+    /// `part` is "queued", "processing" or "delayed"; `after` is the `next` of that page. Raises ValueError for others.
+    #[pyo3(signature = (part, limit=100, after=None))]
+    fn page(
+        &self,
+        py: Python<'_>,
+        part: &str,
+        limit: usize,
+        after: Option<&str>,
+    ) -> PyResult<Py<PyAny>> {
+        let part = page::part(part)?;
+        let after = after.map(page::cursor).transpose()?;
+        let (keys, next) = self.shared.locked(py, |queue| {
+            queue.page(part, after, limit, |key| key.show(py))
+        })?;
+        page::page(py, part, keys, next, self.shared.queue()?.limiter())
+    }
+
+    /// Return where a key is: in which parts, and how many keys are handed out before it.
+    fn look(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let mut buffer = KeyBuffer::new();
+        let probe = Probe::new(key, &mut buffer)?;
+        let known = self
+            .shared
+            .locked(py, |queue| queue.look(&probe, |key| key.show(py)))?;
+        page::known(py, known, self.shared.queue()?.limiter())
     }
 
     /// Record the changes of objects that add this `Request` from now on, for `take_causes`.

@@ -71,7 +71,7 @@ fn list<'py, T>(
     Ok(list)
 }
 
-fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
+pub(super) fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
     let module = py.import("ctrlhost.workqueue")?;
     Ok(module.getattr(name)?.cast_into::<PyType>()?)
 }

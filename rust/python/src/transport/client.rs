@@ -10,8 +10,8 @@ use bytes::Bytes;
 use ctrlhost_core::clock::seconds;
 use ctrlhost_core::informer::decoders;
 use ctrlhost_transport::client::{
-    self, Begun, Call, CancelHandle, Client, Failure, Gate, Proxy, ProxyScheme, Response, Settings,
-    StreamCall,
+    self, Begun, Call, CancelHandle, Client, Failure, Gate, LastByte, Proxy, ProxyScheme, Response,
+    Settings, StreamCall,
 };
 use parking_lot::Mutex;
 use pyo3::IntoPyObjectExt;
@@ -70,6 +70,23 @@ fn deadline(timeout: f64) -> Instant {
         .map_or(far, |end| end.min(far))
 }
 
+/// When the last byte of a response came from one server, on the connections of all clients that share it.
+#[pyclass(frozen, weakref, name = "LastByte", module = "ctrlhost._core")]
+pub(crate) struct ServerLastByte(LastByte);
+
+#[pymethods]
+impl ServerLastByte {
+    #[new]
+    fn new() -> Self {
+        Self(LastByte::new())
+    }
+
+    /// Return the seconds since then; None if no byte has come.
+    fn age(&self) -> Option<f64> {
+        self.0.age().map(|age| age.as_secs_f64())
+    }
+}
+
 /// Connections to one API server, carried by the I/O thread of the process. Callable from any thread.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct HttpClient(Local<Client>);
@@ -84,7 +101,7 @@ impl Drop for HttpClient {
 impl HttpClient {
     #[new]
     #[pyo3(signature = (*, https, host, port, authority, unix_socket=None, headers=Vec::new(), proxy=None, max_idle=32,
-                        connect_timeout=30.0, tls=None))]
+                        connect_timeout=30.0, tls=None, last_byte=None))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python constructor"
@@ -100,6 +117,7 @@ impl HttpClient {
         max_idle: usize,
         connect_timeout: f64,
         tls: Option<&Tls>,
+        last_byte: Option<&ServerLastByte>,
     ) -> PyResult<Self> {
         let settings = Settings {
             https,
@@ -113,7 +131,8 @@ impl HttpClient {
             connect_timeout: seconds(connect_timeout),
         };
         let tls = tls.map(|tls| tls.0.clone());
-        Ok(Self(Local::new(Client::new(settings, tls))))
+        let last_byte = last_byte.map_or_else(LastByte::new, |shared| shared.0.clone());
+        Ok(Self(Local::new(Client::sharing(settings, tls, last_byte))))
     }
 
     fn set_tls(&self, py: Python<'_>, tls: &Tls) -> PyResult<()> {
@@ -226,6 +245,25 @@ impl HttpClient {
         opened(py, what, interpreter::detach(py, || client.stream(call)))
     }
 
+    fn probe(
+        &self,
+        py: Python<'_>,
+        target: String,
+        headers: Headers,
+        timeout: f64,
+        what: &str,
+    ) -> PyResult<HttpResponse> {
+        let client = self.0.get()?;
+        let call = Call {
+            fresh: true,
+            ..call_of("GET".to_owned(), target, headers, None, timeout, None)?
+        };
+        match interpreter::detach(py, || client.call(call)) {
+            Ok(response) => HttpResponse::of(py, &response),
+            Err(failure) => Err(raise(py, what, &failure, None)),
+        }
+    }
+
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = self.0.get()?.counts();
         [
@@ -282,6 +320,7 @@ fn call_of(
         gate: gate_of(permit)?,
         // The client in Python repeats reads.
         repeat: false,
+        fresh: false,
     })
 }
 

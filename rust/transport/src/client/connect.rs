@@ -43,13 +43,13 @@ pub(super) async fn connect(inner: &Inner, progress: &Progress) -> Result<Line, 
         Layers::Plain(Wire::tcp(stream))
     };
     if !settings.https {
-        return Line::new(layers, generation).await;
+        return Line::new(layers, generation, inner.last_byte.clone()).await;
     }
     let security = inner.security.lock().clone();
     let none = || Failure::new(Stage::Tls, "TLS failed: no TLS settings");
     let security = security.ok_or_else(none)?;
     let layers = secure(inner, layers, &security, &settings.host, progress).await?;
-    Line::new(layers, generation).await
+    Line::new(layers, generation, inner.last_byte.clone()).await
 }
 
 /// Connect through a proxy.

@@ -40,6 +40,8 @@ pub(super) struct Opened<'a> {
     pub(super) line: Line,
     pub(super) response: Response,
     pub(super) body: Incoming,
+    /// Another request may use the connection afterwards.
+    keep: bool,
     /// Counts the connection in the state that it has now.
     pub(super) gauge: Gauge<'a>,
 }
@@ -54,7 +56,7 @@ pub(super) async fn open<'a>(
     state: &'a AtomicU64,
 ) -> Result<Opened<'a>, Failure> {
     // A new connection may fail once before anything is sent.
-    let (mut fresh, mut tried, mut repeated) = (false, false, false);
+    let (mut fresh, mut tried, mut repeated) = (request.fresh, false, false);
     loop {
         let idle = if fresh { None } else { inner.pool.take() };
         let reused = idle.is_some();
@@ -70,7 +72,7 @@ pub(super) async fn open<'a>(
         let gauge = Gauge::up(state);
         let began = Instant::now();
         let failure = match line.send(request, progress).await {
-            Ok(response) => return Ok(opened(line, response, began, gauge)),
+            Ok(response) => return Ok(opened(line, response, !request.fresh, began, gauge)),
             Err(failure) => failure,
         };
         let unsent = line.is_stale() || !failure.sent;
@@ -89,6 +91,7 @@ pub(super) async fn open<'a>(
 fn opened(
     line: Line,
     response: HttpResponse<Incoming>,
+    keep: bool,
     began: Instant,
     gauge: Gauge<'_>,
 ) -> Opened<'_> {
@@ -107,11 +110,12 @@ fn opened(
         line,
         response,
         body,
+        keep,
         gauge,
     }
 }
 
-/// Read a body as a whole, and keep the connection for the next request.
+/// Read a body as a whole, and keep the connection for the next request unless this one was to have its own.
 pub(super) async fn finish(
     inner: &Inner,
     opened: Opened<'_>,
@@ -122,6 +126,7 @@ pub(super) async fn finish(
         mut line,
         mut response,
         mut body,
+        keep,
         gauge: _gauge,
     } = opened;
     progress.enter(Stage::Body);
@@ -155,7 +160,9 @@ pub(super) async fn finish(
         whole.into()
     };
     drop(body);
-    inner.pool.put(line).await;
+    if keep {
+        inner.pool.put(line).await;
+    }
     Ok(response)
 }
 

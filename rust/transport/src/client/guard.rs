@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::Stage;
+use super::last_byte::LastByte;
 use super::progress::Progress;
 use super::wire::Layers;
 
@@ -87,17 +88,20 @@ pub(super) struct Guard {
     layers: Layers,
     written: Arc<AtomicU64>,
     turn: Arc<Mutex<Turn>>,
+    /// Of responses: TLS and proxies may say something while the server hangs.
+    last_byte: LastByte,
     /// When the gate is asked again, since the kernel takes nothing.
     again: Option<Pin<Box<Sleep>>>,
 }
 
 impl Guard {
-    pub(super) fn new(layers: Layers, turn: Arc<Mutex<Turn>>) -> Self {
+    pub(super) fn new(layers: Layers, turn: Arc<Mutex<Turn>>, last_byte: LastByte) -> Self {
         let written = layers.wire().written();
         Self {
             layers,
             written,
             turn,
+            last_byte,
             again: None,
         }
     }
@@ -144,6 +148,7 @@ impl AsyncRead for Guard {
         ready!(Pin::new(&mut guard.layers).poll_read(context, buffer))?;
         let news = &buffer.filled()[before..];
         if !news.is_empty() {
+            guard.last_byte.arrived();
             let mut turn = guard.turn.lock();
             if let Some(progress) = turn.progress.as_ref().filter(|now| !now.received()) {
                 progress.note_received();

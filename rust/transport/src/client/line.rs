@@ -16,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 
 use super::guard::{Guard, Turn};
+use super::last_byte::LastByte;
 use super::progress::Progress;
 use super::request::Prepared;
 use super::wire::Layers;
@@ -38,9 +39,13 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) async fn new(layers: Layers, generation: u64) -> Result<Self, Failure> {
+    pub(super) async fn new(
+        layers: Layers,
+        generation: u64,
+        last_byte: LastByte,
+    ) -> Result<Self, Failure> {
         let turn = Arc::<Mutex<Turn>>::default();
-        let guard = Guard::new(layers, turn.clone());
+        let guard = Guard::new(layers, turn.clone(), last_byte);
         let (sender, connection) = Builder::new()
             .max_buf_size(PIECE)
             .max_header_size(LARGEST_HEAD)

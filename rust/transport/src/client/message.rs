@@ -34,6 +34,8 @@ pub struct Call {
     pub deadline: Instant,
     /// Whether it may be sent once more if its connection breaks before the response: for reads only.
     pub repeat: bool,
+    /// Whether it goes over a new connection, which is closed afterwards.
+    pub fresh: bool,
     /// Asked before bytes leave.
     pub gate: Option<Arc<dyn Gate>>,
 }

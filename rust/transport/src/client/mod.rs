@@ -8,6 +8,7 @@ mod exchange;
 mod failure;
 mod guard;
 mod intake;
+mod last_byte;
 mod line;
 mod message;
 mod pool;
@@ -27,6 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 pub use failure::{Failure, Stage};
 pub use intake::OnNews;
+pub use last_byte::LastByte;
 pub use message::{Call, Gate, Head, Response, StreamCall};
 use parking_lot::Mutex;
 use pool::Pool;
@@ -82,6 +84,7 @@ impl CancelHandle {
 struct Inner {
     home: Home,
     settings: Settings,
+    last_byte: LastByte,
     common: Result<Common, Failure>,
     pool: Pool,
     security: Mutex<Option<Security>>,
@@ -99,11 +102,17 @@ pub struct Client(Arc<Inner>);
 impl Client {
     /// Create a client. Sends nothing.
     pub fn new(settings: Settings, tls: Option<Tls>) -> Self {
+        Self::sharing(settings, tls, LastByte::new())
+    }
+
+    /// Create a client that keeps `last_byte` up to date, as other clients of the server may. Sends nothing.
+    pub fn sharing(settings: Settings, tls: Option<Tls>, last_byte: LastByte) -> Self {
         Self(Arc::new(Inner {
             home: Home::new(),
             common: Common::new(&settings),
             pool: Pool::new(settings.max_idle),
             settings,
+            last_byte,
             security: Mutex::new(tls.map(|tls| tls.security())),
             connecting: AtomicU64::default(),
             calls: AtomicU64::default(),
@@ -235,6 +244,7 @@ impl Client {
             }
         };
         request.repeat = call.repeat;
+        request.fresh = call.fresh;
         let inner = self.0.clone();
         let task = async move {
             let progress = Progress::new("response", call.gate);

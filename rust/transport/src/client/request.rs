@@ -124,6 +124,8 @@ pub(super) struct Prepared {
     body: Bytes,
     /// It may be sent once more if its connection breaks before the response.
     pub(super) repeat: bool,
+    /// It goes over a connection of its own.
+    pub(super) fresh: bool,
 }
 
 impl Prepared {
@@ -152,6 +154,7 @@ impl Prepared {
             parts,
             body,
             repeat: false,
+            fresh: false,
         })
     }
 

@@ -144,6 +144,7 @@ pub(super) async fn stream(
         response,
         body,
         gauge: _gauge,
+        ..
     } = match head.unwrap_or_else(|_| Err(progress.out_of_time())) {
         Err(failure) => return reply.send(Err(failure)),
         Ok(Err(response)) => return reply.send(Ok((response, None))),

@@ -189,6 +189,7 @@ pub fn call(method: &str, body: &str, patience: Duration) -> Call {
         body: Bytes::copy_from_slice(body.as_bytes()),
         deadline: Instant::now() + patience,
         repeat: method == "GET",
+        fresh: false,
         gate: None,
     }
 }

@@ -1,0 +1,28 @@
+//! Self-signed certificates: what is refused. Which names they have, and who trusts them, is tested from Python.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use ctrlhost_transport::certificate::self_signed;
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn each_call_makes_another_key() {
+    let (first, second) = (
+        self_signed(names(&["a.example", "192.0.2.1"]), 0, 1).unwrap(),
+        self_signed(names(&["a.example", "192.0.2.1"]), 0, 1).unwrap(),
+    );
+    assert!(first.0.starts_with("-----BEGIN CERTIFICATE-----"));
+    assert!(first.1.starts_with("-----BEGIN PRIVATE KEY-----"));
+    assert_ne!(first.0, second.0);
+    assert_ne!(first.1, second.1);
+}
+
+#[test]
+fn names_and_times_that_do_not_fit_are_errors() {
+    assert_eq!(self_signed(vec![], 0, 1).unwrap_err(), "no name");
+    assert!(self_signed(names(&["grün.example"]), 0, 1).is_err());
+    assert!(self_signed(names(&["a.example"]), 0, i64::MAX).is_err());
+    assert!(self_signed(names(&["a.example"]), i64::MIN, 0).is_err());
+}
