@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
+import logging
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,10 @@ from ctrlhost._core import Tls
 from ctrlhost.errors import ConfigError
 from ctrlhost.kubeconfig.configuration import new_configuration
 from ctrlhost.kubeconfig.credentials import ConfigurationHook, Credentials, StaticHeader, basic_authorization
+from ctrlhost.kubeconfig.expiry import certificate_expiry
 from ctrlhost.kubeconfig.proxy import Proxy, bypasses_proxy, read_proxy
+
+log = logging.getLogger("ctrlhost.client.kubeconfig")
 
 
 @dataclass(slots=True)
@@ -74,10 +80,22 @@ class Connection:
         return None if certificate is None or ca is None else (ca, certificate)
 
     def check(self) -> None:
-        """Raise ConfigError, naming the source, unless the address, the proxy and the certificates are usable."""
+        """Raise ConfigError, naming the source, unless the address, the proxy and the certificates are usable.
+
+        Log a warning if others can read the token on its way.
+        """
         check_address(self.url, self.source)
         self.proxy()
         self.tls()
+        if self._is_readable_by_others() and not self._is_anonymous():
+            log.warning("%s: %s is plain http, so others can read the token of every request", self.source, self.url)
+
+    def _is_readable_by_others(self) -> bool:
+        parts = urlsplit(self.url)
+        return parts.scheme == "http" and not self.unix_socket and not _is_loopback(parts.hostname or "")
+
+    def _is_anonymous(self) -> bool:
+        return self.credentials.ready() and self.credentials.authorization(0.0) is None
 
     def proxy(self) -> Proxy | None:
         """Return the proxy of the server, None for a direct connection; ConfigError if its address is invalid."""
@@ -125,6 +143,14 @@ class Connection:
             }.get(part, f"{cert_place} and its key are unusable")
             raise ConfigError(f"{self.source}: {what}: {problem}") from error
 
+    def certificate_expiry(self) -> float | None:
+        """Return when the client certificate expires, in seconds since the epoch; None without a readable one."""
+        try:
+            cert, _ = self.certificate.read()
+        except OSError:
+            return None
+        return certificate_expiry(cert) if cert is not None else None
+
     def ca(self) -> bytes | None:
         """Return the CA bundle as PEM, None for the system's; OSError if its file is unreadable."""
         configuration = self.configuration
@@ -151,10 +177,23 @@ def _pem(text: str) -> bytes:
 def check_address(url: str, source: str) -> None:
     """Raise ConfigError, naming the source, unless the address is valid for a server."""
     if not _is_url(url, ("http", "https")):
-        raise ConfigError(f"{source}: server address {url!r} is not an http or https URL")
+        raise ConfigError(f"{source}: server address {without_secrets(url)!r} is not an http or https URL")
     parts = urlsplit(url)
     if parts.query or parts.fragment or "@" in parts.netloc:
         raise ConfigError(f"{source}: the server's address must only have a host, a port and a path")
+
+
+def without_secrets(url: str) -> str:
+    """Return an address without user, password and parameters, also if it is none."""
+    scheme, separator, rest = url.rpartition("://")
+    return scheme + separator + re.split(r"[?#]", rest.rpartition("@")[2], maxsplit=1)[0]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def _is_url(text: str, schemes: tuple[str, ...]) -> bool:
@@ -167,7 +206,7 @@ def _is_url(text: str, schemes: tuple[str, ...]) -> bool:
 
 def from_url(url: str, token: str | None, ca: str | None, verify: bool) -> Connection:
     """Return the connection to the server at `url`; `ca` is PEM or the path of a PEM file."""
-    source = f"the URL {url}"
+    source = f"the URL {without_secrets(url)}"
     check_address(url.rstrip("/"), source)
     inline = ca is not None and "-----BEGIN" in ca
     configuration = new_configuration(

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost.errors import ConfigError
+from ctrlhost.kubeconfig.expiry import token_expiry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,9 @@ class Credentials(Protocol):
     def refresh(self, rejected: str | None, timeout: float) -> bool:
         """Renew a value that got a 401 within `timeout` seconds; return whether another attempt may carry a new one."""
 
+    def expiry(self) -> float | None:
+        """Return when the current token expires, in seconds since the epoch; None if that is unknown."""
+
 
 class StaticHeader:
     """A token, or a user name and password, that never changes; None for anonymous or a client certificate."""
@@ -53,6 +57,10 @@ class StaticHeader:
     def refresh(self, rejected: str | None, timeout: float) -> bool:  # noqa: ARG002
         """Return False: the value never changes."""
         return False
+
+    def expiry(self) -> float | None:
+        """Return what the token says."""
+        return token_expiry(self._value)
 
 
 def basic_authorization(user: str, password: str) -> StaticHeader:
@@ -103,6 +111,10 @@ class TokenFile:
             # Whatever may be half written is better than what the server has rejected.
             self._reread(doubt=False)
             return f"Bearer {self._token}" != rejected
+
+    def expiry(self) -> float | None:
+        """Return what the token says."""
+        return token_expiry(f"Bearer {self._token}")
 
     def _reread(self, *, doubt: bool = True) -> None:
         try:
@@ -161,6 +173,10 @@ class ConfigurationHook:
         """Call the hook again; return whether the token changed."""
         with self._lock:
             return self._refreshed() != rejected
+
+    def expiry(self) -> float | None:
+        """Return what the token says."""
+        return token_expiry(self._current())
 
     def _refreshed(self) -> str | None:
         hook = getattr(self._configuration, "refresh_api_key_hook", None)

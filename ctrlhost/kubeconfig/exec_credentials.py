@@ -7,13 +7,14 @@ import os
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ctrlhost.errors import ConfigError, CtrlhostError, TransportError
+from ctrlhost.kubeconfig.expiry import earliest, token_expiry
 from ctrlhost.typed_json import decode
 
 if TYPE_CHECKING:
@@ -40,11 +41,12 @@ class ExecConfig:
     """The kubeconfig's entry for the program; `where` names that entry in messages."""
 
     command: str
-    args: Sequence[str]
-    env: Mapping[str, str]
+    #: They may contain passwords.
+    args: Sequence[str] = field(repr=False)
+    env: Mapping[str, str] = field(repr=False)
     api_version: str
     where: str
-    cluster: Mapping[str, Any] | None = None
+    cluster: Mapping[str, Any] | None = field(default=None, repr=False)
     install_hint: str | None = None
 
     def __str__(self) -> str:
@@ -57,6 +59,10 @@ class _Status(msgspec.Struct, rename="camel"):
     client_certificate_data: str | None = None
     client_key_data: str | None = None
     expiration_timestamp: str | None = None
+
+    def __repr__(self) -> str:
+        """Return a text without the token and the key."""
+        return "_Status()"
 
 
 class _ExecCredential(msgspec.Struct, rename="camel"):
@@ -75,11 +81,15 @@ class ExecPlugin:
         """Call `on_certificate(certificate, key)` with the PEM strings if the program returns them."""
         self._config = config
         self._on_certificate = on_certificate
+        #: Called after each run with its exit code and outcome, as client-go counts them.
+        self.on_call: Callable[[int, str], None] = lambda _code, _status: None
         self._changed = threading.Condition()
         self._running = False
         self._status: _Status | None = None
         #: When to renew the credential, and until when it may be used, in seconds since the epoch.
         self._renew_at = self._usable_until = 0.0
+        #: When the program said that the credential expires; None if it did not.
+        self._expires: float | None = None
         #: The last failure, until when it is remembered by `time.monotonic`, and for how long.
         self._failure: CtrlhostError | None = None
         self._failed_until = self._pause = 0.0
@@ -121,6 +131,19 @@ class ExecPlugin:
                 self._rejected_at = time.monotonic()
                 self._start(required=True)
             return self._wait(timeout) != before
+
+    def expiry(self) -> float | None:
+        """Return when the program's token expires."""
+        with self._changed:
+            if self._status is None or self._status.token is None:
+                return None
+            return earliest(self._expires, token_expiry(_header(self._status)))
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether the program has returned a certificate."""
+        with self._changed:
+            return self._status is not None and self._status.client_certificate_data is not None
 
     def _start(self, *, required: bool) -> None:
         """Start the program unless it runs; raise the last failure while it is remembered and `required`."""
@@ -172,7 +195,7 @@ class ExecPlugin:
 
     def _keep(self, status: _Status, expires: float) -> None:
         now = time.time()
-        self._status = status
+        self._status, self._expires = status, expires if expires < float("inf") else None
         if expires > now:
             self._renew_at = expires - min(_RENEW_BEFORE, (expires - now) / 5)
             self._usable_until = expires
@@ -207,11 +230,16 @@ class ExecPlugin:
                 check=False,
             )
         except FileNotFoundError as error:
+            self.on_call(1, "plugin_not_found_error")
             raise ConfigError(f"{config} is not installed", hint=config.install_hint) from error
         except subprocess.TimeoutExpired as error:
+            self.on_call(1, "client_internal_error")
             raise TransportError(f"{config} did not answer within {_RUN_LIMIT:g} s", sent=False) from error
         except OSError as error:
+            self.on_call(1, "plugin_not_found_error")
             raise ConfigError(f"{config} cannot be run: {error.strerror}") from error
+        # Go's code of a program that a signal has ended is -1.
+        self.on_call(max(done.returncode, -1), "plugin_execution_error" if done.returncode else "no_error")
         if done.returncode != 0:
             lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
             # A working program may fail for a while (no network, an expired login): the file is not at fault.

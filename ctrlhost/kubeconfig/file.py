@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -143,12 +144,19 @@ def _parse(path: Path) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ConfigError(f"kubeconfig {path}: {place}{error.problem or error.context}") from error
+        raise ConfigError(
+            f"kubeconfig {path}: {place}{_without_values(error.problem or error.context or '')}"
+        ) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"kubeconfig {path}: invalid YAML: {str(error).splitlines()[0]}") from error
+        raise ConfigError(f"kubeconfig {path}: invalid YAML: {_without_values(str(error).splitlines()[0])}") from None
     if content is None:
         raise ConfigError(f"kubeconfig {path}: the file is empty")
     return content
+
+
+def _without_values(problem: str) -> str:
+    """Return what is wrong without what is quoted from the file, such as a password that begins like a tag."""
+    return re.sub(r"""(['"])(?!<)[^'"]{2,}\1""", "`…`", problem)
 
 
 def _kind(value: Any) -> str:

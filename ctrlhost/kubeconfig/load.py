@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.errors import ConfigError
 from ctrlhost.kubeconfig.configuration import new_configuration
-from ctrlhost.kubeconfig.connection import Certificate, Connection, check_address
+from ctrlhost.kubeconfig.connection import Certificate, Connection, check_address, without_secrets
 from ctrlhost.kubeconfig.credentials import TokenFile
 from ctrlhost.kubeconfig.file import KubeConfig
 from ctrlhost.kubeconfig.user import user_credentials
@@ -68,7 +68,9 @@ def from_files(paths: list[Path], context: str | None, found_by: str) -> Connect
     # Before the official client's class parses it.
     check_address(server, source)
     if proxy is not None and "://" not in proxy:
-        raise cluster.error("proxy-url", f"must be a URL with http://, https:// or socks5://, got {proxy!r}")
+        raise cluster.error(
+            "proxy-url", f"must be a URL with http://, https:// or socks5://, got {without_secrets(proxy)!r}"
+        )
     configuration = new_configuration(
         host=server,
         tls_server_name=cluster.optional_text("tls-server-name"),

@@ -25,6 +25,10 @@ class Proxy(NamedTuple):
     #: Headers for the proxy.
     headers: list[tuple[str, str]]
 
+    def __repr__(self) -> str:
+        """Return a text without the password and the headers."""
+        return f"Proxy({self.scheme}://{self.host}:{self.port})"
+
 
 def read_proxy(url: str, headers: Mapping[str, Any] | None, source: str) -> Proxy:
     """Return the proxy at `url`, whose user and password are percent-encoded; ConfigError names `source`."""

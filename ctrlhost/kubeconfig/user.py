@@ -142,8 +142,13 @@ def _cluster_info(cluster: Entry, connection: Connection) -> dict[str, Any]:
 
 def _auth_provider(user: Entry, paths: list[Path], context: str) -> ConfigurationHook:
     """Return the token of the official client for the old providers (`gcp`, `oidc`), which need its OAuth libraries."""
-    from kubernetes import client
-    from kubernetes import config as official
+    try:
+        from kubernetes import client
+        from kubernetes import config as official
+    except ImportError:
+        missing = user.error("auth-provider", "needs the package `kubernetes`, which is not installed")
+        missing.hint = "install it with `pip install kubernetes`"
+        raise missing from None
 
     configuration = client.Configuration()
     try:

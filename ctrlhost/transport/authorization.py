@@ -34,6 +34,10 @@ class Authorization:
         """Return the header for the next request; wait at most `timeout` seconds for it."""
         return self._credentials.authorization(timeout)
 
+    def at_hand(self) -> str | None:
+        """Return the header for the next request; None without one, and if there would be a wait for it."""
+        return self._credentials.authorization(0.0) if self._credentials.ready() else None
+
     def refresh(self, rejected: str | None, sent_at: float, timeout: float) -> bool:
         """Renew a header that got a 401; return whether another attempt may carry a new one.
 

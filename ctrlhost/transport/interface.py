@@ -156,3 +156,23 @@ class FollowedTransport(Protocol):
         timeouts: StreamTimeouts | None = None,
     ) -> FollowedStream:
         """Do `Transport.stream` on an event loop."""
+
+
+@runtime_checkable
+class ProbedTransport(Protocol):
+    """A transport that can tell whether its API server answers. All members may be used from any thread."""
+
+    @property
+    def host(self) -> str:
+        """Host and port of the server, as in its URL."""
+
+    @property
+    def last_byte_age(self) -> float | None:
+        """Seconds since the last byte of a response came from the server, on any connection; None before the first."""
+
+    def probe(self, timeout: float) -> int:
+        """Return the status of `GET /version` over a new connection.
+
+        TransportError without a response within `timeout` seconds. Carries the credentials if they are at hand: a 401
+        is an answer, too. Not for the main thread.
+        """

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import bisect
+import math
 import threading
+import time
 import weakref
 from collections import Counter
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ctrlhost._core import transport_busy
+from ctrlhost.kubeconfig.expiry import earliest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from prometheus_client.core import Metric
 
@@ -24,8 +27,21 @@ _STATES = ("connecting", "idle", "call", "stream")
 _HANDSHAKES = {"full": "false", "resumed": "true"}
 
 
+class Expiries(NamedTuple):
+    """When credentials in use expire, in seconds since the epoch; None for those that are absent, or never expire."""
+
+    token: float | None
+    certificate: float | None
+    #: Whether the certificate came from an exec plugin.
+    by_program: bool
+
+
+class _Expiring(Protocol):
+    def expiries(self) -> Expiries: ...
+
+
 class ClientMetrics:
-    """Requests by outcome, the time until the response began, and connections; a collector for prometheus-client.
+    """Requests by outcome, the time until the response began, connections and credentials; a collector.
 
     All methods may be called from any thread.
     """
@@ -36,12 +52,20 @@ class ClientMetrics:
         self._requests: dict[tuple[str, str, str], int] = {}
         self._durations: dict[tuple[str, str], list[int]] = {}
         self._sums: dict[tuple[str, str], float] = {}
+        #: When the last answer came, in seconds of `time.monotonic`; None before the first.
+        self.last_answer: float | None = None
+        #: Called with method, path and outcome of each write, on the thread or in the task that made it.
+        self.on_write: Callable[[str, str, str], None] | None = None
+        #: Called after each answer 403.
+        self.on_forbidden: Callable[[], None] | None = None
+        self._retries: Counter[tuple[str, str, str]] = Counter()
+        self._exec_calls: Counter[tuple[str, str]] = Counter()
         #: The connections of each transport, and their handshakes since the start where the transport is gone.
-        self._clients: list[tuple[weakref.ref[object], HttpClient]] = []
+        self._clients: list[tuple[weakref.ref[_Expiring], HttpClient]] = []
         self._ended: Counter[str] = Counter()
 
-    def follow(self, transport: object, client: HttpClient) -> None:
-        """Count the connections of `client`, which belong to `transport`."""
+    def follow(self, transport: _Expiring, client: HttpClient) -> None:
+        """Count the connections of `client`, which belong to `transport`, and show when its credentials expire."""
         # Whatever the metrics keep, the idle connections end with the transport.
         followed = weakref.ref(transport, lambda _: client.close())
         with self._lock:
@@ -66,8 +90,14 @@ class ClientMetrics:
                 total.update(client.counts())
             return total
 
-    def observe(self, method: str, host: str, code: str, seconds: float) -> None:
+    def observe(self, method: str, host: str, code: str, seconds: float, path: str = "") -> None:
         """Count one request; `code` is the status, or `<error>` without a response."""
+        if code != "<error>":
+            self.last_answer = time.monotonic()
+        if method != "GET" and self.on_write is not None:
+            self.on_write(method, path, code)
+        if code == "403" and self.on_forbidden is not None:
+            self.on_forbidden()
         verb = method if method in _METHODS else "OTHER"
         with self._lock:
             request = (code, verb, host)
@@ -76,6 +106,21 @@ class ClientMetrics:
             counts = self._durations.setdefault(duration, [0] * (len(_BUCKETS) + 1))
             counts[bisect.bisect_left(_BUCKETS, seconds)] += 1
             self._sums[duration] = self._sums.get(duration, 0.0) + seconds
+
+    def observe_retry(self, method: str, host: str, code: str) -> None:
+        """Count a request that is sent again after an answer with this status, `<error>` for none."""
+        with self._lock:
+            self._retries[code, method if method in _METHODS else "OTHER", host] += 1
+
+    def observe_exec_call(self, code: int, status: str) -> None:
+        """Count a run of an exec plugin by its exit code and client-go's word for the outcome."""
+        with self._lock:
+            self._exec_calls[str(code), status] += 1
+
+    def _expiries(self) -> list[Expiries]:
+        with self._lock:
+            transports = [transport() for transport, _ in self._clients]
+        return [one.expiries() for one in transports if one is not None]
 
     def requests(self, code: str | None = None) -> int:
         """Return the number of requests so far, or of those with one outcome."""
@@ -87,7 +132,7 @@ class ClientMetrics:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         with self._lock:
-            requests = dict(self._requests)
+            requests, retries = dict(self._requests), dict(self._retries)
             durations = {key: (list(counts), self._sums[key]) for key, counts in self._durations.items()}
         counter = CounterMetricFamily(
             "rest_client_requests",
@@ -95,6 +140,14 @@ class ClientMetrics:
             labels=["code", "method", "host"],
         )
         for key, count in sorted(requests.items()):
+            counter.add_metric(list(key), count)
+        yield counter
+        counter = CounterMetricFamily(
+            "rest_client_request_retries",
+            "Number of request retries, by status code, verb and host.",
+            labels=["code", "verb", "host"],
+        )
+        for key, count in sorted(retries.items()):
             counter.add_metric(list(key), count)
         yield counter
         histogram = HistogramMetricFamily(
@@ -123,6 +176,37 @@ class ClientMetrics:
         for name, resumed in _HANDSHAKES.items():
             handshakes.add_metric([resumed], connections[name])
         yield handshakes
+        yield from self._about_credentials()
+
+    def _about_credentials(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        with self._lock:
+            exec_calls = dict(self._exec_calls)
+        calls = CounterMetricFamily(
+            "rest_client_exec_plugin_call",
+            "Number of calls to an exec plugin, by exit code and outcome.",
+            labels=["code", "call_status"],
+        )
+        for key, count in sorted(exec_calls.items()):
+            calls.add_metric(list(key), count)
+        yield calls
+        expiries = self._expiries()
+        ends = [one.certificate for one in expiries if one.by_program and one.certificate is not None]
+        yield GaugeMetricFamily(
+            "rest_client_exec_plugin_ttl_seconds",
+            "Seconds until a client certificate of an exec plugin expires, negative afterwards; +Inf without one.",
+            value=min(ends, default=math.inf) - time.time(),
+        )
+        expiry = GaugeMetricFamily(
+            "ctrlhost_credential_expiry_timestamp_seconds",
+            "When the token or the client certificate in use that expires first does, in seconds since the epoch.",
+            labels=["source"],
+        )
+        for source in ("token", "certificate"):
+            if (first := earliest(*(getattr(one, source) for one in expiries))) is not None:
+                expiry.add_metric([source], first)
+        yield expiry
 
 
 class ThreadMetrics:

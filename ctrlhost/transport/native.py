@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from ctrlhost._core import HttpClient, MadeHere, __version__
+from ctrlhost.kubeconfig.exec_credentials import ExecPlugin
 from ctrlhost.transport.answers import Awaited, answers
 from ctrlhost.transport.authorization import Authorization
 from ctrlhost.transport.followed import NativeStream
@@ -27,7 +28,8 @@ from ctrlhost.transport.interface import (
     Stream,
     StreamTimeouts,
 )
-from ctrlhost.transport.metrics import ClientMetrics
+from ctrlhost.transport.last_byte import last_byte_from
+from ctrlhost.transport.metrics import ClientMetrics, Expiries
 from ctrlhost.transport.responses import error_from_response
 from ctrlhost.transport.trust import Trust
 
@@ -91,15 +93,17 @@ class NativeTransport:
         self.metrics = metrics or ClientMetrics()
         self._base = connection.url
         parts = urlsplit(self._base)
-        self._host, self._path = parts.netloc, parts.path
+        self.host, self._path = parts.netloc, parts.path
         self._authorization = Authorization(connection.credentials)
         self._trust = Trust(connection)
         self._here = MadeHere()
         https = parts.scheme == "https"
+        port = parts.port or (443 if https else 80)
+        self._last_byte = last_byte_from(connection.unix_socket or parts.hostname, port)
         self._client = HttpClient(
             https=https,
             host=parts.hostname or "",
-            port=parts.port or (443 if https else 80),
+            port=port,
             authority=parts.netloc,
             unix_socket=connection.unix_socket or None,
             headers=list(connection.headers),
@@ -107,8 +111,11 @@ class NativeTransport:
             max_idle=pool_size,
             connect_timeout=connect_timeout,
             tls=self._trust.first,
+            last_byte=self._last_byte,
         )
         self.metrics.follow(self, self._client)
+        if isinstance(connection.credentials, ExecPlugin):
+            connection.credentials.on_call = self.metrics.observe_exec_call
         if https and not connection.configuration.verify_ssl:
             log.warning("the certificate of %s is not verified, as configured", self._base)
 
@@ -198,6 +205,40 @@ class NativeTransport:
             head, stream = await self._open_async(call, authorization, rejected=True)
         return _followed(call, limits, head, stream)
 
+    @property
+    def url(self) -> str:
+        """The address of the server, without credentials."""
+        parts = urlsplit(self._base)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    def expiries(self) -> Expiries:
+        """Return when the credentials in use expire."""
+        credentials = self._connection.credentials
+        by_program = isinstance(credentials, ExecPlugin) and credentials.has_certificate
+        return Expiries(credentials.expiry(), self._trust.expiry, by_program)
+
+    def count_retry(self, method: str, code: str) -> None:
+        """Count that a request is sent again after this answer, `<error>` for none."""
+        self.metrics.observe_retry(method, self.host, code)
+
+    @property
+    def last_byte_age(self) -> float | None:
+        """Seconds since the last byte of a response from the server; see `ProbedTransport.last_byte_age`."""
+        return self._last_byte.age()
+
+    def probe(self, timeout: float) -> int:
+        """Return the status of `GET /version` over a new connection; see `ProbedTransport.probe`."""
+        call = self._call("GET", "/version", None, None, None, timeout, None)
+        self._renew(call, rejected=False)
+        started = time.perf_counter()
+        response = None
+        try:
+            headers = call.with_credentials(self._authorization.at_hand())
+            response = self._client.probe(call.target, headers, call.left(), call.what)
+        finally:
+            self._observe(call, response, started)
+        return response.status
+
     def connections(self) -> dict[str, int]:
         """Return the connections by state, and the handshakes so far."""
         return self._client.counts()
@@ -225,7 +266,7 @@ class NativeTransport:
         return _Call(method, target, headers or {}, body, permit, f"{method} {self._base}{path}", deadline)
 
     def _send(self, call: _Call, authorization: str | None, *, rejected: bool = False) -> HttpResponse:
-        self._renew(rejected)
+        self._renew(call, rejected)
         started = time.perf_counter()
         response = None
         try:
@@ -243,7 +284,7 @@ class NativeTransport:
         return response
 
     async def _send_async(self, call: _Call, authorization: str | None, *, rejected: bool = False) -> HttpResponse:
-        self._renew(rejected)
+        self._renew(call, rejected)
         started = time.perf_counter()
         awaited = Awaited(asyncio.get_running_loop())
         response: HttpResponse | None = None
@@ -271,7 +312,7 @@ class NativeTransport:
     def _open(
         self, call: _Call, authorization: str | None, *, rejected: bool = False
     ) -> tuple[HttpResponse, HttpStream | None]:
-        self._renew(rejected)
+        self._renew(call, rejected)
         started = time.perf_counter()
         head = None
         try:
@@ -285,7 +326,7 @@ class NativeTransport:
     async def _open_async(
         self, call: _Call, authorization: str | None, *, rejected: bool = False
     ) -> tuple[HttpResponse, HttpStream | None]:
-        self._renew(rejected)
+        self._renew(call, rejected)
         started = time.perf_counter()
         awaited = Awaited(asyncio.get_running_loop())
         head = stream = None
@@ -298,16 +339,18 @@ class NativeTransport:
             self._observe(call, head, started)
         return head, stream
 
-    def _renew(self, now: bool) -> None:
-        """Use new certificates for new connections, if there are some."""
-        tls = self._trust.changed(now=now)
+    def _renew(self, call: _Call, rejected: bool) -> None:
+        """Use new certificates for new connections, if there are some; count a request that was rejected before."""
+        if rejected:
+            self.count_retry(call.method, "401")
+        tls = self._trust.changed(now=rejected)
         if tls is not None:
             self._client.set_tls(tls)
 
     def _observe(self, call: _Call, response: HttpResponse | None, started: float) -> None:
         code = "<error>" if response is None else str(response.status)
         seconds = time.perf_counter() - started if response is None else response.began
-        self.metrics.observe(call.method, self._host, code, seconds)
+        self.metrics.observe(call.method, self.host, code, seconds, call.target[len(self._path) :])
 
 
 def _followed(call: _Call, limits: StreamTimeouts, head: HttpResponse, stream: HttpStream | None) -> NativeStream:

@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class PerProcess(Generic[_T]):
-    """A value with a thread, which a fork does not copy. To be created when a module is imported."""
+    """A value with a thread or a lock, which a fork leaves unusable. To be created when a module is imported."""
 
     def __init__(self, make: Callable[[], _T]) -> None:
         """Make the value with `make`, once in each process."""

@@ -36,6 +36,8 @@ class Trust:
         self._said = False
         #: What the files were when this began.
         self.first = connection.tls()
+        #: When the client certificate in use expires, in seconds since the epoch; None if that is unknown.
+        self.expiry = connection.certificate_expiry() if self.first is not None else None
         self._note(self.first)
 
     def changed(self, *, now: bool = False) -> Tls | None:
@@ -61,6 +63,7 @@ class Trust:
                 # They changed meanwhile; the next look finds all of it.
                 return None
             self._stamp, self._said = stamp, False
+            self.expiry = self._connection.certificate_expiry()
             self._note(tls)
             return tls
 
