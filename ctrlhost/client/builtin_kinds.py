@@ -57,3 +57,8 @@ def builtin_plural(api_version: str, kind: str) -> tuple[str, bool] | None:
         if name == kind:
             return plural or f"{name.lower()}s", not word.startswith("/")
     return None
+
+
+def builtin_versions(kind: str) -> list[str]:
+    """Return the groups and versions that have a built-in kind of this name."""
+    return [version for version in BUILTIN_KINDS if builtin_plural(version, kind) is not None]

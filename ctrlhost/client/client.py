@@ -127,6 +127,11 @@ class Client(Requests):
         return self if separate is None else self.derive(transport=separate())
 
     @property
+    def dry_run(self) -> bool:
+        """Whether the server only tries writes, and what they would change is logged."""
+        return bool(getattr(self.transport, "dry_run", False))
+
+    @property
     def metrics(self) -> ClientMetrics | None:
         """Requests and durations so far, a collector for prometheus-client; None for a transport without metrics."""
         found = getattr(self.transport, "metrics", None)

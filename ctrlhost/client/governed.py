@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 _REVIEWS = ("/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/")
 
 
+def reads_only(method: str, path: str) -> bool:
+    """Return whether a request writes nothing."""
+    return method == "GET" or path.startswith(_REVIEWS)
+
+
 class GovernedTransport:
     """A transport whose requests wait for a budget first, and ask a permit last. Streams are only permitted."""
 
@@ -27,6 +32,8 @@ class GovernedTransport:
         self._reads = reads
         self._writes = writes
         self.metrics: Any = getattr(transport, "metrics", None)
+        self.dry_run: bool = getattr(transport, "dry_run", False)
+        self.count_retry: Any = getattr(transport, "count_retry", lambda _method, _code: None)
 
     def request(
         self,
@@ -70,7 +77,7 @@ class GovernedTransport:
         """Return the permit of a request. ValueError if it has another one already."""
         if given is not None:
             raise ValueError("the requests of a plugin have a permit already")
-        return self._reads if method == "GET" or path.startswith(_REVIEWS) else self._writes
+        return self._reads if reads_only(method, path) else self._writes
 
     def stream(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import threading
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from ctrlhost.client.builtin_kinds import builtin_plural
+from ctrlhost.client.builtin_kinds import builtin_plural, builtin_versions
 from ctrlhost.client.steps import Send, Steps
 from ctrlhost.errors import NotFound, TransportError
 from ctrlhost.transport.responses import decode_object
@@ -139,6 +140,8 @@ class Resources:
             self._discovered[api_version] = discovered
         if kind not in discovered:
             hint = "is its CustomResourceDefinition installed? `--install-crds` installs those of the plugins"
+            if near := _nearest(api_version, kind, discovered):
+                raise NotFound(f"no kind `{kind}` in {api_version}; did you mean {near}?", hint=hint)
             raise NotFound(f"the server does not serve kind {kind} in {api_version}", hint=hint)
         return discovered[kind]
 
@@ -166,6 +169,14 @@ class Resources:
             for each in listed.resources
             if "/" not in each.name
         }
+
+
+def _nearest(api_version: str, kind: str, served: Iterable[str]) -> str | None:
+    """Return the served kind of a similar name, or the version in which Kubernetes has the kind; None without one."""
+    if close := difflib.get_close_matches(kind, sorted(served), n=1):
+        return f"`{close[0]}`"
+    found = difflib.get_close_matches(api_version, sorted(builtin_versions(kind)), n=1, cutoff=0.5)
+    return f"`{kind}` in {found[0]}" if found else None
 
 
 def _resources_of(crds: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Resource]:

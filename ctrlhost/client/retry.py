@@ -40,6 +40,8 @@ def retried(
         raise ValueError(f"timeout must be a non-negative number of seconds, got {timeout!r}")
     deadline = time.monotonic() + timeout
     broken = False
+    # Transports that others wrote need not count.
+    count_retry = getattr(transport, "count_retry", lambda _method, _code: None)
     for left in range(_TRIES - 1, -1, -1):
         rest = max(deadline - time.monotonic(), 0.001)
         try:
@@ -48,10 +50,12 @@ def retried(
             if broken or method != "GET" or not error.sent or not left or deadline - time.monotonic() < timeout / 2:
                 raise
             broken = True
+            count_retry(method, "<error>")
             continue
         wait = _wait(method, response, f"{method} {path}")
         if wait is None or not left or time.monotonic() + wait >= deadline:
             return response
+        count_retry(method, str(response.status))
         yield Pause(wait)
     raise AssertionError("unreachable: the last try returns or raises")
 

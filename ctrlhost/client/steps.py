@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
-from ctrlhost.transport.interface import AsyncTransport, Query, Response, Transport
+from ctrlhost.transport.interface import AsyncTransport, Permit, Query, Response, Transport
 
 _C = TypeVar("_C")
 _P = ParamSpec("_P")
@@ -28,6 +28,8 @@ class Send:
     body: bytes | None = None
     headers: Mapping[str, str] | None = None
     timeout: float | None = None
+    #: What the transport asks before bytes leave; see `Transport.request`.
+    permit: Permit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,7 @@ def do(step: Send | Pause) -> Response | None:
     if isinstance(step, Pause):
         time.sleep(step.seconds)
         return None
-    return step.transport.request(
-        step.method, step.path, query=step.query, body=step.body, headers=step.headers, timeout=step.timeout
-    )
+    return step.transport.request(step.method, step.path, **_options(step))
 
 
 def carry_out(steps: Generator[Any, Any, _R], do: Callable[[Any], Any] = do) -> _R:
@@ -72,15 +72,13 @@ async def do_async(step: Send | Pause) -> Response | None:
     if isinstance(step, Pause):
         await asyncio.sleep(step.seconds)
         return None
-    return await send_async(
-        step.transport,
-        step.method,
-        step.path,
-        query=step.query,
-        body=step.body,
-        headers=step.headers,
-        timeout=step.timeout,
-    )
+    return await send_async(step.transport, step.method, step.path, **_options(step))
+
+
+def _options(step: Send) -> dict[str, Any]:
+    options = {"query": step.query, "body": step.body, "headers": step.headers, "timeout": step.timeout}
+    # Few transports are asked for a permit here.
+    return options if step.permit is None else {**options, "permit": step.permit}
 
 
 async def carry_out_async(steps: Generator[Any, Any, _R], do: Callable[[Any], Awaitable[Any]] = do_async) -> _R:
