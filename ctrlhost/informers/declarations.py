@@ -10,7 +10,7 @@ from ctrlhost.informers.narrowing import selection_within
 from ctrlhost.selectors.namespaces import NamespaceSelector, read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from ctrlhost.client.resources import Resources
     from ctrlhost.informers.namespace_informer import Reads
@@ -22,22 +22,30 @@ class Declarations:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._declared: dict[Scope, Reads] = {}
+        self._declared: dict[Scope, dict[Hashable, Reads]] = {}
 
     def __contains__(self, base: Scope) -> bool:
         """Return whether exactly this scope was declared."""
         return base in self._declared
 
-    def add(self, base: Scope, wanted: Reads) -> None:
-        """Declare the reads `wanted` of a scope, in addition to earlier declarations."""
-        self._declared[base] = union(self._declared[base], wanted) if base in self._declared else wanted
+    def add(self, base: Scope, wanted: Reads, owner: Hashable = None) -> None:
+        """Declare the reads `wanted` of a scope for an owner, in addition to earlier declarations."""
+        by_owner = self._declared.setdefault(base, {})
+        by_owner[owner] = union(by_owner.get(owner, "metadata"), wanted)
+
+    def withdraw(self, owner: Hashable) -> None:
+        """Forget what an owner has declared."""
+        for by_owner in self._declared.values():
+            by_owner.pop(owner, None)
+        self._declared = {base: by_owner for base, by_owner in self._declared.items() if by_owner}
 
     def reads(self, base: Scope) -> Reads:
         """Return the declared reads of a scope and of all that it covers."""
         reads: Reads = "metadata"
-        for declared, wanted in self._declared.items():
+        for declared, by_owner in self._declared.items():
             if selection_within(base, declared) is not None:
-                reads = union(reads, wanted)
+                for wanted in by_owner.values():
+                    reads = union(reads, wanted)
         return reads
 
     def wider(self, base: Scope) -> tuple[Scope, Selection] | None:

@@ -12,22 +12,22 @@ from ctrlhost import _core
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.caller import Caller
-from ctrlhost.informers.declarations import Declarations, scope_of, served_scope, union
+from ctrlhost.informers.declarations import scope_of, served_scope, union
 from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.kind_watch import API_VERSION, KIND, KindWatch, is_custom
 from ctrlhost.informers.metrics import InformerMetrics
 from ctrlhost.informers.namespace_follower import NamespaceFollower
 from ctrlhost.informers.namespace_informer import NamespaceInformer, Reads, Scope, Transform
 from ctrlhost.informers.namespace_informers import NamespaceInformers
-from ctrlhost.informers.narrowing import selection_within
 from ctrlhost.informers.owner_kinds import OwnerKinds
 from ctrlhost.informers.resync import Resyncer
+from ctrlhost.informers.sharing import Sharing
 from ctrlhost.informers.view import View
 from ctrlhost.reflector.options import ReflectorOptions
 from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
@@ -48,6 +48,9 @@ class InformerFactory:
     As a context manager it starts the informers requested so far, and stops all of them at the end. All methods may be
     called from any thread.
     """
+
+    #: Whether an informer that has not started may keep more for another user, in place of a second watch.
+    _may_widen = True
 
     def __init__(
         self,
@@ -73,9 +76,7 @@ class InformerFactory:
         self._on_error = on_error
         self._lock = threading.Lock()
         self._progress = threading.Condition()
-        self._informers: dict[Scope, Informer] = {}
-        self._started: set[Scope] = set()
-        self._declared = Declarations()
+        self._sharing = Sharing(may_widen=self._may_widen)
         self._caller = Caller("informers", entries)
         #: Calls the factory's own handlers, which no handler of a user may hold up.
         self._own = Caller("factory")
@@ -95,8 +96,12 @@ class InformerFactory:
         label_selector: str | None = None,
         field_selector: str | None = None,
         reads: Reads | Sequence[str] = None,
+        owner: Hashable = None,
     ) -> None:
-        """Declare future reads of a kind, so that one shared informer keeps enough for all of its users."""
+        """Declare future reads of a kind, so that one shared informer keeps enough for all of its users.
+
+        They count until `withdraw` is called with the same `owner`.
+        """
         scope = scope_of(
             api_version,
             kind,
@@ -105,14 +110,19 @@ class InformerFactory:
             field_selector=field_selector,
             reads=reads,
         )
-        self.declare_scope(scope)
+        self.declare_scope(scope, owner)
 
-    def declare_scope(self, scope: Scope) -> None:
+    def declare_scope(self, scope: Scope, owner: Hashable = None) -> None:
         """Declare future reads of a scope; see `declare`."""
         base = self._base(scope)
         with self._lock:
-            self._declared.add(base, scope.reads)
+            self._sharing.declare(base, scope.reads, owner)
         self._retry_over_budget()
+
+    def withdraw(self, owner: Hashable) -> None:
+        """Forget what `owner` has declared; informers that exist stay as they are."""
+        with self._lock:
+            self._sharing.declared.withdraw(owner)
 
     def informer(
         self,
@@ -153,8 +163,8 @@ class InformerFactory:
         with self._lock:
             if self._stopped:
                 raise CtrlhostError(f"cannot create an informer of {scope.kind}: the factory was stopped")
-            if base in self._declared and scope.transform is None:
-                wanted = union(self._declared.reads(base), wanted)
+            if scope.transform is None:
+                wanted = union(self._sharing.declared.reads(base), wanted)
             return self._get(replace(base, reads=wanted, transform=scope.transform, owner=scope.owner))
 
     def _base(self, scope: Scope) -> Scope:
@@ -166,14 +176,14 @@ class InformerFactory:
         if not is_custom(scope):
             return
         with self._lock:
-            informer = self._informers.get(scope)
+            informer = self._sharing.informers.get(scope)
             if self._stopped or informer is None:
                 return
             if self._kinds is None:
                 crds = self._get(Scope(API_VERSION, KIND, reads="metadata"), optional=True)
                 self._kinds = KindWatch(crds, self._watched, self._client.resources, self._own)
             kinds = self._kinds
-            self._started.add(kinds.crds.scope)
+            self._sharing.started.add(kinds.crds.scope)
         kinds.crds.start()
         kinds.missing(informer)
 
@@ -182,38 +192,29 @@ class InformerFactory:
 
     def _get(self, scope: Scope, *, optional: bool = False) -> Informer:
         """Return an informer, existing or new, or a view of a wider one, and count a user; requires the lock."""
-        found = self._covering(scope)
+        found = self._sharing.serving(scope)
         if found is None:
             found = self._view(scope) or self._make(scope, optional=optional)
             found._release = self._release  # noqa: SLF001 - the factory counts the users of what it makes
-            self._informers[scope] = found
+            self._sharing.informers[scope] = found
         found.users += 1
         return found
 
     def _view(self, scope: Scope) -> View | None:
-        for known in self._informers:
-            selection = selection_within(known, scope)
-            if selection is not None and union(known.reads, scope.reads) == known.reads:
-                return View(scope, self._key(scope), self._get(known), selection)
-        found = self._declared.wider(replace(scope, reads=None))
+        known = self._sharing.wider(scope)
+        if known is not None:
+            informer, selection = known
+            informer.users += 1
+            return View(scope, self._sharing.key(scope), informer, selection)
+        found = self._sharing.declared.wider(replace(scope, reads=None))
         if found is None:
             return None
         declared, selection = found
-        wide = self._get(replace(declared, reads=union(self._declared.reads(declared), scope.reads)))
-        return View(scope, self._key(scope), wide, selection)
-
-    def _covering(self, scope: Scope) -> Informer | None:
-        """Return an informer of the same objects that keeps at least what the scope reads."""
-        exact = self._informers.get(scope)
-        if exact is not None or scope.transform is not None:
-            return exact
-        for known, informer in self._informers.items():
-            if replace(known, reads=scope.reads) == scope and union(known.reads, scope.reads) == known.reads:
-                return informer
-        return None
+        wide = self._get(replace(declared, reads=union(self._sharing.declared.reads(declared), scope.reads)))
+        return View(scope, self._sharing.key(scope), wide, selection)
 
     def _make(self, scope: Scope, *, optional: bool) -> Informer:
-        key, chosen, on_error = self._key(scope), scope.namespaces, self._on_error
+        key, chosen, on_error = self._sharing.key(scope), scope.namespaces, self._on_error
 
         def make_part(parts: NamespaceInformers, namespace: str) -> NamespaceInformer:
             return NamespaceInformer(
@@ -233,6 +234,12 @@ class InformerFactory:
                 optional=optional,
             )
 
+        def widen(wider: Scope) -> None:
+            nonlocal scope
+            scope = wider
+            for part in parts.now:
+                part.widen(wider)
+
         parts = NamespaceInformers(make_part, [""] if chosen is None else chosen if isinstance(chosen, tuple) else ())
         follower = None
         if isinstance(chosen, NamespaceSelector):
@@ -248,27 +255,21 @@ class InformerFactory:
             caller=scope.owner or self._caller,
             owners=self._owners,
             optional=optional,
+            beside=self._sharing.narrower(scope),
+            widen=widen,
         )
-
-    def _key(self, scope: Scope) -> str:
-        """Return a unique key; scopes that differ only in their transform are numbered."""
-        described, taken = scope.describe(), {each.key for each in self._informers.values()}
-        key, number = described, 2
-        while key in taken:
-            key, number = f"{described} #{number}", number + 1
-        return key
 
     def _release(self, informer: Informer) -> None:
         with self._lock:
-            if self._informers.get(informer.scope) is not informer:
+            if self._sharing.informers.get(informer.scope) is not informer:
                 return
             informer.users -= 1
             if informer.users > 0:
                 return
-            del self._informers[informer.scope]
-            self._started.discard(informer.scope)
+            del self._sharing.informers[informer.scope]
+            self._sharing.started.discard(informer.scope)
             kinds = self._kinds
-            if kinds is not None and not any(is_custom(scope) for scope in self._informers):
+            if kinds is not None and not any(is_custom(scope) for scope in self._sharing.informers):
                 self._kinds = None
             else:
                 kinds = None
@@ -294,7 +295,7 @@ class InformerFactory:
     def informers(self) -> list[Informer]:
         """Return the informers in use."""
         with self._lock:
-            return list(self._informers.values())
+            return list(self._sharing.informers.values())
 
     def memory(self) -> tuple[int, int]:
         """Return the bytes that the informers hold, as the memory budget counts them, and what compression saves."""
@@ -307,8 +308,10 @@ class InformerFactory:
         with self._lock:
             if self._stopped:
                 return
-            fresh = [(scope, each) for scope, each in self._informers.items() if scope not in self._started]
-            self._started.update(scope for scope, _ in fresh)
+            fresh = [
+                (scope, each) for scope, each in self._sharing.informers.items() if scope not in self._sharing.started
+            ]
+            self._sharing.started.update(scope for scope, _ in fresh)
         for _, informer in fresh:
             informer.start()
         self._resyncer.start()
@@ -328,7 +331,9 @@ class InformerFactory:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
-            idle = sorted(each.key for scope, each in self._informers.items() if scope not in self._started)
+            idle = sorted(
+                each.key for scope, each in self._sharing.informers.items() if scope not in self._sharing.started
+            )
         if idle:
             log.warning("not waiting for informers requested after start(): %s", ", ".join(idle))
         while True:
@@ -346,7 +351,7 @@ class InformerFactory:
 
     def _late(self) -> list[str]:
         with self._lock:
-            started = [each for scope, each in self._informers.items() if scope in self._started]
+            started = [each for scope, each in self._sharing.informers.items() if scope in self._sharing.started]
         return sorted(
             f"{each.key} ({each.state})" for each in started if not each.has_filled_queues and not each.optional
         )
@@ -356,7 +361,7 @@ class InformerFactory:
         deadline = time.monotonic() + timeout
         with self._lock:
             self._stopped = True
-            informers = list(self._informers.values())
+            informers = list(self._sharing.informers.values())
         self._resyncer.stop()
         self._owners.stop()
         # Cut all streams first, so that the threads end concurrently.

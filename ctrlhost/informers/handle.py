@@ -24,12 +24,17 @@ class Handle:
         callback_metrics: tuple[FunctionMetrics, ...] = (),
         *,
         fills_queue: bool = False,
+        owner: str = "",
+        pending: Callable[[], int] = int,
     ) -> None:
         """Create the handle; called by `Informer.add_handler` and `Informer.enqueue_to`."""
         self.name = name
         self._remove = remove
         self._removed = False
         self._synced = synced
+        #: The plugin whose threads call the functions; "factory" and "informers" are the host's own.
+        self.owner = owner
+        self._pending = pending
         #: Whether the handler adds requests to a queue.
         self.fills_queue = fills_queue
         #: One entry per Python function of the handler.
@@ -39,6 +44,11 @@ class Handle:
     def has_synced(self) -> bool:
         """Whether the handler has processed the whole first list."""
         return self._synced()
+
+    @property
+    def pending(self) -> int:
+        """The number of notifications that its functions have not processed."""
+        return self._pending()
 
     @property
     def active(self) -> bool:

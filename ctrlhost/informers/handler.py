@@ -57,6 +57,11 @@ class Handler:
         known = [self._listeners.get(part) for part in self._parts.now]
         return all(each is None or each.has_synced for each in known)
 
+    @property
+    def pending(self) -> int:
+        """The number of notifications that its functions have not processed."""
+        return sum(listener.pending for listener in list(self._listeners.values()))
+
     def _add_to(self, part: NamespaceInformer) -> Callable[[bool], None]:
         engine = part.engine
         limits = callers.BUFFER_LIMIT, callers.BUFFER_PER_OBJECT

@@ -58,15 +58,21 @@ class Informer:
         caller: Caller,
         owners: OwnerKinds,
         optional: bool = False,
+        beside: tuple[str, ...] = (),
+        widen: Callable[[Scope], None] | None = None,
     ) -> None:
         """Combine the parts; `follower` keeps them equal to the selected namespaces.
 
         `caller` calls the functions that are added without another one, `owners` knows which owners have a namespace.
+        `beside` are the keys of narrower informers that keep the watches that they had before. `widen` makes the parts,
+        present and future, keep what another scope of the same objects reads.
         """
         self.caller = caller
         self.owners = owners
         #: Whether `wait_for_sync` ignores it.
         self.optional = optional
+        self.beside = beside
+        self._widen = widen
         self.scope = scope
         #: A readable name, unique in its factory.
         self.key = key
@@ -99,6 +105,12 @@ class Informer:
     def kind(self) -> str:
         """The kind."""
         return self.scope.kind
+
+    @property
+    def resource(self) -> str:
+        """The plural as the server serves it; empty before that is known."""
+        known = self.client.resources.last_known(self.api_version, self.kind)
+        return known.plural if known is not None else ""
 
     def add_handler(
         self,
@@ -180,6 +192,14 @@ class Informer:
             handler.on_remove(lambda: self.owners.forget(mapping))
         return self._keep(handler, name, tuple(metrics), fills_queue=True)
 
+    def widen(self, scope: Scope, key: str) -> bool:
+        """Keep what a scope of the same objects reads; before the start. False for a view, which keeps nothing."""
+        if self._widen is None:
+            return False
+        self._widen(scope)
+        self.scope, self.key = scope, key
+        return True
+
     def follow_parts(self, add: Callable[[NamespaceInformer], Callable[[bool], None]]) -> Callable[[], None]:
         """Call `add` with each part, present and future; return the function that ends that.
 
@@ -220,7 +240,15 @@ class Informer:
             # The first list, and what the functions had to do with it.
             return self.has_synced and handler.has_synced
 
-        handle = Handle(name, handler.remove, synced, metrics, fills_queue=fills_queue)
+        handle = Handle(
+            name,
+            handler.remove,
+            synced,
+            metrics,
+            fills_queue=fills_queue,
+            owner=handler.caller.name,
+            pending=lambda: handler.pending,
+        )
         with self._lock:
             self._handles = [*(each for each in self._handles if each.active), handle]
         if handler.caller is not self.caller:
@@ -252,6 +280,12 @@ class Informer:
         with self._lock:
             handles = [handle for handle in self._handles if handle.active and handle.fills_queue]
         return self.has_synced and all(handle.has_synced for handle in handles)
+
+    @property
+    def handles(self) -> tuple[Handle, ...]:
+        """The handles of the handlers that were not removed."""
+        with self._lock:
+            return tuple(handle for handle in self._handles if handle.active)
 
     @property
     def callback_metrics(self) -> tuple[FunctionMetrics, ...]:
@@ -306,6 +340,13 @@ class Informer:
         return self._worst_state()[1]
 
     @property
+    def last_byte_age(self) -> float | None:
+        """The seconds since the last byte from the server, of whichever namespace; None before the first."""
+        times = [part.reflector.status.last_byte_at for part in self.parts]
+        last = max((each for each in times if each is not None), default=None)
+        return None if last is None else self.clock.now() - last
+
+    @property
     def over_budget(self) -> str:
         """Its key and the reason while the memory budget has no room for its objects; empty otherwise."""
         state, reason = self._worst_state()
@@ -343,11 +384,13 @@ class Informer:
             last_event_age=age([each.last_event_at for each in reflectors]),
             last_bookmark_age=age([each.last_bookmark_at for each in reflectors]),
             last_list_age=age([each.last_list_at for each in reflectors]),
+            staleness=age([each.current_at for each in reflectors]),
             relists=sum(max(each.lists - 1, 0) for each in reflectors),
             errors=sum(sum(each.errors.values()) for each in reflectors),
             last_error=next((each.last_error for each in reflectors if each.last_error), ""),
             listing=sum(each.listing for each in reflectors),
             remaining=sum(remaining) if remaining else None,
+            beside=self.beside,
         )
 
     def _worst_state(self) -> tuple[State, str]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _STATES = ("waiting", "over budget", "listing", "watching", "reconnecting", "stopped")
 _LABELS = ["name", "group", "version", "resource"]
+_STALENESS = "ctrlhost_informer_staleness_seconds"
 _GAUGES: tuple[tuple[str, ...], ...] = (
     ("informer_queued_items", "Keys with changes that handlers have not received."),
     ("informer_store_resource_version", "Resource version of the cache."),
@@ -79,6 +80,11 @@ class InformerMetrics:
             for family, rows in ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, _COUNTERS))
             for name, text, *more in rows
         }
+        families[_STALENESS] = GaugeMetricFamily(
+            _STALENESS,
+            "Seconds since the cache was last known to be current, by an event, a bookmark or a list.",
+            labels=["resource", "informer"],
+        )
         for informer in self._informers():
             # A view is counted with the informer that it reads.
             if not isinstance(informer, View):
@@ -115,6 +121,8 @@ class InformerMetrics:
             add("ctrlhost_informer_state", float(state == status.state), state)
         if status.last_byte_age is not None:
             add("ctrlhost_informer_last_byte_seconds", status.last_byte_age)
+        if status.staleness is not None:
+            families[_STALENESS].add_metric([informer.resource, informer.key], status.staleness)
         for name in ("events", "bookmarks", "lists", "watches"):
             add(f"ctrlhost_informer_{name}", sum(getattr(each, name) for each in reflectors))
         protobuf = sum(each["protobuf_bytes_in"] for each in stats)
@@ -153,5 +161,4 @@ class InformerMetrics:
 
 def _labels(informer: Informer) -> list[str]:
     group, _, version = informer.api_version.rpartition("/")
-    parts = informer.parts
-    return [informer.key, group, version, parts[0].resource if parts else informer.kind]
+    return [informer.key, group, version, informer.resource]

@@ -130,19 +130,24 @@ class NamespaceInformer:
             namespace=namespace,
             label_selector=scope.label_selector,
             field_selector=scope.field_selector,
-            metadata_only=scope.reads == "metadata",
             on_change=on_change,
             on_error=on_error,
             cluster_scoped=cluster_scoped,
             missing=missing,
             optional=optional,
         )
-        self.reflector = self._make_reflector()
         self.scope = scope
+        self.reflector = self._make_reflector(metadata_only=scope.reads == "metadata")
         self.namespace = namespace
         self._on_change = on_change
         self._lock = threading.Lock()
         self._started = False
+
+    def widen(self, scope: Scope) -> None:
+        """Keep what `scope` reads of each object; before the start."""
+        self.engine.set_reads(scope.reads)
+        self.scope = scope
+        self.reflector = self._make_reflector(metadata_only=scope.reads == "metadata")
 
     def start(self) -> None:
         """Start the reflector, once."""
@@ -154,7 +159,7 @@ class NamespaceInformer:
 
     def restart(self, *, run: bool) -> None:
         """Create a new reflector after `empty`, and start it with `run`."""
-        self.reflector = self._make_reflector()
+        self.reflector = self._make_reflector(metadata_only=self.scope.reads == "metadata")
         with self._lock:
             self._started = False
         if run:

@@ -1,13 +1,18 @@
-"""A shared informer as one plugin gets it: its functions run on the threads of that plugin."""
+"""A shared informer as one plugin gets it: its functions run on the threads of that plugin.
+
+It is chosen with its first use, so that an informer that a plugin only asks for in `ctrlhost_setup` can become a part
+of one that another plugin asks for later.
+"""
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ctrlhost.informers.caller import Caller
     from ctrlhost.informers.handle import Handle
@@ -17,12 +22,43 @@ if TYPE_CHECKING:
 class PluginInformer:
     """An `Informer`, except for who calls the functions that are added through it."""
 
-    def __init__(self, informer: Informer, caller: Caller) -> None:
-        """Call functions through `caller`; everything else is the shared informer's."""
-        self._informer = informer
+    def __init__(self, choose: Callable[[], Informer], caller: Caller) -> None:
+        """Call functions through `caller`; everything else is done by the informer that `choose` returns."""
+        self._choose = choose
+        self._lock = threading.Lock()
+        self._chosen: Informer | None = None
+        self._released = False
         self._caller = caller
         #: The cache, as `informer.indexer`.
-        self.indexer = _PluginIndexer(informer, caller)
+        self.indexer = _PluginIndexer(self, caller)
+
+    @property
+    def _informer(self) -> Informer:
+        return self.choose()
+
+    @property
+    def chosen(self) -> Informer | None:
+        """The shared informer; None before its first use."""
+        return self._chosen
+
+    def choose(self) -> Informer:
+        """Return the shared informer; the first call makes it, or joins one that exists.
+
+        CtrlhostError if the plugin has ended before.
+        """
+        with self._lock:
+            if self._chosen is None:
+                if self._released:
+                    raise CtrlhostError("the plugin of this informer has ended")
+                self._chosen = self._choose()
+            return self._chosen
+
+    def release(self) -> None:
+        """Return the informer to its factory, if one was chosen."""
+        with self._lock:
+            chosen, self._released = self._chosen, True
+        if chosen is not None:
+            chosen.release()
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the informer."""
@@ -51,9 +87,13 @@ class PluginInformer:
 class _PluginIndexer:
     """The indexer of an informer, except for who calls the index functions that are added through it."""
 
-    def __init__(self, informer: Informer, caller: Caller) -> None:
-        self._informer = informer
+    def __init__(self, informer: PluginInformer, caller: Caller) -> None:
+        self._plugin_informer = informer
         self._caller = caller
+
+    @property
+    def _informer(self) -> Informer:
+        return self._plugin_informer.choose()
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the indexer."""

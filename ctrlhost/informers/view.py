@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.informers.indexers import ViewIndexer
 from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.lister import Lister
+from ctrlhost.reflector.reflector import NO_PERMISSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,12 @@ class View(Informer):
         """Return whether objects of a namespace belong to it at present."""
         chosen = self.selection.namespaces
         return (chosen is None or not namespace or namespace in chosen) and self.wide.covers(namespace)
+
+    @property
+    def reason(self) -> str:
+        """The reason for which the wider informer waits or reconnects; a missing permission is one for that."""
+        reason = super().reason
+        return f"{reason} (for {self.wide.key})" if reason.startswith(NO_PERMISSION) else reason
 
     def status(self) -> InformerStatus:
         """Return the status of the wider informer, with the number of selected objects."""

@@ -154,6 +154,10 @@ class Reflector:
         self._requests.interrupt()
         self._driver.wake()
 
+    def reopen(self) -> None:
+        """Close the open watch, and open it again where it ended."""
+        self._requests.interrupt()
+
     def stop(self) -> None:
         """Stop: the open stream is closed. Returns at once; `join` waits for the end."""
         self._stopping.set()

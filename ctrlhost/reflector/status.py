@@ -36,6 +36,12 @@ class ReflectorStatus:
     since: float | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def current_at(self) -> float | None:
+        """When the cache was last known to be current: by an event, a bookmark or a list."""
+        moments = (self.last_event_at, self.last_bookmark_at, self.last_list_at)
+        return max((one for one in moments if one is not None), default=None)
+
     def set(self, state: State, reason: str, now: float) -> None:
         """Change the state or its reason; `since` moves with the state only."""
         with self._lock:
@@ -80,9 +86,13 @@ class InformerStatus:
     last_event_age: float | None
     last_bookmark_age: float | None
     last_list_age: float | None
+    #: Since the cache was last known to be current.
+    staleness: float | None
     relists: int
     errors: int
     last_error: str
     #: Objects of the current list so far, and the number still to come, if the server sends it.
     listing: int = 0
     remaining: int | None = None
+    #: Narrower informers that had their own watches before this one was requested; keys.
+    beside: tuple[str, ...] = ()
