@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 from ctrlhost.controller.event_loop import PluginLoop
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
+    from pathlib import Path
 
     from starlette.types import ASGIApp
 
+    from ctrlhost.config.settings import HostSettings
     from ctrlhost.host.inspection import Inspection
+    from ctrlhost.host.metrics_access import MetricsAccess
     from ctrlhost.plugin.context import PluginContext
+    from ctrlhost.server.at_once import AtOnce
+    from ctrlhost.server.counts import HttpCounts
+    from ctrlhost.server.limits import Limits
     from ctrlhost.server.listener import HttpServer
 
 log = logging.getLogger("ctrlhost.host")
@@ -27,34 +34,125 @@ class HostServers:
 
     def __init__(self) -> None:
         """Start without servers."""
-        self._own: HttpServer | None = None
+        #: The host's own servers, by what they serve.
+        self._own: dict[str, HttpServer] = {}
+        #: Answers probes, also at an address that serves everything.
+        self._probes = PluginLoop("probes")
         #: Answers what is neither a probe nor a page.
         self._status = PluginLoop("host")
+        self._counts: HttpCounts | None = None
+        #: What protects the metrics' own address; None for nothing.
+        self._access: MetricsAccess | None = None
+
+    @property
+    def counts(self) -> HttpCounts:
+        """The counts of all listeners."""
+        if self._counts is None:
+            from ctrlhost.server.counts import HttpCounts
+
+            self._counts = HttpCounts()
+        return self._counts
 
     @property
     def address(self) -> str | None:
-        """The address of the host's own server; None without one."""
-        return self._own.address if self._own else None
+        """The address of the setting `listen`; None without one."""
+        return self.addresses.get("status")
 
-    def serve(self, address: str, inspection: Inspection) -> None:
-        """Bind the address of the host's own server and answer requests; ConfigError if it is in use."""
-        from ctrlhost.server.app import host_app
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The addresses of the host's own servers: `status`, `probes`, `metrics` and `socket`, as far as they exist."""
+        return {name: server.address for name, server in self._own.items()}
 
-        self._serve(address, host_app(inspection, self._status))
+    def serve(self, settings: HostSettings, inspection: Inspection, access: MetricsAccess | None = None) -> None:
+        """Bind the addresses of the settings and answer requests; ConfigError if one is in use.
+
+        Probes and metrics without an address of their own are served at `listen`. `access` protects the metrics' own.
+        """
+        from ctrlhost.server.app import host_app, metrics_app, probes_app, probes_at_once, status_app
+        from ctrlhost.server.guard import Guard, guarded
+        from ctrlhost.server.limits import METRICS, PROBES, STATUS
+
+        hosts, listen = settings.allowed_hosts, settings.listen
+        own_probes, own_metrics = settings.own_probes, settings.own_metrics
+        if listen:
+            guard = Guard(hosts, self.counts.of("status"), STATUS)
+            if own_probes:
+                app, loop, at_once = status_app(inspection, metrics=not own_metrics), self._status, None
+            else:
+                app, loop = host_app(inspection, self._status, metrics=not own_metrics), self._probes
+                at_once = probes_at_once(inspection, guard)
+            self._bind("status", listen, guarded(app, guard), "host.listen", STATUS, loop, at_once)
+        if own_probes and (address := settings.listen_probes):
+            guard = Guard(None, self.counts.of("probes"), PROBES)
+            app, at_once = guarded(probes_app(inspection), guard), probes_at_once(inspection, guard)
+            self._bind("probes", address, app, "host.listen_probes", PROBES, self._probes, at_once)
+        if own_metrics and (address := settings.listen_metrics):
+            app, context = metrics_app(inspection), None
+            if access is not None:
+                app, context = access.protect(app), access.context
+                self._access = access
+            # A web page cannot know a token, whatever name it asks by.
+            known = None if settings.metrics_auth != "none" else hosts
+            app = guarded(app, Guard(known, self.counts.of("metrics"), METRICS))
+            self._bind("metrics", address, app, "host.listen_metrics", METRICS, self._status, context=context)
+        if self._own:
+            inspection.start()
+        for server in self._own.values():
+            server.start()
+        if self._access is not None:
+            self._access.start()
+        if "status" in self._own and not self._own["status"].is_local:
+            served = "status, errors, queues and pages of plugins" + ("" if own_metrics else ", metrics")
+            log.warning("everybody who reaches %s may read without authentication: %s", self.address, served)
+
+    def serve_local(self, socket: Path, inspection: Inspection) -> None:
+        """Answer at a Unix socket for this user what the status address answers."""
+        from ctrlhost.server.app import status_app
+        from ctrlhost.server.guard import Guard, guarded
+        from ctrlhost.server.limits import ADMIN
+
+        app = guarded(status_app(inspection, metrics=False), Guard(None, self.counts.of("socket"), ADMIN))
+        inspection.start()
+        self._bind("socket", f"unix:{socket}", app, "host.admin", ADMIN, self._status).start()
 
     def serve_host(self, socket: str, inspection: Inspection) -> None:
         """Answer at this Unix socket, in the process of an isolated plugin, what its host shows of it."""
         from ctrlhost.server.app import PATIENCE, host_app
+        from ctrlhost.server.limits import PLUGIN
         from ctrlhost.server.proxy import behind_proxy
 
+        inspection.start()
         # The host waits for this process as long as for its own plugins.
-        self._serve(f"unix:{socket}", behind_proxy(host_app(inspection, self._status, PATIENCE / 2)))
+        app = behind_proxy(host_app(inspection, self._status, PATIENCE / 2))
+        self._bind("child", f"unix:{socket}", app, "host.listen", PLUGIN, self._probes).start()
 
-    def _serve(self, address: str, app: ASGIApp) -> None:
+    def _bind(
+        self,
+        name: str,
+        address: str,
+        app: ASGIApp,
+        setting: str,
+        limits: Limits,
+        loop: PluginLoop,
+        at_once: AtOnce | None = None,
+        context: ssl.SSLContext | None = None,
+    ) -> HttpServer:
         from ctrlhost.server.listener import HttpServer
 
-        self._own = HttpServer(address, app, "host")
-        self._own.start()
+        counts = self.counts.of(name)
+        server = HttpServer(
+            address,
+            app,
+            name,
+            setting,
+            limits=limits,
+            counts=counts,
+            loop=loop,
+            at_once=at_once,
+            ssl_context=context,
+        )
+        self._own[name] = server
+        return server
 
     def open(self, context: PluginContext) -> Callable[[], None]:
         """Serve the listeners of a plugin; return a function that ends them. ConfigError for an address in use."""
@@ -70,7 +168,8 @@ class HostServers:
         try:
             for address, listener in context.listeners:
                 app = on_loop(context, "listener", address, listener)
-                servers.append(HttpServer(address, app, context.name, f"listener of {context.name}"))
+                setting, counts = f"listener of {context.name}", self.counts.of(f"plugin/{context.name}")
+                servers.append(HttpServer(address, app, context.name, setting, counts=counts))
         except BaseException:
             close()
             raise
@@ -79,8 +178,12 @@ class HostServers:
             log.info("plugin %s listens on http://%s", context.name, server.address)
         return close
 
-    def stop(self) -> None:
-        """Stop the host's own server; those of plugins end with them."""
-        if self._own is not None:
-            self._own.stop(_TIMEOUT)
-            self._status.stop(_TIMEOUT)
+    def stop(self, inspection: Inspection) -> None:
+        """Stop the host's own servers; those of plugins end with them."""
+        if self._access is not None:
+            self._access.stop()
+        for server in self._own.values():
+            server.stop(_TIMEOUT)
+        for loop in (self._probes, self._status):
+            loop.stop(_TIMEOUT)
+        inspection.stop()

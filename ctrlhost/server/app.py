@@ -1,7 +1,7 @@
-"""The app of the host's own server: probes, metrics, queues, and below `/NAME/` the pages of plugins.
+"""The apps of the host's own servers: probes, metrics, queues, and below `/NAME/` the pages of plugins.
 
-The server's loop answers probes itself. Everything else of the host runs on a second loop, and each page on the loop
-of its plugin, so that neither delays a probe.
+Where they share an address, the server's loop answers probes itself. Everything else of the host runs on a second loop,
+and each page on the loop of its plugin, so that neither delays a probe.
 """
 
 from __future__ import annotations
@@ -16,26 +16,41 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from ctrlhost.health import report
+from ctrlhost.server.api import api_app
+from ctrlhost.server.aside import Aside, TooMany
+from ctrlhost.server.guard import PAGE_POLICY, limited, secured
+from ctrlhost.server.limits import METRICS, PROBES, STATUS
 from ctrlhost.server.relay import relayed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from concurrent.futures import Future
     from typing import Any
 
     from starlette.requests import Request
+    from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ctrlhost.health import Check
+    from ctrlhost.server.api import Reported
+    from ctrlhost.server.at_once import AtOnce
+    from ctrlhost.server.guard import Guard
     from ctrlhost.server.relay import Loop
 
 #: Seconds that a request waits for all checks or collectors of plugins together, and until the first look at them.
 PATIENCE = 0.05
+#: Seconds for an answer, less than a listener allows, and the most answers at once.
+_WAIT, _MOST = 8.0, 8
 _LOOK = 0.001
+_PROBES = ("livez", "readyz", "healthz")
 
 
 class Inspected(Protocol):
     """The state of a host that the app shows; the methods do not wait, and may be called from any thread."""
+
+    @property
+    def reports(self) -> Reported:
+        """What `/api/v1` shows."""
 
     def refresh(self, endpoint: str, plugin: str | None) -> Sequence[Future[None]]:
         """Begin what `answer` shows, unless it is under way; return what ends when it is there."""
@@ -55,24 +70,76 @@ class Inspected(Protocol):
     def queues(self) -> list[dict[str, Any]]:
         """Return the keys in each controller's queue, those of other processes as they said last."""
 
+    def stacks(self) -> str:
+        """Return what all threads and tasks of this process do now."""
+
     def pages(self) -> Mapping[str, Mapping[str, ASGIApp]]:
         """Return the pages of plugins, by plugin and path, which answer from the loops of their plugins."""
 
 
-def host_app(host: Inspected, loop: Loop, patience: float = PATIENCE) -> ASGIApp:
-    """Return the app, in which what is neither a probe nor a page runs on `loop`; it waits `patience` s for plugins."""
+def host_app(host: Inspected, loop: Loop, patience: float = PATIENCE, *, metrics: bool = True) -> ASGIApp:
+    """Return the app of one address for everything; what is neither a probe nor a page runs on `loop`.
+
+    It waits `patience` s for plugins. Without `metrics`, these have another address.
+    """
+    others = relayed(_others(host, patience, probes=True, metrics=metrics), loop, "the host")
+    return probes_app(host, patience, _pages_or(host, others))
+
+
+def probes_app(host: Inspected, patience: float = PATIENCE, others: ASGIApp | None = None) -> ASGIApp:
+    """Return the app that answers probes, and passes on other requests, or answers 404."""
 
     async def probe(request: Request) -> Response:
         endpoint = request.url.path.split("/")[1]
         plugin = request.path_params.get("plugin")
-        await _soon(host.refresh(endpoint, plugin), patience)
+        if refreshed := host.refresh(endpoint, plugin):
+            await _soon(refreshed, patience)
         checks = host.answer(endpoint, plugin)
         if checks is None:
             return PlainTextResponse(f"no plugin {plugin}\n", 404)
         status, body = report(endpoint, checks, verbose="verbose" in request.query_params)
-        return PlainTextResponse(
-            body, status, headers={"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
-        )
+        return PlainTextResponse(body, status)
+
+    probes = [Route(f"/{endpoint}", probe) for endpoint in ("livez", "readyz", "healthz")]
+    probes += [Route(f"/{endpoint}/{{plugin}}", probe) for endpoint in ("readyz", "healthz")]
+    answering = limited(Starlette(routes=[*probes, _UNKNOWN]), PROBES)
+
+    async def chosen(scope: Scope, receive: Receive, send: Send) -> None:
+        mine = others is None or (scope["type"] == "http" and scope["path"].lstrip("/").partition("/")[0] in _PROBES)
+        await (answering if others is None or mine else others)(scope, receive, send)
+
+    return chosen
+
+
+def probes_at_once(host: Inspected, guard: Guard | None = None) -> AtOnce:
+    """Return what answers a probe without waiting, if `guard` allows it; any other request is for the app."""
+
+    def answer(target: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[int, str] | None:
+        path, _, query = target.partition(b"?")
+        endpoint = path.decode("ascii").removeprefix("/")
+        if endpoint not in _PROBES or query not in (b"", b"verbose"):
+            return None
+        # The guard counts what it refuses, when the app asks it.
+        if guard is not None and not guard.allows(b"GET", len(target), headers):
+            return None
+        checks = host.answer(endpoint, None) if not host.refresh(endpoint, None) else None
+        return report(endpoint, checks, verbose=bool(query)) if checks is not None else None
+
+    return answer
+
+
+def metrics_app(host: Inspected, patience: float = PATIENCE) -> ASGIApp:
+    """Return the app that answers scrapes only."""
+    return limited(Starlette(routes=[Route("/metrics", _scrapes(host, patience)), _UNKNOWN]), METRICS)
+
+
+def status_app(host: Inspected, patience: float = PATIENCE, *, metrics: bool) -> ASGIApp:
+    """Return the app of what the host shows without probes; `metrics` may have another address."""
+    return _pages_or(host, _others(host, patience, probes=False, metrics=metrics))
+
+
+def _pages_or(host: Inspected, others: ASGIApp) -> ASGIApp:
+    """Return the app of the plugins' pages, which passes on other requests."""
 
     async def plugin_page(scope: Scope, receive: Receive, send: Send) -> None:
         """Route a request to the plugin's page with the longest matching path; the pages may change at any time."""
@@ -94,49 +161,82 @@ def host_app(host: Inspected, loop: Loop, patience: float = PATIENCE) -> ASGIApp
             return
         page = max(fitting, key=len)
         below = {**scope, "root_path": f"{scope.get('root_path', '')}/{name}{page.rstrip('/')}"}
-        await pages[page](below, receive, send)
+        await secured(pages[page], PAGE_POLICY)(below, receive, send)
 
-    others = relayed(_status_app(host, patience), loop, "the host")
-    probes = [Route(f"/{endpoint}", probe) for endpoint in ("livez", "readyz", "healthz")]
-    probes += [Route(f"/{endpoint}/{{plugin}}", probe) for endpoint in ("readyz", "healthz")]
-    return Starlette(routes=[*probes, Mount("/", app=plugin_page)])
+    return plugin_page
 
 
-def _status_app(host: Inspected, patience: float) -> ASGIApp:
+def _others(host: Inspected, patience: float, *, probes: bool, metrics: bool) -> ASGIApp:
     """Return the app of what may take a while."""
-    scrapes: dict[str, asyncio.Task[tuple[bytes, str]]] = {}
-
-    async def scrape(accept: str) -> tuple[bytes, str]:
-        await _soon(host.begin_scrape(accept), patience)
-        # Those that come from here on wait for another scrape: this one may lack what they have just changed.
-        scrapes.pop(accept, None)
-        return host.scraped(accept)
-
-    async def metrics(request: Request) -> Response:
-        # Requests that come at the same time share a scrape.
-        accept = request.headers.get("accept", "")
-        running = scrapes.get(accept)
-        if running is None:
-            running = scrapes[accept] = asyncio.create_task(scrape(accept))
-        body, content_type = await asyncio.shield(running)
-        return Response(body, headers={"Content-Type": content_type})
+    threads = Aside[Response]("status", _MOST)
 
     async def queues(request: Request) -> Response:
         if not _is_local(request):
             return PlainTextResponse("only for clients on this machine\n", 403)
         await _soon(host.begin_queues(), patience)
-        return JSONResponse(host.queues())
+        return await _aside(threads, lambda: JSONResponse(host.queues()))
+
+    async def stacks(request: Request) -> Response:
+        if not _is_local(request):
+            return PlainTextResponse("only for clients on this machine\n", 403)
+        return PlainTextResponse(host.stacks())
 
     async def index(_request: Request) -> Response:
-        own = ["/livez", "/readyz", "/healthz", "/metrics", "/debug/queues"]
+        own = [f"/{probe}" for probe in _PROBES] if probes else []
+        own += ["/metrics"] if metrics else []
+        own += ["/debug/queues", "/debug/stacks", "/api/v1/status"]
         pages = [f"/{plugin}{path}" for plugin, paths in host.pages().items() for path in paths]
         return PlainTextResponse("\n".join([*own, *pages, ""]))
 
-    async def unknown(request: Request) -> Response:
-        return PlainTextResponse(f"no page at {request.url.path}\n", 404)
+    api = Mount("/api/v1", app=api_app(host.reports, _is_local))
+    routes: list[BaseRoute] = [api, Route("/debug/queues", queues), Route("/debug/stacks", stacks), Route("/", index)]
+    if metrics:
+        routes.append(Route("/metrics", _scrapes(host, patience)))
+    return limited(Starlette(routes=[*routes, _UNKNOWN]), STATUS)
 
-    routes = [Route("/metrics", metrics), Route("/debug/queues", queues), Route("/", index)]
-    return Starlette(routes=[*routes, Route("/{path:path}", unknown, methods=None)])
+
+def _scrapes(host: Inspected, patience: float) -> Callable[[Request], Awaitable[Response]]:
+    """Return what answers `/metrics`. Requests that come at the same time share a scrape."""
+    scrapes: dict[str, asyncio.Task[Response]] = {}
+    threads = Aside[Response]("metrics", _MOST)
+
+    def exposed(accept: str) -> Response:
+        body, content_type = host.scraped(accept)
+        return Response(body, headers={"Content-Type": content_type})
+
+    async def scrape(accept: str) -> Response:
+        try:
+            await _soon(host.begin_scrape(accept), patience)
+        finally:
+            # Those that come from here on wait for another scrape: this one may lack what they have just changed.
+            scrapes.pop(accept, None)
+        return await _aside(threads, lambda: exposed(accept))
+
+    async def metrics(request: Request) -> Response:
+        accept = request.headers.get("accept", "")
+        running = scrapes.get(accept)
+        if running is None:
+            running = scrapes[accept] = asyncio.create_task(scrape(accept))
+        return await asyncio.shield(running)
+
+    return metrics
+
+
+async def _aside(threads: Aside[Response], function: Callable[[], Response]) -> Response:
+    """Answer on another thread: a lock of the core must not hold up other requests."""
+    try:
+        return await threads.call(function, _WAIT)
+    except TooMany:
+        return PlainTextResponse("too many requests at once\n", 503)
+    except TimeoutError:
+        return PlainTextResponse(f"no answer within {_WAIT:g} s; `/readyz?verbose` names what hangs\n", 504)
+
+
+async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:
+    await PlainTextResponse(f"no page at {scope['path']}\n", 404)(scope, receive, send)
+
+
+_UNKNOWN = Mount("/", app=_unknown)
 
 
 async def _soon(futures: Sequence[Future[None]], patience: float) -> None:

@@ -1,169 +1,210 @@
-"""HTTP servers, each on its own thread and event loop, so that no reconciler can block them."""
+"""HTTP servers on event loops of the host, so that no reconciler can block them."""
 
 from __future__ import annotations
 
-import errno
+import asyncio
+import contextlib
 import logging
-import os
-import socket
-import struct
-import threading
-from pathlib import Path
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as TimedOut
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.errors import ConfigError
+from ctrlhost.controller.event_loop import PluginLoop
+from ctrlhost.server.acceptor import Acceptor
+from ctrlhost.server.addresses import UNIX, address_of, bind, is_loopback
+from ctrlhost.server.counts import ListenerCounts
+from ctrlhost.server.guard import is_event_stream, refusal, secured
+from ctrlhost.server.limits import PLUGIN, Limits
+from ctrlhost.server.peers import of_this_user
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    import socket
+    import ssl
+    from collections.abc import Callable
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from ctrlhost.server.at_once import AtOnce
+    from ctrlhost.server.connection import Connections
 
 log = logging.getLogger("ctrlhost.server")
 
-_BACKLOG = 128
-_UNIX = "unix:"
 _START_TIMEOUT = 10.0
-_CREDENTIALS = struct.Struct("iII")
-
-
-def parse_address(address: str, setting: str) -> tuple[str, int]:
-    """Parse `HOST:PORT`, `[IPv6]:PORT`, or `:PORT` for all interfaces; ConfigError names `setting`."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535 or (":" in host and host[0] != "["):
-        raise ConfigError(f"{setting}: invalid address `{address}`", hint="write HOST:PORT, for example 127.0.0.1:8484")
-    return host.strip("[]"), int(port)
+#: Seconds that requests in progress have at the end.
+_GRACE = 1.0
+_too_many_streams = refusal(503, "too many event streams", "ask again later", ((b"retry-after", b"10"),))
 
 
 class HttpServer:
-    """Serves one ASGI app at one address."""
+    """Serves one ASGI app at one address; `ssl_context` makes that HTTPS."""
 
-    def __init__(self, address: str, app: ASGIApp, name: str = "http", setting: str = "host.listen") -> None:
-        """Bind at once, so that a port in use is an early ConfigError, before anything else starts."""
+    def __init__(
+        self,
+        address: str,
+        app: ASGIApp,
+        name: str = "http",
+        setting: str = "host.listen",
+        *,
+        limits: Limits = PLUGIN,
+        counts: ListenerCounts | None = None,
+        loop: PluginLoop | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        at_once: AtOnce | None = None,
+    ) -> None:
+        """Bind at once, so that a port in use is an early ConfigError, before anything else starts.
+
+        What `at_once` answers does not get to the app. Several servers may share a `loop`, which their owner stops
+        after them; without one, a server has its own.
+        """
         self.name = name
         self._app = app
-        if address.startswith(_UNIX):
-            self._socket = _listen_at(address.removeprefix(_UNIX))
-        else:
-            self._socket = _listen(*parse_address(address, setting), setting)
-        self._server: Any = None
-        self._thread: threading.Thread | None = None
-        self._started = threading.Event()
+        self._limits = limits
+        self._counts = counts or ListenerCounts()
+        self._ssl = ssl_context
+        self._at_once = at_once
+        self._sockets = bind(address, setting)
+        self._loop, self._own_loop = loop or PluginLoop(f"{name}/server"), loop is None
+        # Those below belong to the loop.
+        self._acceptor: Acceptor | None = None
+        self._connections: Connections | None = None
+        self._lifespan: Any = None
+        self._streams: set[asyncio.Task[Any]] = set()
 
     @property
     def address(self) -> str:
         """The address as `HOST:PORT`, with the actual port, or `unix:PATH`."""
-        if self._socket.family == socket.AF_UNIX:
-            return f"{_UNIX}{self._socket.getsockname()}"
-        host, port, *_ = self._socket.getsockname()
-        return _shown(host, port)
+        return address_of(self._sockets[0])
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only clients on this machine reach the address."""
+        return all(map(is_loopback, self._sockets))
 
     def start(self) -> None:
-        """Start the thread, and wait until it answers requests."""
-        import uvicorn
-
-        config = uvicorn.Config(
-            self._app,
-            log_config=None,
-            access_log=False,
-            loop="asyncio",
-            ws="none",
-            lifespan="auto",
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
-        started = self._started
-
-        class Server(uvicorn.Server):
-            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-                try:
-                    await super().startup(sockets)
-                finally:
-                    started.set()
-
-        self._server = Server(config)
-        self._thread = threading.Thread(target=self._run, name=f"{self.name} server", daemon=True)
-        self._thread.start()
-        self._started.wait(_START_TIMEOUT)
-
-    def _run(self) -> None:
-        try:
-            self._server.run(sockets=[self._socket])
-        except BaseException as error:
-            log.error("server %s at %s failed: %s", self.name, self.address, error, exc_info=error)
-            raise
-        finally:
-            self._started.set()
+        """Begin to answer requests, and wait until it does."""
+        started = self._loop.submit(self._begin())
+        with contextlib.suppress(TimedOut):
+            started.exception(_START_TIMEOUT)
 
     def stop(self, timeout: float = 2.0) -> bool:
         """Finish requests in progress and stop listening; False if that took longer than `timeout` seconds."""
-        if self._server is not None:
-            self._server.should_exit = True
-        if self._thread is not None:
-            self._thread.join(timeout)
-        self._socket.close()
-        return self._thread is None or not self._thread.is_alive()
+        ended = True
+        if self._loop.thread:
+            ending: Future[None] = self._loop.submit(self._end())
+            try:
+                ending.result(timeout)
+            except TimedOut:
+                ended = False
+        for one in self._sockets:
+            one.close()
+        if self._own_loop:
+            ended = self._loop.stop(timeout) and ended
+        return ended
 
+    async def _begin(self) -> None:
+        import uvicorn
 
-def _shown(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        from ctrlhost.server.connection import Connection, Connections
 
-
-def _listen_at(path: str) -> socket.socket:
-    """Listen on a Unix socket that only this user can use."""
-    listening = _PrivateSocket(socket.AF_UNIX)
-    try:
-        listening.bind(path)
-        # Nobody connects before `listen`.
-        Path(path).chmod(0o600)
-        listening.listen(_BACKLOG)
-    except OSError as error:
-        listening.close()
-        raise ConfigError(f"cannot listen on {path}: {error.strerror or error}") from None
-    listening.setblocking(False)
-    return listening
-
-
-class _PrivateSocket(socket.socket):
-    """A Unix socket that accepts connections of this user only, whoever can access its path."""
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection; ConnectionAbortedError, which servers ignore, after closing that of another user."""
-        connection, address = super().accept()
-        if (user := _peer(connection)) != os.geteuid():
-            connection.close()
-            raise ConnectionAbortedError(f"refused a connection of the user {user}")
-        return connection, address
-
-
-def _peer(connection: socket.socket) -> int:
-    """Return the user at the other end of a connection to a Unix socket; here, where the system does not say."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return os.geteuid()
-    # Linux's `struct ucred`: process, user and group.
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(credentials)[1])
-
-
-def _listen(host: str, port: int, setting: str) -> socket.socket:
-    problem: OSError | None = None
-    try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
-        raise ConfigError(f"{setting}: invalid host `{host}`: {error.strerror}") from None
-    for family, kind, protocol, _, address in found:
-        listening = socket.socket(family, kind, protocol)
         try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(address)
-            listening.listen(_BACKLOG)
-        except OSError as error:
-            listening.close()
-            problem = error
-        else:
-            listening.setblocking(False)
-            return listening
-    shown = _shown(host, port)
-    if problem is not None and problem.errno == errno.EADDRINUSE:
-        raise ConfigError(
-            f"{setting}: port {port} is in use by another process ({shown})",
-            hint="choose another port, or port 0 for a free one",
-        )
-    raise ConfigError(f"{setting}: cannot listen at {shown}: {problem.strerror if problem else 'no address'}")
+            config = uvicorn.Config(
+                self._counted,
+                http=Connection,
+                ws="none",
+                interface="asgi3",
+                lifespan="auto",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=self._limits.idle,
+            )
+            config.load()
+            lifespan = config.lifespan_class(config)
+            await lifespan.startup()
+            if lifespan.should_exit:
+                raise RuntimeError("the application failed to start")
+            self._lifespan = lifespan
+            connections = Connections(config, lifespan.state, self._limits, self._counts, self._ssl, self._at_once)
+            take: Callable[[socket.socket], None] = connections.take
+            if self.address.startswith(UNIX):
+                take = of_this_user(take, self._refused)
+            self._connections = connections
+            self._acceptor = Acceptor(self._sockets, take, connections.close_idle, self._counts, self.name)
+            self._acceptor.start(asyncio.get_running_loop())
+        except BaseException as error:
+            log.error("server %s at %s failed: %s", self.name, self.address, error, exc_info=error)
+            raise
+
+    async def _end(self) -> None:
+        if self._acceptor is not None:
+            self._acceptor.stop()
+        if (connections := self._connections) is None:
+            return
+        for connection in list(connections.open):
+            if not connection.in_progress:
+                connection.abort()
+            else:
+                connection.shutdown()
+        # A stream would go on for ever.
+        for stream in list(self._streams):
+            stream.cancel()
+        if connections.requests:
+            _, late = await asyncio.wait(set(connections.requests), timeout=_GRACE)
+            for task in late:
+                task.cancel()
+        # The last bytes of answers leave with the next turns of the loop.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE / 2):
+                await connections.none_open.wait()
+        for connection in list(connections.open):
+            connection.abort()
+        await self._lifespan.shutdown()
+
+    def _refused(self) -> None:
+        self._counts.requests[403] += 1
+
+    async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the app, count its answers, and limit the number of event streams."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        task = asyncio.current_task()
+        begun = refused = ended = False
+
+        async def counted(message: Message) -> None:
+            nonlocal begun, refused, ended
+            if refused:
+                # The connection is closed, so the app hears that nobody reads the stream.
+                return
+            if message["type"] == "http.response.start":
+                begun = True
+                if is_event_stream(message) and task is not None:
+                    if len(self._streams) >= self._limits.streams:
+                        refused = True
+                        self._counts.requests[503] += 1
+                        await secured(_too_many_streams)(scope, receive, send)
+                        return
+                    self._streams.add(task)
+                self._counts.requests[message["status"]] += 1
+            else:
+                ended = not message.get("more_body", False)
+            await send(message)
+
+        try:
+            try:
+                await self._app(scope, receive, counted)
+            except asyncio.CancelledError:
+                if task not in self._streams:
+                    raise
+            if task in self._streams and not ended:
+                # A stream that was cut off is at its end, unless the client has ceased to read it.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_GRACE / 10):
+                        await send({"type": "http.response.body"})
+        except BaseException:
+            if not begun:
+                self._counts.requests[500] += 1
+            raise
+        finally:
+            if task is not None:
+                self._streams.discard(task)

@@ -165,6 +165,9 @@ class _Exchange:
         status = 502
         try:
             await self._app(self._scope, self._called(self._next), self._send_from_app)
+        except asyncio.CancelledError:
+            # Its loop ends, or nobody waits for the answer.
+            status = 503
         except BaseException as error:
             # An application without a lifespan raises, too.
             if not self._cancelled and not self._over.done() and self._scope["type"] == "http":

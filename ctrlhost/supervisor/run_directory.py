@@ -1,4 +1,4 @@
-"""The private directory of a host, which has the sockets of its isolated plugins."""
+"""The private directory of a host, which has its local socket and those of its isolated plugins."""
 
 from __future__ import annotations
 
@@ -30,8 +30,12 @@ _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
+class NoPrivateDirectory(ConfigError):
+    """No private directory can be made, or its path is too long; one that is unsafe is another ConfigError."""
+
+
 class RunDirectory:
-    """A directory `PID` of this process in the private directory of the user, until `close`.
+    """A directory `PID` of this process in the private directory of the user, and a socket beside it, until `close`.
 
     The private directory is `$XDG_RUNTIME_DIR/ctrlhost`, else `/run/ctrlhost`, else `ctrlhost-UID` in the folder for
     temporary files: the first that can be made. All methods may be called from any thread.
@@ -43,10 +47,17 @@ class RunDirectory:
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         """Make the directory, and remove those of dead processes.
 
-        ConfigError if there is no private directory that can be made, or it is one that others could write to.
+        NoPrivateDirectory if none can be made; ConfigError if it is one that others could write to.
         """
         self.path, lock = _first_usable(os.environ if environ is None else environ)
         self._lock: int | None = lock
+
+    @property
+    def socket(self) -> Path:
+        """The path of the host's local socket, `PID.sock`; NoPrivateDirectory if it is too long for a socket."""
+        path = _socket_of(self.path)
+        check_path(path)
+        return path
 
     def for_plugin(self, name: str) -> Path:
         """Return the plugin's directory in this one, which is made if needed.
@@ -66,6 +77,7 @@ class RunDirectory:
         lock, self._lock = self._lock, None
         if lock is None:
             return
+        _socket_of(self.path).unlink(missing_ok=True)
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(lock)
         with suppress(OSError), _locked(self.path.parent, wait=False):
@@ -73,9 +85,9 @@ class RunDirectory:
 
 
 def check_path(path: Path) -> None:
-    """Raise ConfigError for a path that is too long for a socket."""
+    """Raise NoPrivateDirectory for a path that is too long for a socket."""
     if len(os.fsencode(path)) > LONGEST_PATH:
-        raise ConfigError(
+        raise NoPrivateDirectory(
             f"the path of the socket {path} is longer than {LONGEST_PATH} bytes",
             hint="set XDG_RUNTIME_DIR to a directory with a shorter path",
         )
@@ -135,7 +147,7 @@ def _first_usable(environ: Mapping[str, str]) -> tuple[Path, int]:
             if private != SYSTEM_DIRECTORY:
                 raise
             failures.append(error.message)
-    raise ConfigError(
+    raise NoPrivateDirectory(
         f"no private directory can be made: {'; '.join(failures)}",
         hint="set XDG_RUNTIME_DIR to a directory that this user can write to, in a pod to the path of an emptyDir",
     )
@@ -152,16 +164,23 @@ def _make_own(private: Path) -> tuple[Path, int]:
             return directory, _lock(directory, wait=False)
 
 
+def _socket_of(directory: Path) -> Path:
+    return directory.with_name(f"{directory.name}.sock")
+
+
 def _names(private: Path) -> Iterator[Path]:
     yield private / str(os.getpid())
     yield from (private / f"{os.getpid()}-{count}" for count in itertools.count(1))
 
 
 def _remove_stale(private: Path) -> None:
-    """Remove the directories of dead processes, which nobody locks."""
-    for directory in private.iterdir():
-        if _OF_A_PROCESS.fullmatch(directory.name):
+    """Remove the directories of dead processes, which nobody locks, and sockets without a directory."""
+    for directory in list(private.iterdir()):
+        if directory.is_socket() and not directory.with_suffix("").exists():
+            directory.unlink(missing_ok=True)
+        elif _OF_A_PROCESS.fullmatch(directory.name):
             with suppress(OSError), _locked(directory, wait=False):
+                _socket_of(directory).unlink(missing_ok=True)
                 shutil.rmtree(directory)
 
 

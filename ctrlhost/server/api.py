@@ -1,0 +1,126 @@
+"""The JSON of `/api/v1`: what an operator sees of the host. Errors are `{"error": …, "hint": …}`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ctrlhost.server.aside import Aside, TooMany
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from concurrent.futures import Future
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+#: Seconds for an answer, less than a listener allows, and for what other processes add to it.
+_TIMEOUT, _OTHERS = 8.0, 1.0
+#: Requests that are answered at once.
+_MOST = 8
+_HINTS = {404: "paths: /status, /queues/PLUGIN/NAME, /keys/PLUGIN/NAME?key=KEY, /series/PLUGIN/NAME", 405: "use GET"}
+
+
+class Reported(Protocol):
+    """What the API shows. All but `begin_status` and `elsewhere` may wait; callable from any thread."""
+
+    def begin_status(self) -> Sequence[Future[None]]:
+        """Begin to ask other processes for their status, unless this is under way; return what ends with that."""
+
+    def elsewhere(self, plugin: str) -> ASGIApp | None:
+        """Return the application that answers for a plugin in another process; None for others."""
+
+    def status_json(self) -> bytes:
+        """Return the status of the host, those of other processes as they said last."""
+
+    def queue_json(self, plugin: str, controller: str, query: dict[str, str]) -> tuple[int, bytes]:
+        """Return the status of HTTP and a part of a queue, or a problem."""
+
+    def key_json(self, plugin: str, controller: str, query: dict[str, str]) -> tuple[int, bytes]:
+        """Return the status of HTTP and why a key is not being reconciled, or a problem."""
+
+    def series_json(self, plugin: str, controller: str, query: dict[str, str]) -> tuple[int, bytes]:
+        """Return the status of HTTP and the samples of a controller, or a problem."""
+
+
+def api_app(host: Reported, is_allowed: Callable[[Request], bool]) -> ASGIApp:
+    """Return the application for the paths below `/api/v1`; requests that are not allowed are answered 403."""
+    threads = Aside[tuple[int, bytes]]("status", _MOST)
+
+    async def aside(function: Callable[[], tuple[int, bytes]]) -> Response:
+        """Answer on a thread of its own: a lock of the core must not hold up other requests."""
+        try:
+            status, body = await threads.call(function, _TIMEOUT)
+        except TooMany:
+            return problem(503, "too many requests at once", "try again in a second")
+        except TimeoutError:
+            return problem(504, f"no answer within {_TIMEOUT:g} s", "`/readyz?verbose` names what hangs")
+        return Response(body, status, media_type="application/json")
+
+    async def status(_request: Request) -> Response:
+        if others := host.begin_status():
+            await asyncio.wait([asyncio.wrap_future(one) for one in others], timeout=_OTHERS)
+        return await aside(lambda: (200, host.status_json()))
+
+    def of_controller(
+        answer: Callable[[str, str, dict[str, str]], tuple[int, bytes]],
+    ) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+        async def respond(request: Request) -> Response:
+            plugin, name = request.path_params["plugin"], request.path_params["name"]
+            query = dict(request.query_params)
+            return await aside(lambda: answer(plugin, name, query))
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            other = host.elsewhere(scope["path_params"]["plugin"])
+            if other is not None:
+                await other(scope, receive, send)
+                return
+            response = await respond(Request(scope, receive, send))
+            await response(scope, receive, send)
+
+        return app
+
+    async def failed(_request: Request, error: Exception) -> Response:
+        code = error.status_code if isinstance(error, HTTPException) else 500
+        text = {404: "no such path", 405: "no such method"}.get(code, "the request failed")
+        return problem(code, text, _HINTS.get(code))
+
+    routes = [
+        Route("/status", status),
+        Route("/queues/{plugin}/{name}", _Endpoint(of_controller(host.queue_json))),
+        Route("/keys/{plugin}/{name}", _Endpoint(of_controller(host.key_json))),
+        Route("/series/{plugin}/{name}", _Endpoint(of_controller(host.series_json))),
+    ]
+    inner = Starlette(routes=routes, exception_handlers={HTTPException: failed, 500: failed})
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if is_allowed(Request(scope)):
+            await inner(scope, receive, send)
+        else:
+            hint = "in a cluster, use `kubectl port-forward`"
+            await problem(403, "only for clients on this machine", hint)(scope, receive, send)
+
+    return app
+
+
+def problem(status: int, error: str, hint: str | None = None) -> Response:
+    """Return the answer to a request that cannot be answered."""
+    return JSONResponse({"error": error, "hint": hint}, status)
+
+
+class _Endpoint:
+    """An ASGI application as the endpoint of a route, which then answers GET and HEAD only."""
+
+    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in ("GET", "HEAD"):
+            await problem(405, "no such method", _HINTS[405])(scope, receive, send)
+            return
+        await self._app(scope, receive, send)

@@ -1,0 +1,228 @@
+"""What the host's own listeners refuse, and the headers of all that they answer.
+
+A web page that is open in the browser of somebody who reaches the host can send requests, too. Host names protect
+from DNS rebinding, `Sec-Fetch-Site` from other sites, and the policies protect from what a page shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from ctrlhost.server.counts import ListenerCounts
+    from ctrlhost.server.limits import Limits
+
+    Headers = Sequence[tuple[bytes, bytes]]
+
+log = logging.getLogger("ctrlhost.server")
+
+#: The policy of the host's own pages.
+OWN_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+#: That of a plugin's pages that have none.
+PAGE_POLICY = (
+    b"default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+#: The headers of every answer.
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+_POLICY = b"content-security-policy"
+#: What an app may decide itself; it cannot change the other headers.
+_OF_THE_APP = frozenset({b"cache-control", _POLICY})
+_NEVER = b"access-control-"
+_CLOSE = (b"connection", b"close")
+
+
+class Guard:
+    """The checks of a request's header at one listener."""
+
+    def __init__(self, hosts: Collection[str] | None, counts: ListenerCounts, limits: Limits) -> None:
+        """Let clients ask by `hosts`, beside `localhost` and any address; None: by any name."""
+        self._names = frozenset(map(str.lower, hosts)) | {"localhost"} if hosts is not None else None
+        self._counts = counts
+        self._limits = limits
+
+    def allows(self, method: bytes, target_size: int, headers: Headers) -> bool:
+        """Return whether a request is not refused; counts nothing."""
+        return self._refusal(method, target_size, headers) is None
+
+    def refuses(self, method: bytes, target_size: int, headers: Headers) -> ASGIApp | None:
+        """Return what answers a request that is refused, else None; counts unknown names."""
+        refused = self._refusal(method, target_size, headers)
+        if refused is None:
+            return None
+        if refused[0] == 421:
+            self._counts.rejected["host"] += 1
+        return refusal(*refused)
+
+    def _refusal(self, method: bytes, target_size: int, headers: Headers) -> tuple[int, str, str] | None:
+        found = dict(headers)
+        if target_size + sum(len(name) + len(value) + 4 for name, value in headers) > self._limits.header_bytes:
+            return 431, f"the header is longer than {self._limits.header_bytes >> 10} KiB", ""
+        if self._names is not None and not _is_named(found.get(b"host", b"localhost").decode("latin-1"), self._names):
+            return 421, "unknown host name", "use an address, `localhost`, or add it to host.allowed_hosts"
+        if found.get(b"sec-fetch-site") == b"cross-site":
+            return 403, "requests of other sites are refused", "enter the address in a new tab"
+        if method in (b"GET", b"HEAD") and _has_body(found):
+            return 413, f"a {method.decode()} request has no body", ""
+        return None
+
+
+def guarded(app: ASGIApp, guard: Guard) -> ASGIApp:
+    """Return `app` with all headers, behind the checks of `guard`."""
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        answer: ASGIApp | None = None
+        if scope["type"] == "http":
+            size = len(scope["raw_path"]) + len(scope["query_string"])
+            answer = guard.refuses(scope["method"].encode(), size, scope["headers"])
+        await (answer or app)(scope, receive, send)
+
+    return secured(checked)
+
+
+def secured(app: ASGIApp, policy: bytes = OWN_POLICY) -> ASGIApp:
+    """Return `app` with all headers; it may have a policy and caching of its own, and answers 500 when it raises."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await app(scope, receive, send)
+        begun = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                message = {**message, "headers": _with_headers(message.get("headers", ()), policy)}
+            await send(message)
+
+        try:
+            await app(scope, receive, send_with_headers)
+        except Exception as error:
+            if begun:
+                raise
+            log.error("%s %s failed: %s", scope["method"], scope["path"], error, exc_info=error)
+            await refusal(500, "the host failed to answer")(scope, receive, send_with_headers)
+
+    return answer
+
+
+def limited(app: ASGIApp, limits: Limits) -> ASGIApp:
+    """Return `app`, which refuses too long a body, and answers within the limit unless it sends an event stream."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await app(scope, receive, send)
+        taken = 0
+
+        async def receive_limited() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if limits.body is not None and taken > limits.body:
+                raise _TooLong
+            return message
+
+        begun = False
+        try:
+            async with asyncio.timeout(limits.answer) as limit:
+
+                async def send_in_time(message: Message) -> None:
+                    nonlocal begun
+                    if message["type"] == "http.response.start":
+                        begun = True
+                        if is_event_stream(message):
+                            limit.reschedule(None)
+                    await send(message)
+
+                said = dict(scope["headers"]).get(b"content-length", b"0")
+                if limits.body is not None and int(said) > limits.body:
+                    raise _TooLong
+                await app(scope, receive_limited, send_in_time)
+        except _TooLong:
+            if begun:
+                raise
+            await refusal(413, f"the body is longer than {limits.body} bytes")(scope, receive, send)
+        except TimeoutError:
+            if begun:
+                raise
+            await refusal(504, f"no answer within {limits.answer:g} s")(scope, receive, send)
+
+    return answer
+
+
+class _TooLong(OSError):
+    """The body of a request is longer than its limit."""
+
+
+def is_event_stream(message: Message) -> bool:
+    """Return whether the head of an answer begins an event stream."""
+    return any(
+        name.lower() == b"content-type" and value.lower().startswith(b"text/event-stream")
+        for name, value in message.get("headers", ())
+    )
+
+
+def refusal(status: int, error: str, hint: str = "", headers: tuple[tuple[bytes, bytes], ...] = ()) -> ASGIApp:
+    """Return an app that says why a request is refused, as JSON below `/api/` and `/admin/`, and closes."""
+
+    async def answer(scope: Scope, _receive: Receive, send: Send) -> None:
+        if scope["path"].startswith(("/api/", "/admin/")):
+            kind, body = b"application/json", json.dumps({"error": error, "hint": hint}).encode()
+        else:
+            kind, text = b"text/plain; charset=utf-8", f"error: {error}\n" + (f"hint: {hint}\n" if hint else "")
+            body = text.encode()
+        head: list[tuple[bytes, bytes]] = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+        head += [*headers, _CLOSE]
+        await send({"type": "http.response.start", "status": status, "headers": head})
+        await send({"type": "http.response.body", "body": body})
+
+    return answer
+
+
+def _with_headers(given: Any, policy: bytes) -> list[tuple[bytes, bytes]]:
+    defaults = {**dict(HEADERS), _POLICY: policy}
+    own = [(name.lower(), value) for name, value in given if not name.lower().startswith(_NEVER)]
+    own = [(name, value) for name, value in own if name not in defaults or name in _OF_THE_APP]
+    present = {name for name, _ in own}
+    return own + [(name, value) for name, value in defaults.items() if name not in present]
+
+
+def _has_body(headers: dict[bytes, bytes]) -> bool:
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+
+
+def _is_named(host: str, names: frozenset[str]) -> bool:
+    """Return whether the value of a `Host` header is an address, or one of `names`, with any port."""
+    name, port = host, ""
+    if host.startswith("["):
+        name, bracket, port = host[1:].partition("]")
+        if not bracket:
+            return False
+        port = port.removeprefix(":")
+    elif ":" in host:
+        name, _, port = host.partition(":")
+    if port and not port.isdecimal():
+        return False
+    if name.lower() in names:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
