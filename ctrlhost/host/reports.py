@@ -1,0 +1,127 @@
+"""What a host reports at `/api/v1`, with the processes of isolated plugins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from ctrlhost.status import model
+from ctrlhost.status.keys import explain
+from ctrlhost.status.problem import StatusProblem, unknown
+from ctrlhost.status.queues import LIMIT, queue_page
+from ctrlhost.status.samples import PERIOD
+from ctrlhost.status.snapshot import StatusReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+    from starlette.types import ASGIApp
+
+    from ctrlhost.controller.controller import Controller
+    from ctrlhost.health import Check
+    from ctrlhost.host.child_view import ChildView
+    from ctrlhost.host.children import Children
+    from ctrlhost.status.snapshot import ReadHost
+    from ctrlhost.supervisor.runtime import PluginRuntime
+
+
+class Inspected(Protocol):
+    """What the reports need of an inspection of the same host."""
+
+    children: Children | None
+
+    def checks(self, endpoint: str) -> list[Check] | None:
+        """Return the current checks of an endpoint."""
+
+    def page_paths(self) -> dict[str, list[str]]:
+        """Return the paths of the plugins' pages, by plugin."""
+
+    def views(self) -> list[ChildView]:
+        """Return what is shown of the processes of isolated plugins that are set up."""
+
+
+class Reports:
+    """The reports of one host. Callable from any thread."""
+
+    def __init__(self, host: ReadHost, inspection: Inspected) -> None:
+        """Report about `host`; the health and the pages are those of its inspection."""
+        self._host = host
+        self._inspection = inspection
+        self.reader = StatusReader(host)
+
+    def begin_status(self) -> list[Future[None]]:
+        """Begin to ask the processes of isolated plugins for their status, unless this is under way."""
+        return [view.begin_status() for view in self._inspection.views()]
+
+    def status(self) -> model.Status:
+        """Return the state of the host, with that of the processes of isolated plugins as they said last."""
+        children = [status for view in self._inspection.views() if (status := view.status()) is not None]
+        checks = self._inspection.checks("readyz") or []
+        return self.reader.read(checks, self._inspection.page_paths(), children)
+
+    def status_json(self) -> bytes:
+        """Return `status` as JSON."""
+        return msgspec.json.encode(self.status())
+
+    def queue_json(self, plugin: str, controller: str, query: dict[str, str]) -> tuple[int, bytes]:
+        """Return the part of a queue that the parameters `part`, `limit` and `after` select."""
+
+        def page() -> model.QueuePage:
+            part, limit = query.get("part", "queued"), query.get("limit", str(LIMIT))
+            return queue_page(self._running(plugin, controller), part, limit, query.get("after"))
+
+        return _answer(page)
+
+    def key_json(self, plugin: str, controller: str, query: dict[str, str]) -> tuple[int, bytes]:
+        """Return why the key of the parameter `key` is not being reconciled."""
+
+        def status() -> model.KeyStatus:
+            if not (key := query.get("key")):
+                raise StatusProblem(400, "the parameter `key` is missing", "write it as `key=NAMESPACE/NAME`")
+            return explain(self._host, *self._find(plugin, controller), key)
+
+        return _answer(status)
+
+    def series_json(self, plugin: str, controller: str, query: dict[str, str]) -> tuple[int, bytes]:
+        """Return the samples of a controller."""
+        del query
+
+        def series() -> model.Series:
+            found = self.reader.samples.series(self._running(plugin, controller).name)
+            if found is None:
+                raise StatusProblem(404, f"no samples of `{plugin}/{controller}` yet", "samples are taken every 5 s")
+            return model.Series(period_seconds=PERIOD, **found)
+
+        return _answer(series)
+
+    def elsewhere(self, plugin: str) -> ASGIApp | None:
+        """Return the application that answers for an isolated plugin."""
+        children = self._inspection.children
+        return children.server_of(plugin) if children is not None else None
+
+    def _find(self, plugin: str, name: str) -> tuple[PluginRuntime, Controller | None]:
+        """Return a plugin and its controller; None if the plugin has none now. StatusProblem if one is unknown."""
+        runtime = next((one for one in self._host.plugins if one.name == plugin), None)
+        if runtime is None:
+            raise unknown("plugin", plugin, [one.name for one in self._host.plugins])
+        known = {one.name: one for one in runtime.controllers}
+        found = known.get(f"{plugin}/{name}")
+        if found is None and known:
+            raise unknown("controller", f"{plugin}/{name}", known)
+        return runtime, found
+
+    def _running(self, plugin: str, name: str) -> Controller:
+        runtime, controller = self._find(plugin, name)
+        if controller is None:
+            hint = f"plugin {plugin} is {runtime.state}{f': {runtime.reason}' if runtime.reason else ''}"
+            raise StatusProblem(409, f"controller `{plugin}/{name}` does not run", hint)
+        return controller
+
+
+def _answer(make: Callable[[], Any]) -> tuple[int, bytes]:
+    try:
+        return 200, msgspec.json.encode(make())
+    except StatusProblem as problem:
+        return problem.status, msgspec.json.encode(model.Problem(problem.error, problem.hint))

@@ -1,0 +1,296 @@
+"""The JSON of `/api/v1`, version 1: fields may be added, but never removed or renamed.
+
+Times are RFC 3339 in UTC; fields that end in `_seconds` are durations or ages in seconds. `docs/reference` has the
+schema, which is generated from here.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+VERSION = 1
+
+
+def moment(seconds: float) -> str:
+    """Return a time, in seconds since the epoch, as RFC 3339 with milliseconds."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Config(msgspec.Struct, frozen=True):
+    """Where the settings come from."""
+
+    file: str | None
+
+
+class HostStatus(msgspec.Struct, frozen=True):
+    """The host itself; `not_ready` has the lines of `/readyz` that fail."""
+
+    name: str
+    version: str
+    python: str
+    pid: int
+    started: str
+    state: Literal["running", "stopping"]
+    ready: bool
+    not_ready: list[str]
+    dry_run: bool
+    config: Config
+
+
+class LeaseStatus(msgspec.Struct, frozen=True):
+    """One lease; `renewed_seconds` is the time since this replica saw it renewed, None before the first look."""
+
+    name: str
+    holder: str
+    mine: bool
+    renewed_seconds: float | None
+    plugins: list[str]
+
+
+class LeaderStatus(msgspec.Struct, frozen=True):
+    """Leader election; `elected` is whether there is one."""
+
+    elected: bool
+    leases: list[LeaseStatus]
+
+
+class WriteCount(msgspec.Struct, frozen=True):
+    """Writes of one verb to one resource with one outcome: a status, or `<error>` without an answer."""
+
+    verb: str
+    resource: str
+    code: str
+    per_second: float | None
+    total: int
+
+
+class LastWrite(msgspec.Struct, frozen=True):
+    """One write; without a controller it was made outside of a reconcile. A creation has no name."""
+
+    time: str
+    verb: str
+    resource: str
+    namespace: str
+    name: str
+    code: str
+    controller: str
+    key: str
+    reconcile_id: str
+
+
+class ApiServerStatus(msgspec.Struct, frozen=True):
+    """The API server, as the host sees it; `throttled_seconds` is how long requests waited for `client_qps`."""
+
+    url: str
+    up: bool
+    last_answer_seconds: float | None
+    reason: str
+    requests_per_second: float | None
+    throttled_seconds: float
+    writes: list[WriteCount]
+    last_writes: list[LastWrite]
+
+
+class Degraded(msgspec.Struct, frozen=True):
+    """One reason why a plugin is degraded."""
+
+    reason: str
+    since: str
+    message: str
+
+
+class PluginStatus(msgspec.Struct, frozen=True):
+    """One plugin; `missing_rights` are rules that its account lacks, `pages` paths on this server."""
+
+    name: str
+    version: str
+    state: str
+    reason: str
+    since: str
+    degraded: list[Degraded]
+    missing_rights: list[str]
+    cpu_per_second: float | None
+    restarts: int
+    restart_reasons: dict[str, int]
+    pages: list[str]
+    isolated: bool
+
+
+class QueueStatus(msgspec.Struct, frozen=True):
+    """The numbers of keys of a queue; `retrying` ones have failed and are tried again, whether queued or delayed."""
+
+    depth: int
+    oldest_seconds: float
+    delayed: int
+    retrying: int
+    processing: int
+
+
+class ControllerStatus(msgspec.Struct, frozen=True):
+    """One controller; rates and quantiles are those of the last minute, None without runs or before two samples."""
+
+    name: str
+    paused: bool
+    leading: bool
+    workers: int
+    active: int
+    per_second: float | None
+    errors_per_second: float | None
+    p50: float | None
+    p99: float | None
+    oldest_running_seconds: float
+    queue: QueueStatus
+
+
+class FailingKey(msgspec.Struct, frozen=True):
+    """A key whose last run failed; without a next retry it was given up, or is queued now if that is 0."""
+
+    controller: str
+    key: str
+    failures: int
+    next_retry_seconds: float | None
+    error: str
+    place: str
+    reconcile_id: str
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """Seconds in Python functions since the start: in maps, predicates and indexes, and in handlers."""
+
+    cpu_seconds: float
+    handler_seconds: float
+    pending: int
+
+
+class User(msgspec.Struct, frozen=True):
+    """A user of an informer: a controller, or a plugin by itself; with what it reads and what its functions cost."""
+
+    plugin: str
+    controller: str
+    reads: str
+    cost: Cost
+
+
+class InformerRow(msgspec.Struct, frozen=True):
+    """One watch and its cache; `selection` is empty for all objects of the kind."""
+
+    id: str
+    resource: str
+    group: str
+    version: str
+    selection: str
+    state: str
+    reason: str
+    objects: int
+    bytes: int
+    last_event_seconds: float | None
+    last_byte_seconds: float | None
+    watches: int
+    users: list[User]
+    cost: Cost
+
+
+class ErrorRow(msgspec.Struct, frozen=True):
+    """One error of a reconcile."""
+
+    time: str
+    plugin: str
+    controller: str
+    key: str
+    reconcile_id: str
+    type: str
+    message: str
+    place: str
+
+
+class Status(msgspec.Struct, frozen=True):
+    """The state of a host at one moment."""
+
+    version: int
+    time: str
+    host: HostStatus
+    leader: LeaderStatus
+    apiserver: ApiServerStatus
+    plugins: list[PluginStatus]
+    controllers: list[ControllerStatus]
+    failing: list[FailingKey]
+    informers: list[InformerRow]
+    errors: list[ErrorRow]
+
+
+class QueueItem(msgspec.Struct, frozen=True):
+    """A key of a queue; `age_seconds` is since it was queued or handed out, `due_seconds` until a delay ends."""
+
+    key: str
+    priority: int | None
+    age_seconds: float | None
+    failures: int
+    due_seconds: float | None
+
+
+class QueuePage(msgspec.Struct, frozen=True):
+    """Some keys of a part of a queue; `next` is the cursor of the next page."""
+
+    items: list[QueueItem]
+    next: str | None
+    total: int
+
+
+class Reconcile(msgspec.Struct, frozen=True):
+    """One run that has ended."""
+
+    key: str
+    time: str
+    seconds: float
+    result: str
+    reconcile_id: str
+    error: str
+
+
+Verdict = Literal[
+    "host stopping",
+    "plugin not running",
+    "paused",
+    "standby",
+    "processing",
+    "queued",
+    "backing off",
+    "delayed",
+    "gave up",
+    "filtered",
+    "not in the cache",
+    "done",
+    "unknown key",
+]
+
+
+class KeyStatus(msgspec.Struct, frozen=True):
+    """Why a key is not being reconciled, or that it is; with the facts for that, and its last runs."""
+
+    verdict: Verdict
+    facts: list[str]
+    since: str | None
+    due_seconds: float | None
+    position: int | None
+    reconciles: list[Reconcile]
+
+
+class Series(msgspec.Struct, frozen=True):
+    """The samples of a controller, the newest last; None where there is none. One sample is `period_seconds` long."""
+
+    period_seconds: float
+    rate: list[float | None]
+    errors: list[float | None]
+    p50: list[float | None]
+    p99: list[float | None]
+    depth: list[float | None]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """The answer to a request that cannot be answered."""
+
+    error: str
+    hint: str | None

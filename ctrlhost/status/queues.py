@@ -1,0 +1,61 @@
+"""Pages of the parts of a controller's queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ctrlhost.controller.key_text import key_text
+from ctrlhost.status.model import QueueItem, QueuePage
+from ctrlhost.status.problem import StatusProblem
+from ctrlhost.status.snapshot import next_run
+
+if TYPE_CHECKING:
+    from ctrlhost.controller.controller import Controller
+
+PARTS = ("queued", "processing", "delayed", "failing")
+#: The number of keys in a page by default, and at most.
+LIMIT, MOST = 100, 1000
+
+
+def queue_page(controller: Controller, part: str, limit: str, after: str | None) -> QueuePage:
+    """Return the keys of a part after the cursor `after`; StatusProblem for an invalid argument."""
+    if part not in PARTS:
+        raise StatusProblem(400, f"no part `{part}`", f"parts: {', '.join(PARTS)}")
+    if not (limit.isascii() and limit.isdigit() and len(limit) <= 4 and 1 <= int(limit) <= MOST):
+        raise StatusProblem(400, f"invalid limit `{limit}`", f"limit is a number from 1 to {MOST}")
+    count = int(limit)
+    if part == "failing":
+        return _failing(controller, count, after)
+    try:
+        page = controller.queue.page(cast("Literal['queued']", part), count, after)
+    except ValueError:
+        raise _cursor(after) from None
+    return QueuePage([_item(part, one) for one in page.keys], page.next, page.total)
+
+
+def _item(part: str, one: Any) -> QueueItem:
+    key = key_text(one.key)
+    if part == "queued":
+        return QueueItem(key, one.priority, one.age, one.failures, None)
+    if part == "processing":
+        return QueueItem(key, one.again, one.running, one.failures, None)
+    return QueueItem(key, one.priority, None, one.failures, one.due_in)
+
+
+def _failing(controller: Controller, count: int, after: str | None) -> QueuePage:
+    history = controller.history
+    if after is not None and not (after.isascii() and after.isdigit()):
+        raise _cursor(after)
+    first = int(after[:9]) if after else 0
+    keys = history.failing_keys(first, count + 1)
+    items = []
+    for key in keys[:count]:
+        failure = history.failure(key)
+        failures = failure.failures if failure is not None else controller.queue.num_requeues(key)
+        retry = None if failure is not None and failure.terminal else next_run(controller, key)
+        items.append(QueueItem(key_text(key), None, None, failures, retry))
+    return QueuePage(items, str(first + count) if len(keys) > count else None, len(history.failing))
+
+
+def _cursor(after: str | None) -> StatusProblem:
+    return StatusProblem(400, f"invalid cursor `{after}`", "`after` is the `next` of the page before")

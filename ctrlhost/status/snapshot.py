@@ -1,0 +1,305 @@
+"""The state of a host as one snapshot, which pages, `ctrlhost top` and the JSON show."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import platform
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from ctrlhost import __version__, _core
+from ctrlhost.controller.key_text import key_text
+from ctrlhost.status import model
+from ctrlhost.status.informers import informer_rows
+from ctrlhost.status.samples import Samples, depth_of
+from ctrlhost.status.writes import WriteLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from threading import Event
+
+    from ctrlhost.client import Client
+    from ctrlhost.config.load import Configuration
+    from ctrlhost.config.settings import HostSettings
+    from ctrlhost.controller.controller import Controller
+    from ctrlhost.controller.services import PluginServices
+    from ctrlhost.coordination.leadership import Leadership
+    from ctrlhost.health import Check
+    from ctrlhost.informers import InformerFactory
+    from ctrlhost.supervisor.processor import PluginProcessor
+    from ctrlhost.supervisor.runtime import PluginRuntime
+    from ctrlhost.transport.reachability import Reachability
+
+#: The most failing keys of all controllers that a snapshot names.
+FAILING = 10
+#: States of an informer that hears from the API server.
+_CONNECTED = ("watching", "over budget", "waiting", "listing")
+
+
+class ReadHost(Protocol):
+    """The members of a host that a snapshot reads."""
+
+    plugins: list[PluginRuntime]
+    stopping: Event
+    settings: HostSettings
+    configuration: Configuration
+    client: Client | None
+    factory: InformerFactory | None
+    leadership: Leadership | None
+
+
+class StatusReader:
+    """Reads the state of one host. Callable from any thread; may wait for locks of the core."""
+
+    def __init__(self, host: ReadHost) -> None:
+        """Read `host`, which need not be started."""
+        self._host = host
+        self.started = time.time()
+        #: The services of the host's plugins; None before the host is set up.
+        self.services: PluginServices | None = None
+        self.processor: PluginProcessor | None = None
+        #: Returns whether the API server answers; None in the process of an isolated plugin.
+        self.server: Callable[[], Reachability | None] = lambda: None
+        self.writes = WriteLog()
+        self.samples = Samples(self.controllers, self._totals)
+
+    def controllers(self) -> list[Controller]:
+        """Return the controllers of all plugins that run in this process."""
+        return [controller for plugin in self._host.plugins for controller in plugin.controllers]
+
+    def read(
+        self,
+        ready: Iterable[Check] = (),
+        pages: Mapping[str, Iterable[str]] | None = None,
+        children: Sequence[model.Status] = (),
+    ) -> model.Status:
+        """Return the snapshot.
+
+        `ready` are the lines of `/readyz`, `pages` the paths of plugins' pages, and `children` the snapshots of the
+        processes of isolated plugins, whose controllers, errors, failing keys, writes and informers are added.
+        """
+        seconds = self.processor.seconds() if self.processor is not None else {}
+        others = {child.plugins[0].name: child for child in children if child.plugins}
+        failing = [*self._failing(), *(one for child in children for one in child.failing)]
+        errors = [*self._errors(), *(one for child in children for one in child.errors)]
+        return model.Status(
+            version=model.VERSION,
+            time=model.moment(time.time()),
+            host=self._host_status([check for check in ready if check.decides and not check.passed]),
+            leader=self._leader(children),
+            apiserver=self._apiserver(children),
+            plugins=[
+                self._plugin(one, seconds.get(one.name, 0.0), (pages or {}).get(one.name, ()), others.get(one.name))
+                for one in self._plugins
+            ],
+            controllers=[*self._controllers(), *(one for child in children for one in child.controllers)],
+            failing=heapq.nlargest(FAILING, failing, key=lambda one: one.failures),
+            informers=[*self._informers(), *(_of_child(one, child) for child in children for one in child.informers)],
+            errors=sorted(errors, key=lambda one: one.time, reverse=True)[:50],
+        )
+
+    @property
+    def _plugins(self) -> list[PluginRuntime]:
+        return list(self._host.plugins)
+
+    def _totals(self) -> dict[str, float]:
+        """Return further numbers that only grow, for their rates."""
+        totals: dict[str, float] = {"requests": float(self._requests())}
+        for written, count in self.writes.counts().items():
+            totals["write/" + "/".join(written)] = float(count)
+        if self.processor is not None:
+            totals |= {f"cpu/{plugin}": seconds for plugin, seconds in self.processor.seconds().items()}
+        return totals
+
+    def _requests(self) -> int:
+        client = self._host.client
+        return client.metrics.requests() if client is not None and client.metrics is not None else 0
+
+    def _host_status(self, failing: Sequence[Check]) -> model.HostStatus:
+        host = self._host
+        stopping = host.stopping.is_set()
+        return model.HostStatus(
+            name=platform.node(),
+            version=__version__,
+            python=platform.python_version(),
+            pid=os.getpid(),
+            started=model.moment(self.started),
+            state="stopping" if stopping else "running",
+            ready=not failing and not stopping,
+            not_ready=[str(check) for check in failing],
+            dry_run=host.settings.dry_run,
+            config=model.Config(host.configuration.source or None),
+        )
+
+    def _leader(self, children: Sequence[model.Status]) -> model.LeaderStatus:
+        leadership = self._host.leadership
+        leases = [
+            model.LeaseStatus(one.name, one.holder, one.mine, one.renewed, one.plugins)
+            for one in (leadership.leases() if leadership is not None else ())
+        ]
+        leases += [one for child in children for one in child.leader.leases]
+        return model.LeaderStatus(elected=leadership is not None, leases=leases)
+
+    def _apiserver(self, children: Sequence[model.Status]) -> model.ApiServerStatus:
+        client, factory = self._host.client, self._host.factory
+        ages: list[float] = []
+        metrics = client.metrics if client is not None else None
+        if metrics is not None and metrics.last_answer is not None:
+            ages.append(time.monotonic() - metrics.last_answer)
+        behind = []
+        informers = factory.informers() if factory is not None else []
+        for informer in informers:
+            state, age = informer.state, informer.last_byte_age
+            if age is not None:
+                ages.append(age)
+            if state not in _CONNECTED:
+                behind.append(informer.reason)
+        up, reason = not behind or len(behind) < len(informers), behind[0] if behind else ""
+        # The process of an isolated plugin has none.
+        server = self.server()
+        if server is not None:
+            up, reason = server.up, server.reason
+        last = [model.LastWrite(
+            model.moment(one.time), one.verb, one.target.resource, one.target.namespace, one.target.name, one.code,
+            one.controller, one.key, one.reconcile_id,
+        ) for one in self.writes.last()]  # fmt: skip
+        last += [one for child in children for one in child.apiserver.last_writes]
+        throttled = self.services.client_counts.throttled_seconds if self.services is not None else 0.0
+        return model.ApiServerStatus(
+            url=getattr(client.transport, "url", "") if client is not None else "",
+            up=up,
+            last_answer_seconds=min(ages, default=None),
+            reason="" if up else reason,
+            requests_per_second=_sum(
+                self.samples.per_second("requests", self._requests()),
+                *(child.apiserver.requests_per_second for child in children),
+            ),
+            throttled_seconds=throttled + sum(child.apiserver.throttled_seconds for child in children),
+            writes=self._writes(children),
+            last_writes=sorted(last, key=lambda one: one.time, reverse=True)[:20],
+        )
+
+    def _writes(self, children: Sequence[model.Status]) -> list[model.WriteCount]:
+        counts: dict[tuple[str, str, str], model.WriteCount] = {}
+        own = [
+            model.WriteCount(*written, self.samples.per_second("write/" + "/".join(written), count), count)
+            for written, count in self.writes.counts().items()
+        ]
+        for one in [*own, *(one for child in children for one in child.apiserver.writes)]:
+            known = counts.get(written := (one.verb, one.resource, one.code))
+            if known is not None:
+                rate = _sum(known.per_second, one.per_second)
+                one = model.WriteCount(*written, rate, known.total + one.total)  # noqa: PLW2901 - the sum of both
+            counts[written] = one
+        return [counts[written] for written in sorted(counts)]
+
+    def _plugin(
+        self, plugin: PluginRuntime, seconds: float, pages: Iterable[str], child: model.Status | None
+    ) -> model.PluginStatus:
+        inner = child.plugins[0] if child is not None else None
+        return model.PluginStatus(
+            name=plugin.name,
+            version=plugin.installed.rpartition(" ")[2],
+            state=plugin.state,
+            reason=plugin.reason,
+            since=model.moment(plugin.since),
+            degraded=[
+                model.Degraded(reason, model.moment(one.since), one.message)
+                for reason, one in sorted(plugin.entries.degradations().items())
+            ],
+            missing_rights=list(inner.missing_rights if inner is not None else plugin.missing_rights),
+            cpu_per_second=self.samples.per_second(f"cpu/{plugin.name}", seconds),
+            restarts=sum(plugin.restarted.values()),
+            restart_reasons=dict(plugin.restarted),
+            pages=[f"/{plugin.name}{page}" for page in pages],
+            isolated=plugin.isolation is not None,
+        )
+
+    def _controllers(self) -> list[model.ControllerStatus]:
+        rows = {row["id"]: row for row in _core.queue_metrics()}
+        return [self._controller(one, rows.get(one.queue.id)) for one in self.controllers()]
+
+    def _controller(self, controller: Controller, row: Mapping[str, Any] | None) -> model.ControllerStatus:
+        counts, rates = controller.counts, self.samples.rates(controller)
+        depth, oldest, delayed = (0, 0.0, 0) if row is None else (depth_of(row), row["oldest"], row["delayed"])
+        return model.ControllerStatus(
+            name=controller.name,
+            paused=controller.paused,
+            leading=controller.leading,
+            workers=controller.options.workers if counts is not None else 0,
+            active=counts.total().active if counts is not None else 0,
+            per_second=rates.per_second,
+            errors_per_second=rates.errors_per_second,
+            p50=rates.p50,
+            p99=rates.p99,
+            oldest_running_seconds=counts.longest() if counts is not None else 0.0,
+            queue=model.QueueStatus(
+                depth=depth,
+                oldest_seconds=oldest,
+                delayed=delayed,
+                retrying=controller.history.retrying,
+                processing=controller.queue.page("processing", 0).total,
+            ),
+        )
+
+    def _failing(self) -> list[model.FailingKey]:
+        found = []
+        for controller in self.controllers():
+            most = heapq.nlargest(FAILING, controller.history.failures(), key=lambda one: one[1].failures)
+            for key, failure in most:
+                retry = None if failure.terminal else next_run(controller, key)
+                found.append(
+                    model.FailingKey(
+                        controller.name,
+                        key_text(key),
+                        failure.failures,
+                        retry,
+                        failure.error,
+                        failure.place,
+                        failure.reconcile_id,
+                    )
+                )
+        return found
+
+    def _informers(self) -> list[model.InformerRow]:
+        factory = self._host.factory
+        contexts = [context for plugin in self._plugins if (context := plugin.context) is not None]
+        return informer_rows(factory.informers() if factory is not None else (), contexts)
+
+    def _errors(self) -> list[model.ErrorRow]:
+        if self.services is None:
+            return []
+        return [
+            model.ErrorRow(
+                model.moment(one.time),
+                one.controller.partition("/")[0],
+                one.controller,
+                one.key,
+                one.reconcile_id,
+                one.kind,
+                one.error,
+                one.place,
+            )
+            for one in self.services.errors.entries()
+        ]
+
+
+def next_run(controller: Controller, key: Any) -> float | None:
+    """Return the seconds until a key runs again at the earliest, 0 if it is queued or runs; None if it does neither."""
+    state = controller.queue.look(key)
+    if state.queued is not None or state.processing is not None:
+        return 0.0
+    return state.delayed.due_in if state.delayed is not None else None
+
+
+def _of_child(row: model.InformerRow, child: model.Status) -> model.InformerRow:
+    """Return the row of an informer of another process, with an id that differs from that of the host's own."""
+    return msgspec.structs.replace(row, id=f"{child.plugins[0].name}: {row.id}")
+
+
+def _sum(*rates: float | None) -> float | None:
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known else None
