@@ -92,9 +92,10 @@ class AsyncWorkers:
 
     def _feed(self) -> None:
         """Take a key for each free slot until the queue is shut down and empty; return after the last run."""
-        queue, gate = self._scope.queue, self._scope.gate
+        queue, gate, pause = self._scope.queue, self._scope.gate, self._scope.pause
         while True:
             self._slots.acquire()
+            pause.wait()
             if gate is not None:
                 gate.wait()
             if self._abandoned:
@@ -104,8 +105,8 @@ class AsyncWorkers:
             except ShutDown:
                 break
             term = None if gate is None else gate.passes()
-            if term == 0:
-                # Requeued until this replica leads again.
+            if term == 0 or pause.paused:
+                # Requeued until this replica leads again, and the controller is not paused.
                 queue.add(key, priority=priority)
                 queue.done(key)
                 self._slots.release()
@@ -132,10 +133,12 @@ class AsyncWorkers:
         counts.active += 1
         if timeout is not None:
             self._scope.watchdog.notify()
+        ending: tuple[str, ...] = ()
         try:
-            await self._reconcile_one(run, key)
+            ending = await self._reconcile_one(run, key)
         finally:
             seconds = now() - started
+            self._scope.history.runs.append((key, started, seconds, context.worker, context.number, *ending))
             counts.observe(seconds)
             if seconds >= self._scope.watchdog.limit:
                 self._scope.watchdog.returned(run)
@@ -149,7 +152,7 @@ class AsyncWorkers:
                 self._free.append(run)
                 self._slots.release()
 
-    async def _reconcile_one(self, run: AsyncRun, key: Request) -> None:
+    async def _reconcile_one(self, run: AsyncRun, key: Request) -> tuple[str, ...]:
         results, counts, context = self._scope.results, self._counts, run.context
         priority, permit = context.priority, context.permit
         try:
@@ -157,20 +160,18 @@ class AsyncWorkers:
             run.task = asyncio.ensure_future(self._scope.reconciler()(context, key))
             result = await run.task
         except asyncio.CancelledError as error:
+            late: BaseException = error
             if run.overran:
                 late = TimeoutError(f"the reconcile was cancelled at its timeout of {results.timeout:g} s")
-                results.failed(key, priority, late, counts, permit)
-            else:
-                results.failed(key, priority, error, counts, permit)
+            return results.failed(key, priority, late, counts, permit)
         except BaseException as error:  # noqa: BLE001 - any error of a plugin is contained
-            results.failed(key, priority, error, counts, permit)
-        else:
-            if result is not None:
-                results.finished(key, priority, result, counts)
-            else:
-                counts.successes += 1
-                if key in results.failing:
-                    results.succeeded(key)
+            return results.failed(key, priority, error, counts, permit)
+        if result is not None:
+            return results.finished(key, priority, result, counts)
+        counts.successes += 1
+        if key in results.failing:
+            results.succeeded(key)
+        return ()
 
     def _cancel(self, run: Watched) -> None:
         """Cancel a run that exceeded its timeout; called on the watchdog's thread."""

@@ -48,6 +48,12 @@ class ClientCounts(Collector):
         with self._lock:
             self._throttled[plugin] = self._throttled.get(plugin, 0.0) + seconds
 
+    @property
+    def throttled_seconds(self) -> float:
+        """The seconds that requests of all plugins have waited."""
+        with self._lock:
+            return sum(self._throttled.values())
+
     def collect(self) -> Iterator[Metric]:
         """Return the metric families; called by scrapes, from any thread."""
         yield from self.refusals.collect()
@@ -98,9 +104,12 @@ class PluginClients:
         """Return the permit of a term, by default of the current or last one."""
         return Permit(self.writes, self._tenure.current.number if term is None else term)
 
-    def with_permit(self, permit: SendPermit, self_events: SelfEvents | None = None) -> WritingClient:
+    def with_permit(self, permit: SendPermit, self_events: SelfEvents | None = None) -> Client:
         """Return a client whose writes need `permit` last, and are reported to `self_events`."""
         transport = GovernedTransport(self._client.transport, self._budget, self.writes.read, permit)
+        if self._client.dry_run:
+            # No cache will show a write that has no effect.
+            return self._client.derive(transport=transport)
         return WritingClient.of(self._client.derive(transport=transport), self._own_writes, self_events=self_events)
 
     @contextmanager

@@ -127,6 +127,11 @@ class Context:
         return 1 if self.request is None else self._scope.queue.num_requeues(self.request) + 1
 
     @property
+    def dry_run(self) -> bool:
+        """Whether writes have no effect; a reconciler then also leaves alone what is not in Kubernetes."""
+        return self._scope.plugin.services.client.dry_run
+
+    @property
     def leading(self) -> bool:
         """Whether this replica leads now; always true without leader election."""
         return self._scope.plugin.services.candidacy.leading
@@ -170,22 +175,16 @@ current: ContextVar[Context | None] = ContextVar("ctrlhost_reconcile", default=N
 
 
 def log_fields() -> dict[str, Any]:
-    """Return the plugin, controller, key and reconcile id of the run in this thread or task; empty outside of a run."""
+    """Return plugin, controller, object and reconcile id of the run in this thread or task; empty outside of one."""
     context = current.get()
     if context is None or context.request is None:
         return {}
-    request: Any = context.request
-    fields = {
+    return {
         "plugin": context.plugin,
         "controller": context.controller,
+        "object": str(context.request),
         "reconcile_id": context.reconcile_id,
     }
-    # A plugin may enqueue keys of other types.
-    fields["name"] = getattr(request, "name", str(request))
-    for part in ("namespace", "cluster"):
-        if value := getattr(request, part, ""):
-            fields[part] = value
-    return fields
 
 
 _bound: ContextVar[Mapping[str, Any]] = ContextVar("ctrlhost_log", default=MappingProxyType({}))

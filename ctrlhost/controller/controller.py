@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ctrlhost.controller.async_worker import AsyncWorkers
 from ctrlhost.controller.attachment import Attachment, AttachScope
 from ctrlhost.controller.context import ControllerScope
+from ctrlhost.controller.history import History
 from ctrlhost.controller.hot_loops import HotLoops
 from ctrlhost.controller.metrics import WorkerCounts
 from ctrlhost.controller.pool import Workers
@@ -19,7 +20,7 @@ from ctrlhost.controller.results import Results
 from ctrlhost.controller.retries import RetryLimiter
 from ctrlhost.controller.sources import Source
 from ctrlhost.controller.watchdog import Watchdog
-from ctrlhost.controller.worker import LeaderGate, WorkerScope
+from ctrlhost.controller.worker import LeaderGate, Pause, WorkerScope
 from ctrlhost.errors import NotSynced, PluginLoadError
 from ctrlhost.own_writes.self_events import SelfEvents
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, WorkQueue
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from ctrlhost.controller.options import ControllerOptions
     from ctrlhost.controller.pool import Pool
     from ctrlhost.controller.services import PluginScope
+    from ctrlhost.controller.watchdog import RunningKey, Watched
+    from ctrlhost.informers import Informer
+    from ctrlhost.informers.handle import Handle
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class ControllerStatus:
     #: The number of workers; 0 before they start.
     workers: int
     active: int
+    paused: bool
     queued: int
     runs: int
     errors: int
@@ -88,7 +93,10 @@ class Controller:
         self._hot_loops: HotLoops | None = None
         candidacy = plugin.services.candidacy
         self._gate = LeaderGate(candidacy.tenure) if options.needs_leader and candidacy.elects else None
+        self._pause = Pause(paused=options.paused)
         self._self_events = SelfEvents() if options.suppress_echo else None
+        #: The last runs, and the failing keys.
+        self.history = History(self.name, plugin.services.clock, plugin.services.errors)
 
     def _check(self, name: str, sources: Sequence[Any]) -> None:
         plugin, own = self._plugin.name, f"controller `{self.name}`"
@@ -130,10 +138,15 @@ class Controller:
         """The handles of the queue's handlers on those informers."""
         return tuple(one.handle for one in self._attachments if one.handle is not None)
 
+    @property
+    def uses(self) -> list[tuple[Informer, Handle | None]]:
+        """The informers that the controller is attached to, each with the handle of its handler, if it has one."""
+        return [(one.informer, one.handle) for one in self._attachments if one.informer is not None]
+
     def declare(self) -> None:
         """Declare the future reads of the sources to the informer factory, before any source attaches."""
         for source in self.sources:
-            source.declare(self._plugin.services, self._limit())
+            source.declare(self._plugin, self._limit())
 
     def attach(self) -> None:
         """Attach the sources to their informers and the queue; a second call, or one after a stop, does nothing."""
@@ -182,7 +195,7 @@ class Controller:
                 return
             queue, services, options = self.queue, self._plugin.services, self.options
             self._counts = services.metrics.controller(self.name, options.workers)
-            self._results = Results(self.name, queue, options.timeout, self._counts.successes)
+            self._results = Results(self.name, queue, options.timeout, self.history, self._counts.successes)
             self._watchdog = Watchdog(
                 self.name, queue, services.clock, self._plugin.entries, options.timeout, options.slow_after
             )
@@ -198,8 +211,21 @@ class Controller:
             for one in self._attachments:
                 one.start()
 
+    @property
+    def paused(self) -> bool:
+        """Whether the workers begin no reconcile, because of `pause` or the setting `paused`."""
+        return self._pause.paused
+
+    def pause(self) -> None:
+        """Begin no further reconcile; those that run end, and events are queued and merged. May be repeated."""
+        self._pause.pause()
+
     def resume(self) -> None:
-        """Resume the workers that paused because this replica lost leadership."""
+        """End `pause`, also that of the setting. May be repeated."""
+        self._pause.resume()
+
+    def lead(self) -> None:
+        """Let the workers continue that stopped because this replica lost leadership."""
         if self._gate is not None:
             self._gate.resume()
 
@@ -210,6 +236,7 @@ class Controller:
             for one in self._attachments:
                 one.detach()
             self.queue.shut_down()
+        self._pause.end()
         if self._gate is not None:
             self._gate.end()
 
@@ -267,6 +294,7 @@ class Controller:
             waiting=self.waiting(),
             workers=self.options.workers if started else 0,
             active=total.active,
+            paused=self.paused,
             queued=len(self.queue),
             runs=total.runs,
             errors=total.errors,
@@ -275,9 +303,37 @@ class Controller:
         )
 
     @property
+    def counts(self) -> ControllerCounts | None:
+        """The counts of the runs; None before the workers start."""
+        return self._counts
+
+    @property
+    def leading(self) -> bool:
+        """Whether the controller needs no leadership, or this replica leads; also while it is paused."""
+        return not self.options.needs_leader or self._plugin.services.candidacy.leading
+
+    @property
+    def leader(self) -> str:
+        """The identity of the replica that leads for the controller; empty if that is unknown."""
+        return self._plugin.services.candidacy.leader()
+
+    @property
+    def primary(self) -> Informer | None:
+        """The informer of `For`; None without one, and before `attach`."""
+        return self._attached.primary if self._attached is not None else None
+
+    def running(self) -> list[RunningKey]:
+        """Return the runs in progress, and the keys that wait behind each in its batch."""
+        return self._watchdog.running_keys() if self._watchdog is not None else []
+
+    @property
     def working(self) -> bool:
-        """Whether the workers have started, and need no leadership or have it."""
+        """Whether the workers have started, are not paused, and need no leadership or have it."""
         return self._counts is not None and self._may_work()
+
+    def running_workers(self) -> list[Watched]:
+        """Return the workers, or slots for tasks, that run a reconcile now."""
+        return self._watchdog.running() if self._watchdog is not None else []
 
     def failing_in_a_row(self) -> tuple[int, str]:
         """Return how many runs have failed since the last success, and the error of the last one with its place."""
@@ -321,7 +377,17 @@ class Controller:
             primary=listers[primary.api_version, primary.kind] if primary is not None else None,
             listers=listers,
         )
-        return WorkerScope(contexts, self._reconcile, queue, results, watchdog, self._gate, self._hot_loops)
+        return WorkerScope(
+            contexts,
+            self._reconcile,
+            queue,
+            results,
+            watchdog,
+            self.history,
+            self._gate,
+            self._pause,
+            self._hot_loops,
+        )
 
     def _may_work(self) -> bool:
-        return not self.options.needs_leader or self._plugin.services.candidacy.leading
+        return self.leading and not self.paused

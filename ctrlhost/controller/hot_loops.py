@@ -45,8 +45,6 @@ _ANSWER = 0.1
 #: The plugin is no longer degraded after so many seconds without a hot key.
 DEGRADED_FOR = 60.0
 
-_REASON = "hot-loop"
-
 
 class Run(Protocol):
     """The worker, the number and the key of a run, which its context has."""
@@ -272,7 +270,7 @@ class HotLoops:
                 "managers": sorted({writer.field_manager for writer in one.writers}),
             },
         )
-        self._entries.degrade(_REASON, f"controller {self._controller}: {why}")
+        self._entries.degrade("hot-loop", f"controller {self._controller}: {why}")
 
     def _release(self, key: Request, one: _Watched) -> None:
         with self._lock:

@@ -31,6 +31,8 @@ class ControllerOptions:
     slow_after: float = SLOW_AFTER
     #: The namespaces that the operator limits this controller to; None for those of the host.
     namespaces: tuple[str, ...] | None = None
+    #: Whether its workers begin no reconcile.
+    paused: bool = False
 
     def __post_init__(self) -> None:
         """Treat fewer than one worker as one and a timeout up to 0 as none, as upstream; TypeError for other types."""
@@ -52,7 +54,7 @@ class ControllerOptions:
             return self
         changed = {
             name: value
-            for name in ("workers", "timeout", "slow_after", "namespaces", "base_delay", "max_delay")
+            for name in ("workers", "timeout", "slow_after", "namespaces", "base_delay", "max_delay", "paused")
             if (value := getattr(overrides, name)) is not None
         }
         if "base_delay" in changed or "max_delay" in changed:

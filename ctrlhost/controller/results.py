@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from ctrlhost.request import Result
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ctrlhost.controller.history import History, RunResult
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.coordination.writes import Permit
     from ctrlhost.request import Request
@@ -35,15 +37,21 @@ class Results:
     """
 
     def __init__(
-        self, controller: str, queue: WorkQueue, timeout: float | None, successes: Callable[[], int] = int
+        self,
+        controller: str,
+        queue: WorkQueue,
+        timeout: float | None,
+        history: History,
+        successes: Callable[[], int] = int,
     ) -> None:
         """Prepare; `timeout` is the controller's, in seconds. `successes` returns the number of runs without error."""
         self.controller = controller
         self.timeout = timeout
         #: Keys whose last run failed, so that the rate limiter must forget them. A key has one worker at a time.
-        self.failing: set[Request] = set()
+        self.failing = history.failing
         self.last_error: str | None = None
         self._queue = queue
+        self._history = history
         self._successes = successes
         #: The failures since `_succeeded` runs had succeeded, and the last of them.
         self._failures, self._succeeded = 0, 0
@@ -56,36 +64,40 @@ class Results:
 
     def succeeded(self, key: Request) -> None:
         """Forget the failures of a key."""
-        self.failing.discard(key)
+        self._history.succeeded(key)
         try:
             self._queue.forget(key)
         except Exception:
             # The plugin's own rate limiter failed; the result of the run stands.
             log.exception("controller %s: the rate limiter failed to forget %s", self.controller, key)
 
-    def finished(self, key: Request, priority: int, result: Any, counts: WorkerCounts) -> None:
-        """Apply the Result of a run; any other value counts as a failure.
+    def finished(self, key: Request, priority: int, result: Any, counts: WorkerCounts) -> tuple[RunResult, str]:
+        """Apply the Result of a run, and return how the run ended; any other value counts as a failure.
 
         `priority` is that with which the key was handed out; its next run keeps it.
         """
+        if inspect.iscoroutine(result):
+            # Else Python warns about it later, at another place.
+            result.close()
+            message = "the coroutine that the reconciler returned was not awaited"
+            return self.failed(key, priority, TypeError(f"{message}: make the reconciler an `async def`"), counts)
         if not isinstance(result, Result):
             message = f"the reconciler returned {type(result).__name__}; it must return None or ctrlhost.Result"
-            self.failed(key, priority, TypeError(message), counts)
-            return
+            return self.failed(key, priority, TypeError(message), counts)
         try:
             if result.requeue_after is not None and result.requeue_after > 0:
                 wanted = priority if result.priority is None else result.priority
-                self._run_after(key, result.requeue_after, wanted, counts)
-            else:
-                counts.successes += 1
-                self.succeeded(key)
+                return self._run_after(key, result.requeue_after, wanted, counts)
+            counts.successes += 1
+            self.succeeded(key)
         except Exception as error:  # noqa: BLE001 - an invalid delay or priority is the plugin's mistake
-            self.failed(key, priority, error, counts)
+            return self.failed(key, priority, error, counts)
+        return "success", ""
 
     def failed(
         self, key: Request, priority: int, error: BaseException, counts: WorkerCounts, permit: Permit | None = None
-    ) -> None:
-        """Count and log the error, and retry the key as the error requires.
+    ) -> tuple[RunResult, str]:
+        """Count and log the error, retry the key as the error requires, and return how the run ended.
 
         A write that was refused because the term of the run's `permit` is over is no error: the key waits for the next
         term.
@@ -93,23 +105,22 @@ class Results:
         if refused(error, permit):
             log.info("the reconcile ended with its term: %s", _described(error))
             self._queue.add(key, priority=priority)
-            return
+            return "next_term", _described(error)
         if isinstance(error, RetryAfter):
             try:
-                self._run_after(key, error.seconds, priority, counts)
+                return self._run_after(key, error.seconds, priority, counts)
             except Exception as mistake:  # noqa: BLE001 - the seconds are not a number
                 error = mistake
-            else:
-                return
         counts.errors += 1
         self.last_error = _described(error)
-        fields = self._note_failure(error)
+        fields = self._note_failure(key, error)
         if _is_terminal(error):
             counts.terminal += 1
             # Upstream keeps the back-off here, which leaks an entry per object that never succeeds.
             self.succeeded(key)
+            self._remember(key, fields, terminal=True)
             log.error("reconcile failed, not retrying until the object changes: %s", self.last_error, extra=fields)
-            return
+            return "terminal", self.last_error
         wait = _wanted_delay(error)
         if not isinstance(error, Exception):
             counts.panics += 1
@@ -120,32 +131,37 @@ class Results:
             # The message of ctrlhost's own errors is enough; for others the plugin's author needs the traceback.
             trace = None if isinstance(error, CtrlhostError) else error
             log.error("reconcile failed: %s", self.last_error, exc_info=trace, extra=fields)
-        self.failing.add(key)
+        self._remember(key, fields, terminal=False)
         if wait:
             self._queue.add_after(key, wait, priority=priority)
-            return
+            return "error", self.last_error
         try:
             self._queue.add_rate_limited(key, priority=priority)
         except Exception:
             # The plugin's own rate limiter failed; the key must not be lost.
             log.exception("the rate limiter failed; retrying the key after %g s", _WITHOUT_LIMITER)
             self._queue.add_after(key, _WITHOUT_LIMITER, priority=priority)
+        return "error", self.last_error
 
-    def _note_failure(self, error: BaseException) -> dict[str, str]:
-        """Count a failure in a row, and return the fields of its log line: the class of the error, and its place."""
+    def _remember(self, key: Request, fields: dict[str, str], *, terminal: bool) -> None:
+        self._history.failed(key, fields["error"], self.last_error or "", fields["place"], terminal=terminal)
+
+    def _note_failure(self, key: Request, error: BaseException) -> dict[str, Any]:
+        """Count a failure in a row, and return the fields of its log line: the class, the place and the attempt."""
         succeeded = self._successes()
         if succeeded != self._succeeded:
             self._failures, self._succeeded = 0, succeeded
         self._failures += 1
         kind, place = type(error).__name__, place_of(error.__traceback__)
         self._last_failure = f"{self.last_error} ({place})" if place else self.last_error or kind
-        return {"error": kind, "place": place}
+        return {"error": kind, "place": place, "attempt": self._queue.num_requeues(key) + 1}
 
-    def _run_after(self, key: Request, seconds: float, priority: int, counts: WorkerCounts) -> None:
+    def _run_after(self, key: Request, seconds: float, priority: int, counts: WorkerCounts) -> tuple[RunResult, str]:
         """Queue the key after a delay that its reconciler asked for, and reset its back-off."""
         self._queue.add_after(key, max(seconds, _MIN_DELAY), priority=priority)
         self.succeeded(key)
         counts.requeue_after += 1
+        return "requeue_after", ""
 
 
 def _wanted_delay(error: BaseException) -> float | None:

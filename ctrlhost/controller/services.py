@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.config.settings import Supervision
 from ctrlhost.controller.clients import ClientCounts, PluginClients
+from ctrlhost.controller.error_log import ErrorLog
 from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.entries import Entries
@@ -54,6 +55,8 @@ class PluginServices:
     entries: Callable[[str], Entries] = Entries
     #: Returns random numbers from 0 to 1 for the delays of retries; None for the usual ones.
     jitter: Callable[[], float] | None = None
+    #: The last errors of the plugins' controllers.
+    errors: ErrorLog = field(default_factory=ErrorLog)
     #: The versions that the plugins wrote.
     written: WrittenVersions = field(default_factory=WrittenVersions)
 
@@ -75,7 +78,7 @@ class PluginScope:
         self.clients = PluginClients(
             name,
             # Its own field manager: plugins that apply the same object must not drop each other's fields.
-            (self._own_client or services.client).derive(field_manager=f"ctrlhost-{name}", on_write=self._wrote),
+            self._clients_of(self._own_client or services.client),
             self.own_writes,
             services.candidacy.tenure,
             services.client_counts,
@@ -85,6 +88,9 @@ class PluginScope:
         self.events = PluginEvents(services.events, f"ctrlhost-{name}", self.clients.any_term)
         self.replica_events = PluginEvents(services.events, f"ctrlhost-{name}", self.clients.writes.write)
         self._indexed: dict[Informer, dict[str, Any]] = {}
+
+    def _clients_of(self, client: Client) -> Client:
+        return client.derive(field_manager=f"ctrlhost-{self.name}", on_write=None if client.dry_run else self._wrote)
 
     def _wrote(self, write: Write) -> None:
         if self.services.written.wrote(write) and (noted := changed_by_run.get()) is not None:
@@ -101,6 +107,11 @@ class PluginScope:
         self.loop.stop(timeout)
         if self._own_client is not None:
             self._own_client.close()
+
+    @property
+    def account(self) -> Client:
+        """A client with the plugin's credentials, without its budget and its permits."""
+        return self._own_client or self.services.client
 
     def indexed(self, informer: Informer) -> dict[str, Any]:
         """Return the paths or functions by which the plugin has indexed an informer, by the plugin's names."""

@@ -45,7 +45,8 @@ Plural: TypeAlias = Callable[[str, str], tuple[str, bool]]
 #: Timeout of the request for whether a kind is namespaced, in seconds.
 _SCOPE_TIMEOUT = 2.0
 
-_READ = ("get", "list", "watch")
+#: `list` is the fallback of servers that stream no lists; reads by name are the plugin's own to declare.
+_READ = ("list", "watch")
 _READ_CRDS = Permission("apiextensions.k8s.io", ["customresourcedefinitions"], _READ)
 _READ_NAMESPACES = Permission("", ["namespaces"], _READ)
 
@@ -62,7 +63,7 @@ class Source(ABC):
         """Return the problem of this source among all `sources` of its controller, or None."""
         return None
 
-    def declare(self, services: PluginServices, limit: Sequence[str]) -> None:  # noqa: B027 - most need not
+    def declare(self, scope: PluginScope, limit: Sequence[str]) -> None:  # noqa: B027 - most need not
         """Declare the future reads of the source to the informer factory, before any source attaches."""
 
     @abstractmethod
@@ -130,9 +131,11 @@ class KindSource(Source):
         """Return the class, kind and apiVersion."""
         return f"{type(self).__name__} {self.kind} ({self.api_version})"
 
-    def declare(self, services: PluginServices, limit: Sequence[str]) -> None:
+    def declare(self, scope: PluginScope, limit: Sequence[str]) -> None:
         """Declare the reads of the kind, so that a shared informer keeps enough for all of its users."""
-        services.factory.declare(self.api_version, self.kind, **self._scope(services.client, limit, discover=False))
+        services = scope.services
+        wanted = self._scope(services.client, limit, discover=False)
+        services.factory.declare(self.api_version, self.kind, **wanted, owner=scope)
 
     def informer(
         self,
@@ -227,10 +230,16 @@ class KindSource(Source):
         wanted = narrowed(self.namespaces, limit)
         if wanted == ():
             return
-        yield from permissions_in(Permission(self.group, [resource], _READ), wanted, namespaced=namespaced)
+        permission = Permission(self.group, [resource], _READ, self._names())
+        yield from permissions_in(permission, wanted, namespaced=namespaced)
         if builtin_plural(self.api_version, self.kind) is None:
             # CRDs are watched to notice at once when the kind is installed or removed.
             yield _READ_CRDS
+
+    def _names(self) -> tuple[str, ...]:
+        """Return the only name that the source selects, if it selects by name: RBAC allows such lists and watches."""
+        parts = (part.replace("==", "=").partition("=") for part in (self.field_selector or "").split(","))
+        return tuple(name.strip() for field, _, name in parts if field.strip() == "metadata.name")
 
 
 def permissions_in(permission: Permission, namespaces: Namespaces, *, namespaced: bool) -> Iterator[Permission]:

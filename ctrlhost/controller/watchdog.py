@@ -7,7 +7,9 @@ import math
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ctrlhost.entries import awaited, stack_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -41,6 +43,18 @@ class Watched(Protocol):
     @property
     def task(self) -> asyncio.Future[Any] | None:
         """The task of an async run."""
+
+
+class RunningKey(NamedTuple):
+    """A run in progress."""
+
+    key: Any
+    seconds: float
+    reconcile_id: str
+    #: The innermost frame, as `file:line function`; empty if the run has just ended.
+    where: str
+    #: The keys that the worker has taken from the queue and not begun.
+    behind: tuple[Any, ...]
 
 
 class Watchdog:
@@ -100,6 +114,24 @@ class Watchdog:
         now = self._clock.now()
         begun = [one.context.started for one in tuple(self._workers) if one.context.request is not None]
         return max((now - started for started in begun if started is not None), default=0.0)
+
+    def running_keys(self) -> list[RunningKey]:
+        """Return the runs in progress, the longest first."""
+        now, found = self._clock.now(), []
+        for worker in tuple(self._workers):
+            context = worker.context
+            key, started = context.request, context.started
+            if key is None or started is None:
+                continue
+            frames = awaited(worker.task) or stack_of(worker.thread)
+            behind = tuple(one for one, _ in tuple(worker.waiting))
+            where = frames[-1] if frames else ""
+            found.append(RunningKey(key, now - started, context.reconcile_id, where, behind))
+        return sorted(found, key=lambda one: -one.seconds)
+
+    def running(self) -> list[Watched]:
+        """Return the workers that run a reconcile now."""
+        return [one for one in tuple(self._workers) if one.context.request is not None]
 
     def returned(self, worker: Watched) -> None:
         """Note that a run has returned after `limit`; called by its worker, before it begins another run."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.controller.context import ControllerScope
+    from ctrlhost.controller.history import History
     from ctrlhost.controller.hot_loops import HotLoops
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.controller.results import Results
@@ -72,6 +73,43 @@ class LeaderGate:
             self._open.set()
 
 
+class Pause:
+    """Holds the workers of one controller while it is paused. Methods may be called from any thread."""
+
+    def __init__(self, *, paused: bool) -> None:
+        """Start paused or not."""
+        #: Whether no reconcile may begin; read before each.
+        self.paused = paused
+        self._lock = threading.Lock()
+        self._open = threading.Event()
+        self._ended = False
+        if not paused:
+            self._open.set()
+
+    def wait(self) -> None:
+        """Wait until `resume` or `end`, if paused."""
+        self._open.wait()
+
+    def pause(self) -> None:
+        """Let no further reconcile begin."""
+        with self._lock:
+            self.paused = True
+            if not self._ended:
+                self._open.clear()
+
+    def resume(self) -> None:
+        """Let reconciles begin again."""
+        with self._lock:
+            self.paused = False
+            self._open.set()
+
+    def end(self) -> None:
+        """Release the workers for good, so that they see the shutdown of the queue; what is queued stays undone."""
+        with self._lock:
+            self._ended = True
+            self._open.set()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkerScope:
     """State that the workers of one controller share."""
@@ -82,8 +120,10 @@ class WorkerScope:
     queue: WorkQueue
     results: Results
     watchdog: Watchdog
+    history: History
     #: Pauses the workers while another replica leads; None if leadership cannot change or does not matter.
     gate: LeaderGate | None
+    pause: Pause
     #: None if none are looked for.
     hot_loops: HotLoops | None
 
@@ -117,8 +157,10 @@ class Worker:
         """Reconcile keys until the queue is shut down and empty."""
         self._scope.enter(self.context)
         self.thread = threading.get_ident()
-        queue, gate, size, now = self._scope.queue, self._scope.gate, 1, self.context.clock.now
+        queue, gate, pause = self._scope.queue, self._scope.gate, self._scope.pause
+        size, now = 1, self.context.clock.now
         while True:
+            pause.wait()
             if gate is not None:
                 gate.wait()
             if self._retired:
@@ -149,8 +191,8 @@ class Worker:
     def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float) -> None:
         """Run the keys, and append those that this worker began or requeued to `done`."""
         scope, context, counts, waiting = self._scope, self.context, self.counts, self.waiting
-        reconcile, gate, results = scope.reconciler(), scope.gate, scope.results
-        failing, now = results.failing, context.clock.now
+        reconcile, gate, pause, results = scope.reconciler(), scope.gate, scope.pause, scope.results
+        failing, record, now = results.failing, scope.history.runs.append, context.clock.now
         limit, buckets = scope.watchdog.limit, counts.buckets
         short = min(_FIRST_BUCKET, limit)
         waiting.extend(batch)
@@ -162,6 +204,9 @@ class Worker:
         if results.timeout is not None or len(batch) > 1:
             scope.watchdog.notify()
         while waiting:
+            if pause.paused:
+                self._requeue(done)
+                return
             if gate is not None:
                 term = gate.passes()
                 if not term:
@@ -178,19 +223,22 @@ class Worker:
             context.request = key
             context.started = started
             context.number += 1
+            ending: tuple[str, ...] = ()
             try:
                 result = reconcile(context, key)
             except BaseException as error:  # noqa: BLE001 - any error of a plugin is contained
-                results.failed(key, context.priority, error, counts, context.permit)
+                ending = results.failed(key, context.priority, error, counts, context.permit)
             else:
                 if result is not None:
-                    results.finished(key, context.priority, result, counts)
+                    ending = results.finished(key, context.priority, result, counts)
                 else:
                     counts.successes += 1
                     if failing and key in failing:
                         results.succeeded(key)
             ended = now()
             seconds = ended - started
+            run = (key, started, seconds, context.worker, context.number)
+            record((*run, *ending) if ending else run)
             if seconds < short:
                 counts.seconds += seconds
                 buckets[0] += 1
@@ -201,7 +249,7 @@ class Worker:
             started = ended
 
     def _requeue(self, done: list[Request]) -> None:
-        """Requeue the waiting keys, for other workers or until this replica leads again; done at a shutdown."""
+        """Requeue the waiting keys, for other workers or until a reconcile may begin again; dropped at a shutdown."""
         while self.waiting:
             try:
                 key, priority = self.waiting.popleft()

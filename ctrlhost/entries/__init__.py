@@ -10,8 +10,9 @@ Imports `request`. Public: nothing; every room that calls plugins opens entries 
 from __future__ import annotations
 
 from ctrlhost.entries.defaults import DEADLINES
+from ctrlhost.entries.degradation import REASONS, Degradation, Reason
 from ctrlhost.entries.entries import Entries
 from ctrlhost.entries.entry import Entry
-from ctrlhost.entries.stacks import stack_of
+from ctrlhost.entries.stacks import awaited, stack_of
 
-__all__ = ["DEADLINES", "Entries", "Entry", "stack_of"]
+__all__ = ["DEADLINES", "REASONS", "Degradation", "Entries", "Entry", "Reason", "awaited", "stack_of"]

@@ -9,11 +9,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ctrlhost.entries.defaults import DEADLINES, setting
+from ctrlhost.entries.degradation import Degradation
 from ctrlhost.entries.entry import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ctrlhost.entries.degradation import Reason
     from ctrlhost.entries.entry import Result
 
 log = logging.getLogger("ctrlhost.host")
@@ -49,7 +51,7 @@ class Entries:
         self._changed = changed
         self._lock = threading.Lock()
         self._open: set[Entry] = set()
-        self._degraded: dict[str, str] = {}
+        self._degraded: dict[Reason, Degradation] = {}
         self._checks: dict[Callable[[float], None], float] = {}
 
     def open(
@@ -91,28 +93,37 @@ class Entries:
             return Counter(entry.name for entry in self._open if entry.overdue)
 
     @property
-    def degraded(self) -> Mapping[str, str]:
+    def degraded(self) -> Mapping[Reason, str]:
         """Why the plugin is degraded, by reason."""
-        return dict(self._degraded)
+        return {reason: one.message for reason, one in self.degradations().items()}
 
-    def degrade(self, reason: str, why: str) -> None:
+    def degradations(self) -> dict[Reason, Degradation]:
+        """Return why the plugin is degraded, and since when, by reason."""
+        with self._lock:
+            return dict(self._degraded)
+
+    def degrade(self, reason: Reason, why: str) -> None:
         """Count the plugin as degraded for `reason` from now on; `why` is one line."""
+        why = " ".join(why.split())
         with self._lock:
             before = self._degraded.get(reason)
-            self._degraded[reason] = why
+            self._degraded[reason] = Degradation(why, time.time() if before is None else before.since)
         if before is None:
             log.warning("plugin %s degraded: %s: %s", self.plugin, reason, why, extra={"plugin": self.plugin})
-        if before != why:
+        if before is None or before.message != why:
             self._changed()
 
-    def follow(self, degraded: Mapping[str, str]) -> None:
-        """Count the plugin as degraded as its own process does, which logs it."""
+    def follow(self, degraded: Mapping[Reason, Degradation]) -> None:
+        """Count the plugin as degraded as its own process does, which logs that; `over-budget` stays as it is here."""
         with self._lock:
             before, self._degraded = self._degraded, dict(degraded)
-        if before != degraded:
+            if (own := before.get("over-budget")) is not None:
+                self._degraded["over-budget"] = own
+            changed = before != self._degraded
+        if changed:
             self._changed()
 
-    def recover(self, reason: str) -> None:
+    def recover(self, reason: Reason) -> None:
         """End what `degrade` began; nothing happens if it did not."""
         with self._lock:
             before = self._degraded.pop(reason, None)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from ctrlhost.entries.degradation import Reason
+
 log = logging.getLogger("ctrlhost.host")
 
 Result = Literal["used", "dropped"]
@@ -32,7 +34,7 @@ class Owner(Protocol):
     def overran(self, entry: Entry) -> None:
         """Count an overrun."""
 
-    def degrade(self, reason: str, why: str) -> None:
+    def degrade(self, reason: Reason, why: str) -> None:
         """Count the plugin as degraded for `reason` from now on."""
 
     def bound_stuck(self) -> None:
@@ -58,7 +60,6 @@ class Entry:
         "_lock",
         "_on_overrun",
         "_result",
-        "_thread",
         "controller",
         "costs_thread",
         "deadline",
@@ -68,6 +69,7 @@ class Entry:
         "started",
         "subject",
         "task",
+        "thread",
     )
 
     def __init__(
@@ -105,11 +107,12 @@ class Entry:
         self._fatal = fatal
         #: Whether the plugin failed because of the running call.
         self._failed = False
-        self._thread = 0
+        #: The thread of the running call, or of the last one.
+        self.thread = 0
 
     def begin(self, subject: Any = "", *, thread: int | None = None, seconds_ago: float = 0.0) -> None:
         """Note that a call begins on this thread, or has begun on another `thread` some seconds ago."""
-        self.subject, self._thread = subject, thread or threading.get_ident()
+        self.subject, self.thread = subject, thread or threading.get_ident()
         self.started = time.monotonic() - seconds_ago
         if self.deadline:
             self._entries.began()
@@ -183,7 +186,7 @@ class Entry:
     def stack(self) -> list[str]:
         """Return the innermost frames of the call, the innermost last, as `file:line function`; empty if it is over."""
         waiting = awaited(self.task)
-        return waiting[-FRAMES:] if waiting else stack_of(self._thread)
+        return waiting[-FRAMES:] if waiting else stack_of(self.thread)
 
     def _fields(self, seconds: float) -> dict[str, Any]:
         fields = {"plugin": self._entries.plugin, "entry": self.name, "seconds": round(seconds, 3)}

@@ -32,5 +32,10 @@ def awaited(task: asyncio.Future[Any] | None) -> list[str]:
     return places
 
 
+def place_of_frame(frame: FrameType) -> str:
+    """Return where a frame is now, as `file:line function`."""
+    return _place(frame, frame.f_lineno)
+
+
 def _place(frame: FrameType, line: int) -> str:
     return f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"

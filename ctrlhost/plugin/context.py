@@ -60,10 +60,12 @@ class PluginContext:
         self.pages: dict[str, Any] = {}
         #: Addresses, `HOST:PORT`, and their ASGI applications.
         self.listeners: list[tuple[str, Any]] = []
+        #: The settings that the hosts of these addresses come from.
+        self.address_settings: dict[str, str] = {}
         self.health_checks: list[PluginCheck] = []
         #: The kinds of `informer`, for their permissions.
         self.reads: list[KindSource] = []
-        self.informers: list[Informer] = []
+        self.informers: list[PluginInformer] = []
 
     @property
     def client(self) -> Client:
@@ -78,6 +80,11 @@ class PluginContext:
     def replica_client(self) -> Client:
         """The client for writes that every replica makes, whether it leads or not."""
         return self.scope.clients.replica
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether writes have no effect; the plugin then also leaves alone what is not in Kubernetes."""
+        return self.services.client.dry_run
 
     @property
     def term(self) -> int | None:
@@ -138,6 +145,8 @@ class PluginContext:
     ) -> Informer:
         """Return a shared informer for pages and tasks; it starts with the plugin's controllers.
 
+        It shares a watch with what other plugins ask for in their set-up, if its first use comes after that.
+
         Handlers, maps and index functions that are added to it run on the plugin's threads. `transform` returns the
         object to cache, or its mapping; such an informer is the plugin's own, with a watch and a thread of its own.
         ValueError or TypeError for invalid arguments, as for `Watches`.
@@ -151,11 +160,19 @@ class PluginContext:
             reads=reads,
         )
         self.reads.append(source)
-        informer = source.informer(
-            self.services, self.services.namespaces, discover=False, transform=transform, caller=self.scope.caller
-        )
+        if transform is None:
+            source.declare(self.scope, self.services.namespaces)
+        elif not callable(transform):
+            raise TypeError(f"transform must be a function that returns the object to keep, got {transform!r}")
+
+        def choose() -> Informer:
+            return source.informer(
+                self.services, self.services.namespaces, discover=False, transform=transform, caller=self.scope.caller
+            )
+
+        informer = PluginInformer(choose, self.scope.caller)
         self.informers.append(informer)
-        return cast("Informer", PluginInformer(informer, self.scope.caller))
+        return cast("Informer", informer)
 
     def add_page(self, path: str, asgi_app: Any) -> None:
         """Serve an ASGI application on the host's server below `/NAME` + `path`; `path` must begin with a slash.
@@ -183,15 +200,19 @@ class PluginContext:
 
         self.add_page(path, report_page(title or self.name, report, leader))
 
-    def add_listener(self, address: str, asgi_app: Any) -> None:
+    def add_listener(self, address: str, asgi_app: Any, *, address_setting: str = "") -> None:
         """Serve an ASGI application on its own address, `HOST:PORT`; PluginLoadError for an invalid one.
 
-        It runs on the plugin's event loop, with the same deadline and errors as a page.
+        It runs on the plugin's event loop, with the same deadline and errors as a page. `address_setting` is the name
+        of the plugin's setting that HOST comes from, whose default should be a loopback address: `ctrlhost manifests`
+        sets it to all addresses, unless the operator has set it.
         """
         _, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
             raise PluginLoadError(self.name, f"plugin `{self.name}`: invalid address `{address}`: it must be HOST:PORT")
         self.listeners.append((address, asgi_app))
+        if address_setting:
+            self.address_settings[address] = address_setting
 
     def add_task(
         self,
@@ -236,6 +257,8 @@ class PluginContext:
     def close(self, timeout: float = 1.0) -> None:
         """End the plugin's loop, informers and metric series; called by the host after the controllers are drained."""
         self.scope.close(timeout)
+        # Nobody else is to be served from a watch that only this plugin wanted.
+        self.services.factory.withdraw(self.scope)
         for informer in self.informers:
             informer.release()
         self.informers.clear()

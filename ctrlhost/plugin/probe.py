@@ -43,8 +43,10 @@ class Probe(Generic[T]):
         """Begin a call unless one runs; return what ends with the call."""
         with self._lock:
             if self._run is None or self._run.done():
-                self._run, self._since = Future(), time.monotonic()
-                threading.Thread(target=self._body, args=(self._run,), name=self._thread, daemon=True).start()
+                run: Future[None] = Future()
+                # Before anything else: there may be too many threads.
+                threading.Thread(target=self._body, args=(run,), name=self._thread, daemon=True).start()
+                self._run, self._since = run, time.monotonic()
             return self._run
 
     def running_for(self) -> float | None:
