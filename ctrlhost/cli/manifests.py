@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ctrlhost.cli.messages import print_yaml
+from ctrlhost.cli.messages import print_hint, print_yaml
 from ctrlhost.cli.options import CONFIG, ISOLATE, NAMESPACE, PLUGINS, SET, gather, isolate, names
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_REFERENCE = "NAME.key=SECRET/KEY"
 
 
 @click.command("manifests")
@@ -21,6 +23,39 @@ if TYPE_CHECKING:
 @click.option("--deploy-namespace", default="ctrlhost-system", show_default=True, help="Namespace of the Deployment.")
 @click.option("--image", help="Image with ctrlhost and the plugins; its entry point must be `ctrlhost`.")
 @click.option("--leader-elect", is_flag=True, default=None, help="Run two replicas, of which only the leader acts.")
+@click.option(
+    "--deployments",
+    type=click.Choice(["one", "per-plugin"]),
+    default="one",
+    show_default=True,
+    help="`per-plugin`: a Deployment, a ServiceAccount and a Lease for each plugin.",
+)
+@click.option(
+    "--secret",
+    "secrets",
+    metavar=_REFERENCE,
+    multiple=True,
+    help="Take a plugin's setting from a Secret, as an environment variable.",
+)
+@click.option(
+    "--secret-file",
+    "secret_files",
+    metavar=_REFERENCE,
+    multiple=True,
+    help="Take a plugin's setting from a Secret, as a mounted file.",
+)
+@click.option("--memory", default="128Mi", show_default=True, help="Memory that the container requests.")
+@click.option("--memory-limit", default="512Mi", show_default=True, help="Limit of the container's memory.")
+@click.option("--cpu-limit", help="Limit of the container's CPU, which delays the renewal of Leases (default: none).")
+@click.option(
+    "--metrics-from",
+    metavar="NS,NS…",
+    multiple=True,
+    help="Namespaces that may reach the metrics (default: all); clients also need a token.",
+)
+@click.option("--monitor", is_flag=True, help="Add a ServiceMonitor for the Prometheus operator.")
+@click.option("--no-namespaces", is_flag=True, help="Create no namespaces but that of the Deployment.")
+@click.option("--uninstall", is_flag=True, help="Leave out CRDs and Namespaces, for `kubectl delete -f -`.")
 @CONFIG
 @SET
 def command(
@@ -31,19 +66,39 @@ def command(
     deploy_namespace: str,
     image: str | None,
     leader_elect: bool | None,
+    deployments: str,
+    secrets: tuple[str, ...],
+    secret_files: tuple[str, ...],
+    memory: str,
+    memory_limit: str,
+    cpu_limit: str | None,
+    metrics_from: tuple[str, ...],
+    monitor: bool,
+    no_namespaces: bool,
+    uninstall: bool,
     config: Path | None,
     assignments: tuple[str, ...],
 ) -> None:
-    """Print the Deployment, ServiceAccount, RBAC and CRDs of exactly these plugins as YAML.
+    """Print what runs exactly these plugins in a cluster as YAML, for `kubectl apply --server-side -f -`.
 
     The permissions are those to watch the plugins' sources, those that the plugins request, and those to record events.
+    Unless the settings say otherwise, pods answer probes on 8484, and show metrics on 8443 to clients with a token.
     The command does not contact a cluster.
     """
     from ctrlhost import __version__
-    from ctrlhost.manifests.manifests import Deployed, load_plugins, manifests
+    from ctrlhost.config.load import Configuration
+    from ctrlhost.manifests.deployment import Resources
+    from ctrlhost.manifests.loading import load_plugins
+    from ctrlhost.manifests.manifests import Deployed, manifests, removable
+    from ctrlhost.manifests.secret_values import check_values
+    from ctrlhost.manifests.secrets import SecretReference, check_mounted
 
     chosen, limit = names(plugins), names(namespaces)
+    references = [SecretReference.parse(text, mounted=False) for text in secrets]
+    references += [SecretReference.parse(text, mounted=True) for text in secret_files]
     configuration = gather(config, assignments, plugins=chosen, namespaces=limit, leader_elect=leader_elect)
+    for one in references:
+        configuration.stand_in(one.plugin, one.key, one.flag)
     settings = configuration.host()
     if not settings.plugins:
         raise click.UsageError("no plugins selected; select some with `--plugins NAME,NAME`")
@@ -51,7 +106,29 @@ def command(
     for plugin in settings.plugins:
         # A mistake would otherwise show up in the pod.
         configuration.supervision(plugin)
+    deployed = Deployed(
+        name=name,
+        namespace=deploy_namespace,
+        image=image or f"ctrlhost:{__version__}",
+        config=config.read_text(encoding="utf-8") if config else "",
+        assignments=assignments,
+        isolated=names(isolated),
+        secrets=references,
+        resources=Resources.checked(memory, memory_limit, cpu_limit),
+        per_plugin=deployments == "per-plugin",
+        further_namespaces=not no_namespaces,
+        metrics_from=names(metrics_from),
+        monitor=monitor,
+        # The environment of this command does not reach the pods.
+        certified=Configuration.gather(config, assignments=assignments).given("host", "tls_cert_file") is not None,
+    )
+    # All of it, before anything is printed.
     loaded = load_plugins(settings.plugins, configuration)
-    text = config.read_text(encoding="utf-8") if config else ""
-    deployed = Deployed(name, deploy_namespace, image or f"ctrlhost:{__version__}", text, assignments, names(isolated))
-    print_yaml(manifests(loaded, settings, deployed))
+    check_values(
+        loaded, [Configuration.gather(config), *(Configuration.gather(assignments=[one]) for one in assignments)]
+    )
+    check_mounted(references, loaded)
+    documents = list(manifests(loaded, configuration, deployed))
+    print_yaml(removable(documents) if uninstall else documents)
+    if image is None and not uninstall:
+        print_hint(f"the image `{deployed.image}` is not published: build it from the Dockerfile, and pass `--image`")

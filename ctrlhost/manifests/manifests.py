@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import threading
-import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.coordination.leadership import check_plugins, lease_names, lease_permissions
-from ctrlhost.errors import ConfigError, PluginLoadError, PluginNotFound, TransportError
-from ctrlhost.manifests.rbac import implied, plurals, roles
-from ctrlhost.selectors.namespaces import LABEL
-from ctrlhost.server.listener import parse_address
-from ctrlhost.supervisor.containment import failure_of
-from ctrlhost.supervisor.loader import PluginManager, name_of, owned_crds
+from msgspec.structs import replace
+
+from ctrlhost.coordination.leadership import check_plugins, lease_names
+from ctrlhost.manifests.deployment import Resources, Workload, config_map, deployment
+from ctrlhost.manifests.listeners import METRICS, listeners
+from ctrlhost.manifests.loading import crds_of
+from ctrlhost.manifests.names import name_part
+from ctrlhost.manifests.network import disruption_budget, network_policy, service_monitors, services
+from ctrlhost.manifests.rbac import delegator, metrics_reader, roles_of, service_account
+from ctrlhost.manifests.secrets import check_references
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ctrlhost.config.load import Configuration
-    from ctrlhost.config.settings import HostSettings
-    from ctrlhost.controller.services import PluginServices
-    from ctrlhost.permissions import Permission
-    from ctrlhost.plugin.context import PluginContext
-    from ctrlhost.supervisor.loader import Plugin
+    from ctrlhost.manifests.loading import SetUpPlugin
+    from ctrlhost.manifests.secrets import SecretReference
 
-_CONFIG_FOLDER, _CONFIG_FILE = "/etc/ctrlhost", "ctrlhost.toml"
-#: The folder for the host's private directory. An emptyDir belongs to root and has the mode 0777, so it is not private
-#: itself.
-_RUN_FOLDER = "/run/ctrlhost"
-#: Seconds between the drain timeout and the end of a pod.
-_GRACE = 10
+_POD_SECURITY = "pod-security.kubernetes.io"
+#: Marks namespaces that hold more than the host.
+_SHARED = "ctrlhost.dev/shared"
 
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """The Deployment to generate.
+    """What to generate.
 
     `config` is the content of a settings file, `assignments` are those of `--set`, `isolated` those of `--isolate`.
     """
@@ -48,189 +41,112 @@ class Deployed:
     config: str = ""
     assignments: Sequence[str] = ()
     isolated: Sequence[str] = ()
+    secrets: Sequence[SecretReference] = ()
+    resources: Resources = field(default_factory=Resources)
+    #: Whether each plugin gets a Deployment, an account and a Lease of its own.
+    per_plugin: bool = False
+    #: Whether to create the namespaces of Roles.
+    further_namespaces: bool = True
+    #: The namespaces that may reach the metrics; all if there are none.
+    metrics_from: Sequence[str] = ()
+    #: Whether to add ServiceMonitors.
+    monitor: bool = False
+    #: Whether the settings that reach the pods give a certificate for the metrics.
+    certified: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SetUpPlugin:
-    """A plugin that was set up without a network."""
-
-    name: str
-    plugin: Plugin
-    settings: Any
-    context: PluginContext
-
-
-def load_plugins(chosen: Iterable[object], configuration: Configuration) -> list[SetUpPlugin]:
-    """Import, configure and set up plugins without a network; PluginLoadError if one of them fails.
-
-    `chosen` are names of installed plugins, or modules and objects that implement hooks, as for a Host.
-    """
-    manager = PluginManager()
-    services = _offline_services(configuration)
-    return [_set_up(manager, one, configuration, services) for one in chosen]
-
-
-def _set_up(
-    manager: PluginManager, chosen: object, configuration: Configuration, services: PluginServices
-) -> SetUpPlugin:
-    from ctrlhost.plugin.context import PluginContext
-
-    name, stage = chosen if isinstance(chosen, str) else name_of(chosen), "loading"
-    try:
-        plugin = manager.load(name) if isinstance(chosen, str) else manager.register(name, chosen)
-        stage = "ctrlhost_settings"
-        settings = configuration.plugin(name, plugin.settings_type())
-        stage = "ctrlhost_setup"
-        context = PluginContext(name, settings, services)
-        limits = [services.namespaces, *(one.namespaces for one in services.controller_overrides.values())]
-        if any(limits):
-            # The limit does not apply to cluster-scoped kinds.
-            services.client.resources.expect(plugin.crds())
-        plugin.setup(context)
-    except (ConfigError, PluginNotFound, PluginLoadError):
-        raise
-    except (Exception, SystemExit) as error:
-        raise PluginLoadError(name, failure_of(stage, error).reason) from error
-    return SetUpPlugin(name, plugin, settings, context)
-
-
-def crds_of(plugins: Iterable[SetUpPlugin]) -> list[dict[str, Any]]:
-    """Return the CRDs that the plugins own, each once."""
-    return owned_crds(one.plugin for one in plugins)
-
-
-def permissions_of(plugins: Iterable[SetUpPlugin], settings: HostSettings) -> list[Permission]:
-    """Return the permissions that exactly these plugins need: for their sources, and those that they request."""
-    plugins = list(plugins)
-    plural = plurals(crds_of(plugins))
-    found: list[Permission] = []
-    for one in plugins:
-        found += implied(one.context, plural, settings.namespaces)
-        found += one.plugin.permissions(one.settings)
-    return found
-
-
-def manifests(plugins: Sequence[SetUpPlugin], settings: HostSettings, deployed: Deployed) -> list[dict[str, Any]]:
+def manifests(
+    plugins: Sequence[SetUpPlugin], configuration: Configuration, deployed: Deployed
+) -> Iterator[dict[str, Any]]:
     """Return all manifests, in an order in which they can be applied."""
-    check_plugins(settings, [plugin.name for plugin in plugins])
-    metadata = {"name": deployed.name, "namespace": deployed.namespace}
-    documents = crds_of(plugins)
-    documents.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": deployed.namespace}})
-    documents.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": dict(metadata)})
-    documents += roles_of(plugins, settings, deployed.name, deployed.namespace)
+    names = [plugin.name for plugin in plugins]
+    check_plugins(configuration.host(), names)
+    check_references(deployed.secrets, names)
+    workloads = list(_workloads(plugins, configuration, deployed))
+    roles = [
+        role
+        for workload in workloads
+        for role in roles_of(
+            [one for one in plugins if one.name in workload.plugins],
+            workload.settings,
+            workload.name,
+            workload.namespace,
+        )
+    ]
+    yield from _namespaces(deployed, roles)
+    yield from crds_of(plugins)
+    for workload in workloads:
+        yield service_account(workload.name, workload.namespace)
+    yield from roles
+    measured = [one for one in workloads if one.listeners.of(METRICS) is not None and one.listeners.authenticated]
+    for workload in measured:
+        yield delegator(workload.name, workload.namespace)
+    if measured:
+        yield metrics_reader(deployed.name)
     if deployed.config:
-        data = {_CONFIG_FILE: deployed.config}
-        documents.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": dict(metadata), "data": data})
-    documents.append(_deployment([plugin.name for plugin in plugins], settings, deployed, metadata))
-    return documents
+        yield config_map(deployed.name, deployed.namespace, deployed.config)
+    for workload in workloads:
+        yield from _objects(workload, deployed)
 
 
-def roles_of(
-    plugins: Sequence[SetUpPlugin], settings: HostSettings, account: str, namespace: str
-) -> list[dict[str, Any]]:
-    """Return the roles that a host with these plugins needs, with their bindings to its service account."""
-    permissions = permissions_of(plugins, settings)
-    if settings.leader_elect:
-        leases = lease_names(settings, [plugin.name for plugin in plugins])
-        permissions += lease_permissions(leases, settings.leader_elect_resource_namespace or namespace)
-    return roles(account, namespace, permissions)
+def removable(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Leave out what holds the objects of others: CRDs and Namespaces."""
+    return (one for one in documents if one["kind"] not in ("CustomResourceDefinition", "Namespace"))
 
 
-def _deployment(
-    names: Sequence[str], settings: HostSettings, deployed: Deployed, metadata: dict[str, str]
-) -> dict[str, Any]:
-    port = parse_address(settings.listen, "host.listen")[1]
-    labels = {"app.kubernetes.io/name": deployed.name}
-    limits = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
-    container: dict[str, Any] = {
-        "name": "ctrlhost",
-        "image": deployed.image,
-        "args": _arguments(names, settings, deployed, port),
-        "env": [{"name": "XDG_RUNTIME_DIR", "value": _RUN_FOLDER}],
-        "ports": [{"name": "http", "containerPort": port}],
-        "livenessProbe": {"httpGet": {"path": "/livez", "port": "http"}, "periodSeconds": 10, "failureThreshold": 3},
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "http"}, "periodSeconds": 5},
-        "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}},
-        "securityContext": limits,
-        "volumeMounts": [{"name": "run", "mountPath": _RUN_FOLDER}],
-    }
-    pod: dict[str, Any] = {
-        "serviceAccountName": deployed.name,
-        "terminationGracePeriodSeconds": round(settings.drain_timeout) + _GRACE,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [container],
-        "volumes": [{"name": "run", "emptyDir": {"medium": "Memory"}}],
-    }
-    if deployed.config:
-        container["volumeMounts"].append({"name": "config", "mountPath": _CONFIG_FOLDER, "readOnly": True})
-        pod["volumes"].append({"name": "config", "configMap": {"name": deployed.name}})
-    annotations = {"ctrlhost.dev/config-hash": _config_hash(deployed)}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {**metadata, "labels": labels},
-        "spec": {
-            "replicas": 2 if settings.leader_elect else 1,
-            # Without leader election two hosts must never run at once, not even during an update: both would write.
-            "strategy": {"type": "RollingUpdate" if settings.leader_elect else "Recreate"},
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod},
-        },
-    }
+def _workloads(plugins: Sequence[SetUpPlugin], configuration: Configuration, deployed: Deployed) -> Iterator[Workload]:
+    settings = configuration.host()
+    groups = [[one] for one in plugins] if deployed.per_plugin else [list(plugins)]
+    for group in groups:
+        name, own, arguments = deployed.name, settings, []
+        if deployed.per_plugin:
+            (plugin,) = group
+            name = f"{deployed.name}-{name_part(plugin.name)}"
+            # As if the plugin had a Lease of its own in a shared Deployment.
+            (lease,) = lease_names(replace(settings, leader_elect_plugins=(plugin.name,)), [plugin.name])
+            own = replace(settings, leader_elect_resource_name=lease, leader_elect_plugins=())
+            if settings.leader_elect:
+                # `leader_elect_plugins` may name plugins of the other Deployments.
+                arguments = [f"--set=host.leader_elect_resource_name={lease}", "--set=host.leader_elect_plugins="]
+        chosen = tuple(one.name for one in group)
+        yield Workload(
+            name=name,
+            namespace=deployed.namespace,
+            image=deployed.image,
+            plugins=chosen,
+            settings=own,
+            listeners=listeners(configuration, group),
+            config=deployed.config,
+            config_map=deployed.name,
+            assignments=deployed.assignments,
+            isolated=[one for one in deployed.isolated if one in chosen or one == "all"],
+            secrets=[one for one in deployed.secrets if name_part(one.plugin) in map(name_part, chosen)],
+            resources=deployed.resources,
+            own_arguments=arguments,
+        )
 
 
-def _config_hash(deployed: Deployed) -> str:
-    """Return a hash of the settings, so that pods with other ones replace those that run; comments do not count."""
-    given = [tomllib.loads(deployed.config), list(deployed.assignments), list(deployed.isolated)]
-    return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()
+def _objects(workload: Workload, deployed: Deployed) -> Iterator[dict[str, Any]]:
+    yield from services(workload)
+    yield network_policy(workload, deployed.metrics_from)
+    if workload.replicas > 1:
+        yield disruption_budget(workload)
+    yield deployment(workload)
+    if deployed.monitor:
+        yield from service_monitors(workload, certified=deployed.certified)
 
 
-def _arguments(names: Sequence[str], settings: HostSettings, deployed: Deployed, port: int) -> list[str]:
-    arguments = ["run", f"--plugins={','.join(names)}", f"--listen=0.0.0.0:{port}"]
-    if settings.namespaces:
-        listed = ",".join(one for one in settings.namespaces if not one.startswith(LABEL))
-        # A selector may contain commas.
-        selected = [one for one in settings.namespaces if one.startswith(LABEL)]
-        arguments += [f"--namespace={one}" for one in (listed, *selected) if one]
-    if settings.leader_elect:
-        arguments.append("--leader-elect")
-    if deployed.isolated:
-        arguments.append(f"--isolate={','.join(deployed.isolated)}")
-    if deployed.config:
-        arguments.append(f"--config={_CONFIG_FOLDER}/{_CONFIG_FILE}")
-    return arguments + [f"--set={assignment}" for assignment in deployed.assignments]
+def _namespaces(deployed: Deployed, roles: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Return the Namespace of the Deployment, and those of Roles; never those of Kubernetes itself.
 
-
-def _offline_services(configuration: Configuration) -> PluginServices:
-    """Return the services for set-ups without a network."""
-    from ctrlhost.client import Client
-    from ctrlhost.clock import SystemClock
-    from ctrlhost.controller.metrics import ReconcileMetrics
-    from ctrlhost.controller.services import PluginServices
-    from ctrlhost.events.recorder import EventRecorder
-    from ctrlhost.informers import InformerFactory
-
-    client, clock = Client.over(_NoNetwork()), SystemClock()
-    return PluginServices(
-        client=client,
-        factory=InformerFactory(client),
-        clock=clock,
-        events=EventRecorder(client, clock),
-        stopping=threading.Event(),
-        controller_overrides=configuration.controllers(),
-        metrics=ReconcileMetrics(),
-        namespaces=configuration.host().namespaces,
-    )
-
-
-class _NoNetwork:
-    """The transport of a set-up without a cluster."""
-
-    def request(self, method: str, path: str, **_options: Any) -> Any:
-        raise TransportError(f"{method} {path}: ctrlhost_setup must not use the network", sent=False)
-
-    def stream(self, path: str, **_options: Any) -> Any:
-        self.request("GET", path)
-
-    def close(self) -> None:
-        """Do nothing: there is no connection."""
+    Others may own the namespaces of Roles, which get no labels. An object of which a client applies no field at all
+    changes whenever it is applied again, hence the annotation.
+    """
+    labels = {f"{_POD_SECURITY}/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
+    found: dict[str, dict[str, Any]] = {deployed.namespace: {"labels": labels}}
+    if deployed.further_namespaces:
+        further = {role["metadata"].get("namespace") for role in roles} - {None}
+        found |= {name: {"annotations": {_SHARED: "true"}} for name in sorted(further - {deployed.namespace})}
+    for name, given in found.items():
+        if name != "default" and not name.startswith("kube-"):
+            yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **given}}

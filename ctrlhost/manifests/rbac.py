@@ -1,4 +1,4 @@
-"""The RBAC rules that plugins need: for their sources, for events, and those that they request."""
+"""The RBAC rules that a host with some plugins needs, and the accounts that they are bound to."""
 
 from __future__ import annotations
 
@@ -6,17 +6,49 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client.builtin_kinds import builtin_plural
 from ctrlhost.controller.sources import permissions_in
+from ctrlhost.coordination.leadership import lease_names, lease_permissions
+from ctrlhost.manifests.loading import crds_of
 from ctrlhost.permissions import Permission
 from ctrlhost.selectors.namespaces import narrowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from ctrlhost.config.settings import HostSettings
     from ctrlhost.controller.sources import Plural
+    from ctrlhost.manifests.loading import SetUpPlugin
     from ctrlhost.plugin.context import PluginContext
 
 #: The host records events for its plugins; an event of a cluster-scoped object is in the namespace `default`.
 _EVENTS = Permission("events.k8s.io", ["events"], ["create", "patch"])
+_API = "rbac.authorization.k8s.io"
+#: The role of Kubernetes to ask who a client is and what it may do.
+_DELEGATOR = "system:auth-delegator"
+
+
+def permissions_of(plugins: Iterable[SetUpPlugin], settings: HostSettings) -> list[Permission]:
+    """Return the permissions that exactly these plugins need: for their sources, and those that they request."""
+    plugins = list(plugins)
+    plural = plurals(crds_of(plugins))
+    found: list[Permission] = []
+    for one in plugins:
+        found += implied(one.context, plural, settings.namespaces)
+        found += one.plugin.permissions(one.settings)
+        if owned := sorted(crd["metadata"]["name"] for crd in one.plugin.crds()):
+            # The host compares its plugins' CRDs with those of the server.
+            found.append(Permission("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], owned))
+    return found
+
+
+def roles_of(
+    plugins: Sequence[SetUpPlugin], settings: HostSettings, account: str, namespace: str
+) -> list[dict[str, Any]]:
+    """Return the roles that a host with these plugins needs, with their bindings to its service account."""
+    permissions = permissions_of(plugins, settings)
+    if settings.leader_elect:
+        leases = lease_names(settings, [plugin.name for plugin in plugins])
+        permissions += lease_permissions(leases, settings.leader_elect_resource_namespace or namespace)
+    return roles(account, namespace, permissions)
 
 
 def plurals(crds: Iterable[dict[str, Any]]) -> Plural:
@@ -62,19 +94,38 @@ def roles(name: str, account_namespace: str, permissions: Iterable[Permission]) 
     for namespace in sorted(by_namespace, key=lambda one: one or ""):
         kind = "ClusterRole" if namespace is None else "Role"
         metadata = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
-        api = "rbac.authorization.k8s.io"
         rules = _rules(by_namespace[namespace])
-        documents.append({"apiVersion": f"{api}/v1", "kind": kind, "metadata": metadata, "rules": rules})
-        documents.append(
-            {
-                "apiVersion": f"{api}/v1",
-                "kind": f"{kind}Binding",
-                "metadata": dict(metadata),
-                "roleRef": {"apiGroup": api, "kind": kind, "name": name},
-                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": account_namespace}],
-            }
-        )
+        documents.append({"apiVersion": f"{_API}/v1", "kind": kind, "metadata": metadata, "rules": rules})
+        documents.append(_binding(metadata, kind, name, name, account_namespace))
     return documents
+
+
+def delegator(account: str, namespace: str) -> dict[str, Any]:
+    """Return the binding that lets an account ask for the identity and the rights of the clients of `/metrics`."""
+    return _binding({"name": f"{account}-auth-delegator"}, "ClusterRole", _DELEGATOR, account, namespace)
+
+
+def metrics_reader(name: str) -> dict[str, Any]:
+    """Return the role to read `/metrics`, which the operator binds to Prometheus."""
+    rules = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    metadata = {"name": f"{name}-metrics-reader"}
+    return {"apiVersion": f"{_API}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules}
+
+
+def service_account(name: str, namespace: str) -> dict[str, Any]:
+    """Return the account; only the pods of the host mount its token."""
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, "automountServiceAccountToken": False}
+
+
+def _binding(metadata: dict[str, str], kind: str, role: str, account: str, account_namespace: str) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_API}/v1",
+        "kind": "RoleBinding" if "namespace" in metadata else "ClusterRoleBinding",
+        "metadata": dict(metadata),
+        "roleRef": {"apiGroup": _API, "kind": kind, "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": account_namespace}],
+    }
 
 
 def _rules(permissions: Iterable[Permission]) -> list[dict[str, list[str]]]:

@@ -1,0 +1,217 @@
+"""The Deployment of a host, and its pod."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.config.size import Size
+from ctrlhost.errors import ConfigError
+from ctrlhost.manifests.listeners import PROBES
+from ctrlhost.manifests.secrets import SecretReference, volumes
+from ctrlhost.selectors.namespaces import LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctrlhost.config.settings import HostSettings
+    from ctrlhost.manifests.listeners import Listeners
+
+_CONFIG_FOLDER, _CONFIG_FILE = "/etc/ctrlhost", "ctrlhost.toml"
+#: The folder for the host's private directory. An emptyDir belongs to root and has the mode 0777, so it is not private
+#: itself.
+_RUN_FOLDER = "/run/ctrlhost"
+#: Seconds between the drain timeout and the end of a pod.
+_GRACE = 10
+#: The user and group of the image.
+_USER = 65532
+#: Tries of the startup probe, every two seconds.
+_STARTUP_TRIES = 30
+_CPU = re.compile(r"[1-9]\d*m?|\d*\.\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What the container requests, and its limits; there is none for the CPU unless it is given."""
+
+    cpu: str = "100m"
+    memory: str = "128Mi"
+    memory_limit: str = "512Mi"
+    cpu_limit: str = ""
+
+    @classmethod
+    def checked(cls, memory: str, memory_limit: str, cpu_limit: str | None) -> Resources:
+        """Return the resources; ConfigError for an invalid quantity, and for a limit below the request."""
+        sizes = {"--memory": memory, "--memory-limit": memory_limit}
+        for flag, text in sizes.items():
+            try:
+                if not Size(text):
+                    raise ConfigError(f"{flag} {text}: must be positive")
+            except ValueError as error:
+                raise ConfigError(f"{flag}: {error}") from None
+        if Size(memory_limit) < Size(memory):
+            raise ConfigError(f"--memory-limit {memory_limit}: must not be less than the memory requested, {memory}")
+        if cpu_limit and not _CPU.fullmatch(cpu_limit):
+            raise ConfigError(f"--cpu-limit {cpu_limit}: invalid quantity", hint="write `500m` or `1.5`")
+        return cls(memory=memory, memory_limit=memory_limit, cpu_limit=cpu_limit or "")
+
+    @property
+    def declared(self) -> dict[str, dict[str, str]]:
+        """The entry of the container."""
+        limits = {"memory": self.memory_limit} | ({"cpu": self.cpu_limit} if self.cpu_limit else {})
+        return {"requests": {"cpu": self.cpu, "memory": self.memory}, "limits": limits}
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One Deployment: a host with some plugins, under an account of its own.
+
+    `config` is the content of a settings file in the ConfigMap `config_map`, `assignments` are those of `--set`,
+    `isolated` those of `--isolate`, `secrets` the references to Secrets.
+    """
+
+    name: str
+    namespace: str
+    image: str
+    plugins: tuple[str, ...]
+    settings: HostSettings
+    listeners: Listeners
+    config: str = ""
+    config_map: str = ""
+    assignments: Sequence[str] = ()
+    isolated: Sequence[str] = ()
+    secrets: Sequence[SecretReference] = ()
+    resources: Resources = field(default_factory=Resources)
+    #: Arguments that make one of several Deployments different from the others.
+    own_arguments: Sequence[str] = ()
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of the objects that are named after it."""
+        return {"name": self.name, "namespace": self.namespace, "labels": dict(self.labels)}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of its pods."""
+        return {"app.kubernetes.io/name": self.name}
+
+    @property
+    def replicas(self) -> int:
+        """How many pods run at once."""
+        return 2 if self.settings.leader_elect else 1
+
+
+def config_map(name: str, namespace: str, config: str) -> dict[str, Any]:
+    """Return the ConfigMap with the settings file."""
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {_CONFIG_FILE: config}}
+
+
+def deployment(workload: Workload) -> dict[str, Any]:
+    """Return the Deployment."""
+    annotations = {"ctrlhost.dev/config-hash": _config_hash(workload)}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": workload.metadata,
+        "spec": {
+            "replicas": workload.replicas,
+            # Without leader election two hosts must never run at once, not even during an update: both would write.
+            "strategy": {"type": "RollingUpdate" if workload.settings.leader_elect else "Recreate"},
+            "selector": {"matchLabels": workload.labels},
+            "template": {"metadata": {"labels": workload.labels, "annotations": annotations}, "spec": _pod(workload)},
+        },
+    }
+
+
+def _pod(workload: Workload) -> dict[str, Any]:
+    found, mounts = volumes(workload.secrets)
+    found.insert(0, {"name": "run", "emptyDir": {"medium": "Memory"}})
+    mounts.insert(0, {"name": "run", "mountPath": _RUN_FOLDER})
+    if workload.config:
+        found.append({"name": "config", "configMap": {"name": workload.config_map}})
+        mounts.append({"name": "config", "mountPath": _CONFIG_FOLDER, "readOnly": True})
+    pod: dict[str, Any] = {
+        "serviceAccountName": workload.name,
+        "automountServiceAccountToken": True,
+        "terminationGracePeriodSeconds": round(workload.settings.drain_timeout) + _GRACE,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "fsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(workload, mounts)],
+        "volumes": found,
+    }
+    if workload.replicas > 1:
+        pod["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": workload.labels},
+            }
+        ]
+    return pod
+
+
+def _container(workload: Workload, mounts: list[dict[str, Any]]) -> dict[str, Any]:
+    variables = [{"name": "XDG_RUNTIME_DIR", "value": _RUN_FOLDER}]
+    return {
+        "name": "ctrlhost",
+        "image": workload.image,
+        "args": _arguments(workload),
+        "env": variables + [one.variable for one in workload.secrets],
+        "ports": [port.declared for port in workload.listeners.ports],
+        **(_probes() if workload.listeners.of(PROBES) else {}),
+        "resources": workload.resources.declared,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": mounts,
+    }
+
+
+def _probes() -> dict[str, Any]:
+    live, ready = ({"httpGet": {"path": path, "port": PROBES}} for path in ("/livez", "/readyz"))
+    return {
+        "startupProbe": {**live, "periodSeconds": 2, "failureThreshold": _STARTUP_TRIES},
+        "livenessProbe": {**live, "periodSeconds": 10, "failureThreshold": 3},
+        "readinessProbe": {**ready, "periodSeconds": 5},
+    }
+
+
+def _arguments(workload: Workload) -> list[str]:
+    settings = workload.settings
+    arguments = ["run", f"--plugins={','.join(workload.plugins)}", *workload.listeners.arguments]
+    if settings.namespaces:
+        listed = ",".join(one for one in settings.namespaces if not one.startswith(LABEL))
+        # A selector may contain commas.
+        selected = [one for one in settings.namespaces if one.startswith(LABEL)]
+        arguments += [f"--namespace={one}" for one in (listed, *selected) if one]
+    if settings.leader_elect:
+        arguments.append("--leader-elect")
+    if workload.isolated:
+        arguments.append(f"--isolate={','.join(workload.isolated)}")
+    if workload.config:
+        arguments.append(f"--config={_CONFIG_FOLDER}/{_CONFIG_FILE}")
+    arguments += [f"--set={assignment}" for assignment in workload.assignments]
+    return [*arguments, *workload.own_arguments]
+
+
+def _config_hash(workload: Workload) -> str:
+    """Return a hash of the settings and the names of Secrets; comments in the file do not count.
+
+    Pods with other settings replace those that run.
+    """
+    secrets = [f"{one.variable['name']}={one.secret}/{one.entry}" for one in workload.secrets]
+    given = [tomllib.loads(workload.config), list(workload.assignments), list(workload.isolated), secrets]
+    return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()

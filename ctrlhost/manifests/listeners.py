@@ -1,0 +1,143 @@
+"""The listeners of a host in a pod: their settings, addresses and ports."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.errors import ConfigError
+from ctrlhost.manifests.names import port_name
+from ctrlhost.server.addresses import parse_address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ctrlhost.config.load import Configuration
+    from ctrlhost.manifests.loading import SetUpPlugin
+
+#: Names of ports, which probes, Services and policies refer to.
+PROBES, METRICS, STATUS = "probes", "metrics", "status"
+#: The host's settings of the addresses, and their values in a pod unless the operator gives others.
+SETTINGS = {PROBES: "listen_probes", METRICS: "listen_metrics", STATUS: "listen"}
+_ADDRESSES = {PROBES: ":8484", METRICS: ":8443", STATUS: "127.0.0.1:8485"}
+_AUTHENTICATION, _AUTHENTICATED = "metrics_auth", "kubernetes"
+#: All IPv6 and IPv4 addresses, for a plugin's setting of an address.
+_ALL_ADDRESSES = "[::]"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A TCP port that the container listens on; `loopback` if nothing outside of the pod can reach it."""
+
+    name: str
+    number: int
+    loopback: bool = False
+    #: The plugin that serves it; "" for the host.
+    plugin: str = ""
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """The entry of the container."""
+        return {"name": self.name, "containerPort": self.number, "protocol": "TCP"}
+
+    @property
+    def served(self) -> dict[str, Any]:
+        """The entry of a Service."""
+        return {"name": self.name, "port": self.number, "targetPort": self.name, "protocol": "TCP"}
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """The ports of one container, and the arguments that make the host listen there."""
+
+    ports: tuple[Port, ...]
+    arguments: tuple[str, ...]
+    #: Whether `/metrics` asks the API server who the client is and what it may do.
+    authenticated: bool
+
+    def of(self, name: str) -> Port | None:
+        """Return the host's port of this name, if it is served."""
+        return next((port for port in self.ports if port.name == name and not port.plugin), None)
+
+    def of_plugins(self) -> list[Port]:
+        """Return the ports of plugins that can be reached from outside of the pod."""
+        return [port for port in self.ports if port.plugin and not port.loopback]
+
+
+def listeners(configuration: Configuration, plugins: Sequence[SetUpPlugin]) -> Listeners:
+    """Return the listeners of a host with these plugins; ConfigError for addresses that cannot work in a pod."""
+    ports: list[Port] = []
+    arguments: list[str] = []
+    for name, setting in SETTINGS.items():
+        given = configuration.given("host", setting)
+        address = _ADDRESSES[name] if given is None else given.text
+        if given is None or not given.kept:
+            arguments.append(f"--set=host.{setting}={address}")
+        if address:
+            ports.append(_port(name, address, f"host.{setting}"))
+    if any(port.name == PROBES and port.loopback for port in ports):
+        setting = f"host.{SETTINGS[PROBES]}"
+        raise ConfigError(
+            f"{setting}: the kubelet cannot reach a loopback address", hint=f"write `{_ADDRESSES[PROBES]}`"
+        )
+    given = configuration.given("host", _AUTHENTICATION)
+    authentication = _AUTHENTICATED if given is None else given.text
+    if any(port.name == METRICS for port in ports) and (given is None or not given.kept):
+        arguments.append(f"--set=host.{_AUTHENTICATION}={authentication}")
+    for one in plugins:
+        _add_plugin(one, configuration, ports, arguments)
+    _check_different(ports)
+    return Listeners(
+        tuple(ports),
+        tuple(arguments),
+        authenticated=authentication == _AUTHENTICATED,
+    )
+
+
+def _add_plugin(one: SetUpPlugin, configuration: Configuration, ports: list[Port], arguments: list[str]) -> None:
+    """Add the listeners of a plugin; on all addresses, if its address is a setting that the operator did not give."""
+    opened: set[str] = set()
+    for address, _ in one.context.listeners:
+        setting = one.context.address_settings.get(address, "")
+        host, port = parse_address(address, f"listener of {one.name}")
+        if not port:
+            # The system chooses a free one at each start.
+            continue
+        given = configuration.given("plugins", one.name, setting) if setting else None
+        free = bool(setting) and given is None
+        if setting and setting not in opened and (given is None or not given.kept):
+            opened.add(setting)
+            arguments.append(f"--set={one.name}.{setting}={_ALL_ADDRESSES if given is None else given.text}")
+        name = port_name(one.name, {*SETTINGS, *(known.name for known in ports)})
+        ports.append(Port(name, port, not free and _is_loopback(host), one.name))
+
+
+def _port(name: str, address: str, setting: str) -> Port:
+    host, number = parse_address(address, setting)
+    if not number:
+        raise ConfigError(f"{setting}: port 0 cannot be declared", hint="write the number of the port")
+    return Port(name, number, _is_loopback(host))
+
+
+def _check_different(ports: Iterable[Port]) -> None:
+    seen: dict[int, Port] = {}
+    for port in ports:
+        if (other := seen.setdefault(port.number, port)) is not port:
+            raise ConfigError(
+                f"{_owner(other)} and {_owner(port)} have the same port {port.number}",
+                hint="give one of them another port",
+            )
+
+
+def _owner(port: Port) -> str:
+    return f"a listener of the plugin `{port.plugin}`" if port.plugin else f"host.{SETTINGS[port.name]}"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
