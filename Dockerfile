@@ -1,36 +1,41 @@
-# ctrlhost with all bundled plugins: `docker build -t ctrlhost .`, then `docker run ctrlhost run --plugins hostname,naming`.
-# At run time nothing writes to the image, no process is root, and nothing calls a shell.
+# ctrlhost with all bundled plugins: `make image`, then `docker run ctrlhost run --plugins hostname,naming`.
+# The base images are those of image/bases.lock, the packages those of requirements/*.txt, by their hashes.
+# At run time nothing writes to the image, no process is root, and there is no shell, compiler or pip.
+ARG RUST_IMAGE
+ARG DEBIAN_IMAGE
+ARG PYTHON_IMAGE
 
-FROM rust:1.90-slim-bookworm AS wheels
+FROM ${RUST_IMAGE} AS wheels
 RUN apt-get update && apt-get install --yes --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*
-WORKDIR /source
-COPY requirements requirements
-# The versions that the tests ran with. Wheels built here have no hashes, so the hashes are removed.
-RUN sed -E '/^ +--hash/d; s/ \\$//' requirements/dev.txt > /constraints.txt \
-    && python3 -m venv /build \
-    && /build/bin/pip install --no-cache-dir --constraint /constraints.txt maturin hatchling
-COPY pyproject.toml Cargo.toml Cargo.lock README.md LICENSE ./
-COPY rust rust
-COPY ctrlhost ctrlhost
-RUN /build/bin/maturin build --release --locked --out /wheels
-COPY plugins plugins
-RUN for plugin in plugins/*/; do \
-      (cd "$plugin" && /build/bin/python -m hatchling build --target wheel --directory /wheels) || exit 1; \
-    done
+COPY pyproject.toml Cargo.toml Cargo.lock README.md LICENSE /source/
+COPY requirements /source/requirements
+COPY rust /source/rust
+COPY ctrlhost /source/ctrlhost
+COPY plugins /source/plugins
+COPY image /source/image
+RUN /source/image/wheels.sh /source /wheels
 
-FROM python:3.13-slim-bookworm AS installed
-COPY --from=wheels /constraints.txt /constraints.txt
+# The same Debian, and so the same Python, as the last stage.
+FROM ${DEBIAN_IMAGE} AS installed
+RUN apt-get update && apt-get install --yes --no-install-recommends ca-certificates python3-venv \
+    && rm -rf /var/lib/apt/lists/*
+COPY requirements /requirements
+COPY image /image
 COPY --from=wheels /wheels /wheels
-# Compile now: the image is read-only later.
-RUN python -m venv /opt/ctrlhost \
-    && /opt/ctrlhost/bin/pip install --no-cache-dir --constraint /constraints.txt --compile /wheels/*.whl \
-    && /opt/ctrlhost/bin/pip uninstall --yes pip
+RUN /image/install.sh /requirements/runtime.txt /wheels /opt/ctrlhost
 
-FROM python:3.13-slim-bookworm
+FROM ${PYTHON_IMAGE}
+ARG SOURCE
+ARG VERSION
+ARG REVISION
+LABEL org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=installed /opt/ctrlhost /opt/ctrlhost
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 # A number, so that Kubernetes can check `runAsNonRoot`.
 USER 65532:65532
-EXPOSE 8484
+EXPOSE 8484 8443
 ENTRYPOINT ["/opt/ctrlhost/bin/ctrlhost"]
 CMD ["run"]

@@ -196,9 +196,11 @@ bench-scale: venv $(PEERS) $(CONTROLPLANE) ## Measure large clusters against the
 docs: venv ## Write the generated parts of docs/reference
 	$(BIN)/python tests/docs/test_reference.py
 
-lock: ## Renew the lock file of the Python environment
-	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header \
-	  pyproject.toml requirements/dev.in --output-file requirements/dev.txt
+COMPILE := uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header
+lock: ## Renew the lock files: of this environment, of the image, of builds and of releases
+	$(COMPILE) pyproject.toml requirements/dev.in --output-file requirements/dev.txt
+	for name in build release runtime; do \
+	  $(COMPILE) --constraint requirements/dev.txt requirements/$$name.in --output-file requirements/$$name.txt; done
 
 # With the package `ziglang` the wheels are for manylinux2014, without it for the libc of this machine.
 ZIG = $(shell $(BIN)/python -c "import ziglang; print('--zig --compatibility manylinux2014 ')" 2>/dev/null)
@@ -206,6 +208,27 @@ wheel: venv ## Build the wheels of ctrlhost and of the bundled plugins into dist
 	$(BIN)/maturin build --quiet --locked --release $(ZIG)--out dist
 	$(if $(FREE_THREADED),$(BIN)/maturin build --quiet --locked --release $(ZIG)--out dist --interpreter $(FREE_THREADED))
 	for plugin in $(dir $(PLUGINS)); do (cd $$plugin && $(CURDIR)/$(BIN)/python -m hatchling build --target wheel --directory $(CURDIR)/dist); done
+
+.PHONY: image image-check release-check
+TAG ?= ctrlhost:$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+image: ## Build the image with docker, as TAG, from the base images in image/bases.lock
+	docker build $$(sed -n 's/^[A-Z]*_IMAGE=/--build-arg &/p' image/bases.lock) --tag $(TAG) \
+	  --build-arg SOURCE=$$(git remote get-url origin) --build-arg REVISION=$$(git rev-parse HEAD) \
+	  --build-arg VERSION=$(lastword $(subst :, ,$(TAG))) .
+
+image-check: venv ## The scripts of the image in roots of Debian packages; needs root and a mirror of Debian
+	$(PYTEST) --quiet tests/release/image_in_a_root.py
+
+# Zig links against the old C library that manylinux2014 has.
+RELEASE := .venv-release
+release-check: image-check ## Build what a release publishes into dist/release, and check it
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --require-hashes --requirement requirements/release.txt
+	rm -rf dist/release
+	$(RELEASE)/bin/maturin sdist --out dist/release
+	PATH=$(CURDIR)/$(RELEASE)/bin:$$PATH $(RELEASE)/bin/maturin build --quiet --locked --release --zig \
+	  --compatibility manylinux2014 --out dist/release
+	$(RELEASE)/bin/python release/check.py --dist dist/release
 
 clean: ## Remove what the targets made
 	rm -rf $(VENV) .cache dist target tests/go/bin tests/java/target tests/rust/target

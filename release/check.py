@@ -1,0 +1,166 @@
+"""Check a tree, and what was built from it, before a release: `python release/check.py [--tree DIR] [--dist DIR]`.
+
+Prints a line for each mistake; exit code 1 if there are any. Without `--dist` only the sources are checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: The newest version of the C library that a manylinux2014 wheel may need.
+GLIBC = (2, 17)
+PLATFORM = "manylinux2014_x86_64"
+URLS = ("Changelog", "Documentation", "Issues", "Source")
+_DIGEST = re.compile(r"[A-Z]+_IMAGE=\S+:\S+@sha256:[0-9a-f]{64}")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_TESTS = re.compile(r"(^|/)(tests?|conftest\.py|__pycache__)(/|$)")
+
+
+def read(path: Path) -> str:
+    """Return the text of a file."""
+    return path.read_text(encoding="utf-8")
+
+
+def version_of(tree: Path) -> str:
+    """Return the version of the core, which is that of the wheel."""
+    return str(tomllib.loads(read(tree / "Cargo.toml"))["workspace"]["package"]["version"])
+
+
+def check_versions(tree: Path) -> Iterator[str]:
+    """Compare the versions of core, plugins and changelog."""
+    version = version_of(tree)
+    newest = re.search(r"^## (\S+)", read(tree / "CHANGELOG.md"), re.MULTILINE)
+    if newest is None or newest[1] != version:
+        found = newest[1] if newest else "missing"
+        yield f"CHANGELOG.md: the newest version is {found}, that of Cargo.toml is {version}"
+    for file in sorted(tree.glob("plugins/*/pyproject.toml")):
+        own = tomllib.loads(read(file))["project"]["version"]
+        if own != version:
+            yield f"{file.relative_to(tree)}: the version is {own}, that of Cargo.toml is {version}"
+
+
+def check_readme(tree: Path) -> Iterator[str]:
+    """Look for links that lead nowhere on the page of a package index."""
+    for link in dict.fromkeys(_LINK.findall(read(tree / "README.md"))):
+        if not link.startswith(("https://", "#")):
+            yield f"README.md: the link `{link}` is relative"
+
+
+def check_urls(tree: Path) -> Iterator[str]:
+    """Look for the addresses of the project."""
+    urls = tomllib.loads(read(tree / "pyproject.toml"))["project"].get("urls", {})
+    for name in URLS:
+        if not str(urls.get(name, "")).startswith("https://"):
+            yield f"pyproject.toml: [project.urls] has no `{name}`"
+
+
+def check_bases(tree: Path) -> Iterator[str]:
+    """Look for base images without a digest."""
+    for line in read(tree / "image" / "bases.lock").splitlines():
+        if line and not line.startswith("#") and not _DIGEST.fullmatch(line):
+            yield f"image/bases.lock: `{line}` has no digest"
+
+
+def check_sources(tree: Path) -> Iterator[str]:
+    """Return the mistakes in the sources."""
+    for check in (check_versions, check_readme, check_urls, check_bases):
+        yield from check(tree)
+
+
+def needed_glibc(library: bytes) -> tuple[int, ...]:
+    """Return the newest version of the C library whose symbols an ELF file needs."""
+    found = {tuple(map(int, version.split(b"."))) for version in re.findall(rb"GLIBC_(\d+(?:\.\d+)+)\0", library)}
+    return max(found, default=(0,))
+
+
+def check_wheel(wheel: Path, version: str) -> Iterator[str]:
+    """Check the name and the content of the wheel of ctrlhost."""
+    if wheel.name.split("-")[1] != version:
+        yield f"{wheel.name}: the version of Cargo.toml is {version}"
+    if PLATFORM not in wheel.name:
+        yield f"{wheel.name}: the platform is not {PLATFORM}"
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        for needed in ("ctrlhost/__init__.py", "ctrlhost/py.typed", "ctrlhost/_core.abi3.so"):
+            if needed not in names:
+                yield f"{wheel.name}: `{needed}` is missing"
+        if not any(name.endswith("/licenses/LICENSE") for name in names):
+            yield f"{wheel.name}: the licence is missing"
+        for name in names:
+            if _TESTS.search(name.removeprefix("ctrlhost/testing/")) or not name.startswith("ctrlhost"):
+                yield f"{wheel.name}: `{name}` does not belong there"
+            if name.endswith(".so") and (newest := needed_glibc(archive.read(name))) > GLIBC:
+                yield f"{wheel.name}: `{name}` needs GLIBC {'.'.join(map(str, newest))}"
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str | None:
+    """Run a command, and return the end of its output if it fails."""
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    return None if done.returncode == 0 else " ".join((done.stdout + done.stderr).split())[-500:]
+
+
+def check_installation(wheel: Path, tree: Path) -> Iterator[str]:
+    """Install the wheel in an empty environment, print its version, and reconcile on the sandbox."""
+    with tempfile.TemporaryDirectory() as folder:
+        python = Path(folder) / "bin" / "python"
+        steps = (
+            (sys.executable, "-m", "venv", folder),
+            (python, "-m", "pip", "install", "--quiet", wheel),
+            (python.with_name("ctrlhost"), "version"),
+            (python, tree / "release" / "reconcile_once.py"),
+        )
+        for step in steps:
+            if failure := run(*step, cwd=Path(folder)):
+                yield f"{wheel.name}: `{Path(str(step[0])).name} {' '.join(map(str, step[1:]))}` failed: {failure}"
+                return
+
+
+def check_sdist(sdist: Path) -> Iterator[str]:
+    """Build a wheel from the source distribution."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, sdist)
+        if failure := run(*command, cwd=Path(folder)):
+            yield f"{sdist.name}: builds no wheel: {failure}"
+
+
+def check_dist(dist: Path, tree: Path) -> Iterator[str]:
+    """Return the mistakes in what was built."""
+    version = version_of(tree)
+    wheels, sdists = sorted(dist.glob("ctrlhost-*.whl")), sorted(dist.glob("ctrlhost-*.tar.gz"))
+    if len(wheels) != 1 or len(sdists) != 1:
+        yield f"{dist}: expected one wheel and one source distribution of ctrlhost"
+        return
+    yield from check_wheel(wheels[0], version)
+    if failure := run(sys.executable, "-m", "twine", "check", "--strict", *sorted(dist.iterdir())):
+        yield f"twine: {failure}"
+    yield from check_installation(wheels[0], tree)
+    yield from check_sdist(sdists[0])
+
+
+def main() -> int:
+    """Print the mistakes, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tree", type=Path, default=Path(__file__).parents[1])
+    parser.add_argument("--dist", type=Path)
+    options = parser.parse_args()
+    mistakes = list(check_sources(options.tree))
+    if options.dist:
+        mistakes += check_dist(options.dist, options.tree)
+    for mistake in mistakes:
+        print(mistake)
+    return 1 if mistakes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
