@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Object
     from ctrlhost.client import AsyncClient, Client
     from ctrlhost.clock import Clock
+    from ctrlhost.config.secret import Secret
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.handle import ControllerHandle
     from ctrlhost.controller.sources import Every, For, Owns, Watches
@@ -101,6 +102,7 @@ __all__ = [
     "RequestTooLarge",
     "Result",
     "RetryAfter",
+    "Secret",
     "ServerError",
     "Stale",
     "TerminalError",
@@ -140,6 +142,7 @@ _HOMES = {
     "PluginContext": "ctrlhost.plugin.context",
     "Request": "ctrlhost.request",
     "Result": "ctrlhost.request",
+    "Secret": "ctrlhost.config.secret",
     "Watches": "ctrlhost.controller.sources",
     "conditions": "ctrlhost.conditions",
     "crds_from": "ctrlhost.plugin.crd_files",

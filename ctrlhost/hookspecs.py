@@ -38,7 +38,10 @@ def ctrlhost_crds() -> Iterable[dict[str, Any]]:  # type: ignore[empty-body]
 
 @hookspec
 def ctrlhost_permissions(settings: Any) -> Iterable[Permission]:  # type: ignore[empty-body]
-    """Return the permissions that the plugin needs beyond those for reading its sources."""
+    """Return the permissions that the plugin needs beyond those to list and watch its sources.
+
+    Reads by name through the client need `get`.
+    """
 
 
 @hookspec

@@ -29,8 +29,10 @@ __all__ = [
     "ItemExponentialFailureRateLimiter",
     "ItemFastSlowRateLimiter",
     "Key",
+    "KeyState",
     "MaxOfRateLimiter",
     "ProcessingKey",
+    "QueuePage",
     "QueueSnapshot",
     "QueueSummary",
     "QueuedKey",
@@ -117,3 +119,24 @@ class QueueSummary(NamedTuple):
     delayed: int
     first: QueueSnapshot
     """The first keys of each part."""
+
+
+class QueuePage(NamedTuple):
+    """Some keys of one part of a queue."""
+
+    keys: list[QueuedKey] | list[ProcessingKey] | list[DelayedKey]
+    """Queued keys: the oldest first. Keys in progress: the longest running first. Delayed keys: the next one first."""
+    next: str | None
+    """The place of the next page; None after the last one. Keys that move meanwhile may be missing or occur twice."""
+    total: int
+    """The number of keys of the part."""
+
+
+class KeyState(NamedTuple):
+    """The state of one key; it may be delayed and also queued or processed."""
+
+    queued: QueuedKey | None
+    processing: ProcessingKey | None
+    delayed: DelayedKey | None
+    ahead: int | None
+    """The number of keys that are handed out before it; None if it is not queued, in a fair queue, or over 4,096."""

@@ -19,6 +19,7 @@ COMMANDS = {
     "crds": "Print the CustomResourceDefinitions of plugins.",
     "models": "Print typed models of a custom kind, generated from its CRD.",
     "manifests": "Print the manifests that run plugins in a cluster: Deployment, RBAC, CRDs.",
+    "settings": "Print the settings of the host or of a plugin, and where their values come from.",
     "sandbox": "Run only the embedded API server.",
     "version": "Print the version.",
 }

@@ -28,11 +28,17 @@ def print_error(error: BaseException | str, *, hint: str | None = None, code: in
     print(f"error: {describe(error)}", file=sys.stderr)
     hint = hint or getattr(error, "hint", None)
     if hint:
-        print(f"\nhint: {hint}", file=sys.stderr)
+        print(file=sys.stderr)
+        print_hint(hint)
     sys.stderr.flush()
     if code is not None:
         return code
     return USAGE if isinstance(error, (ConfigError, PluginNotFound)) else FAILURE
+
+
+def print_hint(hint: str) -> None:
+    """Print `hint: …` to stderr."""
+    print(f"hint: {hint}", file=sys.stderr)
 
 
 def describe(error: BaseException | str) -> str:

@@ -143,7 +143,7 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def make_sandbox(chosen: dict[str, Any]) -> Sandbox:
     """Return the sandbox that the options describe; ConfigError for an invalid option."""
     from ctrlhost.sandbox import Options, Sandbox
-    from ctrlhost.server.listener import parse_address
+    from ctrlhost.server.addresses import parse_address
 
     host, port = parse_address(chosen["sandbox_addr"], "--sandbox-addr")
     passed = {name: chosen[f"sandbox_{name}"] for name in _PASSED}

@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     flag_value="true",
     help="Install the plugins' CRDs first; `force` also replaces those of newer plugins, or with more fields.",
 )
+@click.option("--dry-run", is_flag=True, default=None, help="Write nothing; log what would change.")
 @click.option("--leader-elect", is_flag=True, default=None, help="Act only while holding a Lease.")
-@click.option("--listen", metavar="HOST:PORT", help="Address for probes, metrics and the pages of plugins.")
+@click.option("--listen", metavar="HOST:PORT", help="Address for probes, metrics, status and pages.")
 @CONFIG
 @SET
 @sandbox_options
@@ -79,6 +80,8 @@ def command(
     if flags["install_crds"] == "true":
         flags["install_crds"] = True
     configuration = gather(config, assignments, plugins=names(plugins), namespaces=names(namespaces), **flags)
+    if flags["dry_run"] and flags["sandbox"]:
+        raise click.UsageError("--dry-run and --sandbox are mutually exclusive: nothing there is worth protecting")
     settings = configuration.host()
     _check_sandbox(settings.sandbox, flags)
     if not settings.plugins:
@@ -98,6 +101,7 @@ def command(
         stream,
         plugins=settings.plugins,
         log_lines=lambda plugin: _log_lines(configuration, plugin),
+        log_levels=settings.log_levels,
     )
     try:
         code, drained = _run(configuration, make_sandbox(chosen) if settings.sandbox else None)
@@ -139,7 +143,10 @@ def _run(configuration: Configuration, sandbox: Sandbox | None) -> tuple[int, bo
     from ctrlhost.host.host import Host
 
     host = Host(
-        configuration=configuration, sandbox=sandbox, gil_watch=GilWatch(stacks=configuration.host().gil_stacks)
+        configuration=configuration,
+        sandbox=sandbox,
+        gil_watch=GilWatch(stacks=configuration.host().gil_stacks),
+        local_socket=True,
     )
     with ExitStack() as stack:
         if sandbox is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -39,10 +39,19 @@ _SECTIONS = ("host", "client", "plugins", "controllers", "supervision", "informe
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """A setting as given; `kept` unless it comes from the environment: file and `--set` reach a pod as they are."""
+
+    text: str
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     """All settings as given, not yet checked against their types; `source` names the file, if any."""
 
-    tree: dict[str, dict[str, Any]]
+    #: Not shown: it may contain secrets.
+    tree: dict[str, dict[str, Any]] = field(repr=False)
     source: str
 
     @classmethod
@@ -72,6 +81,17 @@ class Configuration:
                 configuration.tree["host"][_existing(configuration.tree["host"], name)] = value
         return configuration
 
+    def given(self, *path: str) -> Given | None:
+        """Return a setting of one value as some source gives it, unchecked; None for a default and for a table."""
+        value: Any = self.tree
+        for step in path:
+            value = value.get(_existing(value, step)) if isinstance(value, dict) else None
+        if value is None or isinstance(value, dict):
+            return None
+        if isinstance(value, RawValue):
+            return Given(value.raw, value.origin.startswith("--set "))
+        return Given(str(value), kept=True)
+
     def host(self) -> HostSettings:
         """Return the host's own settings."""
         return fit(self.tree["host"], HostSettings, "host", self.source)
@@ -82,7 +102,7 @@ class Configuration:
 
     def plugin(self, name: str, kind: type[T] | None) -> T | None:
         """Return the settings of the plugin `name`, whose struct is `kind`; None for a plugin without settings."""
-        given = self._section("plugins", name)
+        given = self.section("plugins", name)
         if kind is None:
             if given:
                 origin = self._origin(given)
@@ -93,7 +113,7 @@ class Configuration:
     def controllers(self) -> dict[str, ControllerOverrides]:
         """Return the operator's overrides by `plugin/controller`."""
         return {
-            name: fit(self._section("controllers", name), ControllerOverrides, f"controllers.{name}", self.source)
+            name: fit(self.section("controllers", name), ControllerOverrides, f"controllers.{name}", self.source)
             for name in self.tree["controllers"]
         }
 
@@ -103,7 +123,7 @@ class Configuration:
         common = {name: value for name, value in table.items() if _is_default(name, value)}
         # The defaults are checked on their own, so that an error names where they are.
         fit(common, Supervision, "supervision", self.source)
-        own = self._section("supervision", plugin) if _existing(table, plugin) in table else {}
+        own = self.section("supervision", plugin) if _existing(table, plugin) in table else {}
         return fit(_over(common, own), Supervision, f"supervision.{plugin}", self.source)
 
     def informers(self) -> InformerSettings:
@@ -137,6 +157,10 @@ class Configuration:
         for plugin in plugins:
             self._put(("supervision", plugin, "process"), RawValue("own", "--isolate"))
 
+    def stand_in(self, plugin: str, key: str, origin: str) -> None:
+        """Set a text in place of a plugin's setting whose value is known in the pod only; `origin` names the flag."""
+        self._put(("plugins", plugin, *key.split(".")), RawValue("placeholder", origin))
+
     def supervised(self, plugin: str, **settings: str | int) -> Configuration:
         """Return a configuration that supervises a plugin with these settings, whatever the sources say."""
         changed = Configuration({section: dict(table) for section, table in self.tree.items()}, self.source)
@@ -161,7 +185,8 @@ class Configuration:
                 if section == "controllers" and "/" not in name:
                     raise ConfigError(f"{section}.{name}: write the controller as `PLUGIN/NAME`")
 
-    def _section(self, section: str, name: str) -> dict[str, Any]:
+    def section(self, section: str, name: str) -> dict[str, Any]:
+        """Return what is given for one name of a section, unchecked."""
         table = self.tree[section]
         given = table.get(_existing(table, name), {})
         if not isinstance(given, dict):
@@ -208,7 +233,7 @@ def _assignment(assignment: str) -> tuple[tuple[str, ...], RawValue]:
     # A quoted step may contain dots.
     steps = [step.strip().strip('"') for step in re.split(r'\.(?=(?:[^"]*"[^"]*")*[^"]*$)', name)]
     if not equals or len(steps) < 2 or not all(steps):
-        raise ConfigError(f"--set {assignment}: expected NAME.key=value", hint="as in `--set naming.mode=enforce`")
+        raise ConfigError(f"{origin}: expected NAME.key=value", hint="as in `--set naming.mode=enforce`")
     section, rest = (steps[0], steps[1:]) if steps[0] in _SECTIONS else ("plugins", steps)
     return _path(section, rest, origin), RawValue(value, origin)
 

@@ -23,6 +23,9 @@ SMALLEST_MAX_OBJECT, LARGEST_MAX_OBJECT = Size("64Ki"), Size("1Gi")
 JITTER_FACTOR = 1.2
 
 
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
 @dataclass(frozen=True, slots=True)
 class LeaderElectionConfig:
     """The times of an election in seconds, as in client-go; ValueError for inconsistent times."""
@@ -68,12 +71,36 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     sandbox: bool = False
     """Start the embedded API server in this process and run against it."""
 
+    dry_run: bool = False
+    """Write nothing: the API server tries each write without effect, and the log says what would change."""
+
     install_crds: bool | Literal["force"] = False
     """Install the plugins' CRDs before their controllers start; the sandbox always does. A CRD is never replaced by one
     without a version that it serves or stores; `force` replaces one of a newer plugin, or with more fields."""
 
     listen: str = DEFAULT_LISTEN
-    """Address of the host's HTTP server, `HOST:PORT`; port 0 takes a free one, an empty string disables it."""
+    """Address of the status of the host and the pages of plugins, `HOST:PORT`; port 0 takes a free one, an empty string
+    disables it. No host means all interfaces, `localhost` both loopbacks."""
+
+    listen_probes: str | None = None
+    """Address of `/livez`, `/readyz` and `/healthz` (default: that of `listen`); an empty string disables them."""
+
+    listen_metrics: str | None = None
+    """Address of `/metrics` (default: that of `listen`); an empty string disables it."""
+
+    allowed_hosts: tuple[str, ...] = ()
+    """Names by which clients may ask for status and metrics, beside `localhost` and any address."""
+
+    metrics_auth: Literal["none", "kubernetes"] = "none"
+    """Who may read the metrics: anybody who reaches `listen_metrics`, or users of the cluster with the right `get` on
+    the nonResourceURL `/metrics`, who send a bearer token; the latter is served with TLS only."""
+
+    tls_cert_file: str | None = None
+    """Path of the certificate of `listen_metrics`, PEM; read again when it changes (default: self-signed, and only with
+    `metrics_auth`)."""
+
+    tls_key_file: str | None = None
+    """Path of the key of `tls_cert_file`, PEM without a pass phrase."""
 
     ready_when: Literal["all", "any"] = "all"
     """Whether `/readyz` fails when any plugin has failed, or only when none runs or waits."""
@@ -112,22 +139,51 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Write the stacks of all threads to stderr when no Python code has run for 5 s. Off, since a process that was
     stopped and goes on looks the same, and reading the stacks of running threads may crash it."""
 
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: LogLevel = "info"
     """Minimum severity of log lines."""
+
+    log_levels: dict[str, LogLevel] = {}
+    """The same for single plugins and loggers, such as `{naming = "debug", "ctrlhost.client" = "warning"}`."""
 
     log_format: Literal["auto", "console", "json"] = "auto"
     """Format of log lines; `auto` is `console` on a terminal and `json` elsewhere."""
 
     def __post_init__(self) -> None:
-        """Reject invalid namespaces, and invalid or inconsistent times."""
+        """Reject invalid namespaces, invalid or inconsistent times, and a dry run on the sandbox."""
+        if self.dry_run and self.sandbox:
+            raise ValueError("`dry_run` has no use with `sandbox`: nothing there is worth protecting")
         if not self.switch_interval:
             raise ValueError("`switch_interval` must be positive")
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            raise ValueError("`tls_cert_file` and `tls_key_file` need each other")
+        if self.metrics_tls and not (self.listen_metrics and self.own_metrics):
+            cause = "metrics_auth" if self.metrics_auth != "none" else "tls_cert_file"
+            raise ValueError(f"`listen_metrics` must be an address of its own, other than `listen`, with `{cause}`")
         check_namespaces(self.namespaces)
         check_namespaces(tuple(filter(None, [self.leader_elect_resource_namespace])), names=True)
         try:
             self.leader_election()
         except ValueError as error:
             raise ValueError(f"leader election: {error}") from None
+
+    def _shares(self, address: str) -> bool:
+        """Return whether an address is that of `listen`; each port 0 is another one."""
+        return address == self.listen and not address.endswith(":0")
+
+    @property
+    def own_probes(self) -> bool:
+        """Whether probes are not served at `listen`."""
+        return self.listen_probes is not None and not self._shares(self.listen_probes)
+
+    @property
+    def own_metrics(self) -> bool:
+        """Whether metrics are not served at `listen`."""
+        return self.listen_metrics is not None and not self._shares(self.listen_metrics)
+
+    @property
+    def metrics_tls(self) -> bool:
+        """Whether the metrics are served with TLS."""
+        return self.metrics_auth != "none" or self.tls_cert_file is not None
 
     def leader_election(self) -> LeaderElectionConfig:
         """Return the times of leader elections."""
@@ -155,6 +211,9 @@ class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
     max_delay: Duration | None = None
     """The longest delay of the back-off after a failure."""
+
+    paused: bool | None = None
+    """Begin no reconcile, on any replica; events are queued and merged meanwhile."""
 
     def __post_init__(self) -> None:
         """Reject invalid namespaces and numbers."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 import tomllib
 import types
 import typing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
 import msgspec
 
+from ctrlhost.config.secret import Secret
 from ctrlhost.config.size import Size
 from ctrlhost.duration import Duration
 from ctrlhost.errors import ConfigError
@@ -21,21 +24,30 @@ if typing.TYPE_CHECKING:
 
 T = TypeVar("T", bound=msgspec.Struct)
 
+log = logging.getLogger("ctrlhost.config")
+
 _PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
 
 _NAMED = re.compile(r"`(\w+)`")
+#: The end of the name of a setting that has the path of a secret's file.
+_FILE = "_file"
+#: The beginning of the origin of a value on the command line.
+_COMMAND_LINE = "--set"
 
 
 @dataclass(frozen=True, slots=True)
 class RawValue:
     """A string from the environment or the command line, parsed as TOML once the type is known."""
 
-    raw: str
+    #: Not shown: it may be a secret.
+    raw: str = field(repr=False)
     origin: str
 
     def value_for(self, kind: Any) -> Any:
         """Parse the string: unchanged for `str`, `a,b` for a list, otherwise as a TOML value."""
-        kinds = _alternatives(kind)
+        kinds = alternatives(kind)
+        if Secret in kinds:
+            return Secret(self.raw)
         if str in kinds and not {int, float, bool} & set(kinds) and self.raw[:1] not in {'"', "'"}:
             return self.raw
         if any(typing.get_origin(one) in (list, tuple, set, frozenset) for one in kinds) and self.raw[:1] != "[":
@@ -81,6 +93,13 @@ def _plain(given: dict[str, Any], kind: Any, path: str, source: str, seen: dict[
     plain: dict[str, Any] = {}
     for key, value in given.items():
         field = fields.get(canonical(key))
+        if field is None and (secret := _secret_of(key, fields)) is not None and isinstance(value, RawValue):
+            if any(canonical(other) == canonical(secret.encode_name) for other in given):
+                raise ConfigError(
+                    f"{path}.{secret.encode_name}: given twice, as a text and as a file{_in(value.origin)}"
+                )
+            plain[secret.encode_name] = _read_secret(value.raw, f"{path}.{secret.encode_name}", value.origin)
+            continue
         if field is None:
             origin = value.origin if isinstance(value, RawValue) else source
             names = [known.encode_name for known in fields.values()]
@@ -90,33 +109,69 @@ def _plain(given: dict[str, Any], kind: Any, path: str, source: str, seen: dict[
 
 
 def _resolve(value: Any, kind: Any, path: str, source: str, seen: dict[str, _Setting]) -> Any:
+    if Secret in alternatives(kind):
+        return _secret(value, path, source, seen)
     if isinstance(value, dict):
-        nested = [one for one in _alternatives(kind) if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+        nested = [one for one in alternatives(kind) if isinstance(one, type) and issubclass(one, msgspec.Struct)]
         if len(nested) == 1:
             return _plain(value, nested[0], path, source, seen)
-        below = next((typing.get_args(one)[1] for one in _alternatives(kind) if typing.get_origin(one) is dict), Any)
+        below = next((typing.get_args(one)[1] for one in alternatives(kind) if typing.get_origin(one) is dict), Any)
         return {key: _resolve(part, below, f"{path}.{key}", source, seen) for key, part in value.items()}
     seen[path] = _Setting(value.origin if isinstance(value, RawValue) else source, kind)
     return value.value_for(kind) if isinstance(value, RawValue) else value
 
 
+def _secret_of(key: str, fields: dict[str, msgspec.structs.FieldInfo]) -> msgspec.structs.FieldInfo | None:
+    """Return the secret setting whose file `key` names, None if there is none."""
+    field = fields.get(canonical(key).removesuffix(_FILE)) if canonical(key).endswith(_FILE) else None
+    return field if field is not None and Secret in alternatives(field.type) else None
+
+
+def _secret(value: Any, path: str, source: str, seen: dict[str, _Setting]) -> Any:
+    """Return the secret that is given as a text, or as a table with the path of its file."""
+    seen[path] = _Setting(value.origin if isinstance(value, RawValue) else source, Secret)
+    if isinstance(value, dict):
+        if value.keys() != {"file"} or not isinstance(value["file"], (str, RawValue)):
+            raise ConfigError(f'{path}: expected a text, or `{{file = "/path"}}`{_in(source)}')
+        file = value["file"]
+        origin = file.origin if isinstance(file, RawValue) else source
+        return _read_secret(file.raw if isinstance(file, RawValue) else file, path, origin)
+    if isinstance(value, RawValue):
+        if value.origin.startswith(_COMMAND_LINE):
+            log.warning("%s is a secret, and `ps` shows what is given with --set; use the environment or a file", path)
+        return value.value_for(Secret)
+    return value
+
+
+def _read_secret(file: str, path: str, origin: str) -> Secret:
+    """Return the content of a secret's file, without the end of its last line."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read `{file}`: {error.strerror or error}{_in(origin)}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: `{file}` is not UTF-8{_in(origin)}") from None
+    return Secret(text.removesuffix("\n").removesuffix("\r"))
+
+
 def _choices(setting: _Setting | None) -> str | None:
-    kinds = _alternatives(setting.kind) if setting else ()
+    kinds = alternatives(setting.kind) if setting else ()
     choices = [str(choice) for one in kinds if typing.get_origin(one) is Literal for choice in typing.get_args(one)]
     return f"one of: {', '.join(choices)}" if choices else None
 
 
-def _alternatives(kind: Any) -> tuple[Any, ...]:
+def alternatives(kind: Any) -> tuple[Any, ...]:
+    """Return the types that a union is made of; the type itself if it is none."""
     if typing.get_origin(kind) is typing.Annotated:
-        return _alternatives(typing.get_args(kind)[0])
+        return alternatives(typing.get_args(kind)[0])
     if typing.get_origin(kind) in (Union, types.UnionType):
-        return tuple(one for part in typing.get_args(kind) for one in _alternatives(part))
+        return tuple(one for part in typing.get_args(kind) for one in alternatives(part))
     return (kind,)
 
 
 def _decode(kind: type, value: Any) -> Any:
-    if isinstance(kind, type) and issubclass(kind, (Duration, Size)):
-        return kind(value)
+    if isinstance(kind, type) and issubclass(kind, (Duration, Size, Secret)):
+        return value if isinstance(value, kind) else kind(value)
     # msgspec expects this of a hook for unsupported types.
     raise NotImplementedError(f"settings cannot be of the type {kind!r}")
 

@@ -90,6 +90,11 @@ class LeaderElector:
         """The last observed holder of the lease; empty if there was none."""
         return self._observed.holder_identity if self._observed else ""
 
+    @property
+    def observed_age(self) -> float | None:
+        """The seconds since the last renewal that this replica made or saw; None before the first look."""
+        return None if self._observed is None else max(0.0, self._now() - self._observed_at)
+
     def check(self, tolerance: float = TOLERANCE) -> None:
         """Raise RuntimeError if this replica holds the lease and it expired more than `tolerance` seconds ago."""
         mine = self.leader == self.lock.identity

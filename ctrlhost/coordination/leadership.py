@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -67,6 +67,18 @@ def lease_permissions(names: Iterable[str], namespace: str) -> list[Permission]:
         Permission(group, ["leases"], ["get", "list", "watch", "update"], sorted(names), namespace),
         Permission("events.k8s.io", ["events"], ["create", "patch"], namespace=namespace),
     ]
+
+
+class LeaseState(NamedTuple):
+    """One lease as this replica sees it."""
+
+    name: str
+    #: Empty without a holder.
+    holder: str
+    mine: bool
+    #: Seconds since the last renewal that this replica made or saw; None before the first look.
+    renewed: float | None
+    plugins: list[str]
 
 
 class Leadership:
@@ -214,6 +226,16 @@ class Leadership:
             if not elector.stop(max(0.0, deadline - time.monotonic()), release=name not in kept):
                 log.warning("lease %s/%s not released in time; it will expire", self.namespace, name)
         self._client.close()
+
+    def leases(self) -> list[LeaseState]:
+        """Return the state of each lease, for pages."""
+        plugins: dict[str, list[str]] = {}
+        for plugin, name in self._lease_of.items():
+            plugins.setdefault(name, []).append(plugin)
+        return [
+            LeaseState(f"{self.namespace}/{name}", one.leader, one.leading, one.observed_age, plugins.get(name, []))
+            for name, one in self._electors.items()
+        ]
 
     def checks(self) -> list[Check]:
         """Return a check per lease, which fails if this replica's lease expired a while ago."""

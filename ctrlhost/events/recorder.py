@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.clock import micro_time
 from ctrlhost.events.correlator import Correlator
+from ctrlhost.events.event_log import EventLog
 from ctrlhost.events.sink import EventSink
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class EventRecorder:
         self._host = host or socket.gethostname()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._sink = EventSink(self._client, clock, self._upkeep)
+        self._sink = EventLog() if client.dry_run else EventSink(self._client, clock, self._upkeep)
         self._series = Correlator(clock)
 
     def start(self) -> None:

@@ -58,6 +58,8 @@ _PERIOD, _SET_UP = 0.5, 0.01
 class ChildHost(Host):
     """The host of one plugin in a process of its own."""
 
+    _probes = False
+
     def __init__(self, start: messages.Start, channel: Channel) -> None:
         """Prepare to run the plugin as `start` says."""
         own = start.elects_itself
@@ -65,6 +67,8 @@ class ChildHost(Host):
             start.settings,
             plugins=(start.plugin,),
             listen="",
+            listen_probes=None,
+            listen_metrics=None,
             sandbox=False,
             leader_elect=own,
             leader_elect_plugins=(start.plugin,) if own else (),
@@ -221,7 +225,7 @@ class ChildHost(Host):
             tuple(self.leadership.checks()) if self.leadership is not None else (),
             tuple(check.state() for check in self._health_checks()),
             probe,
-            dict(runtime.entries.degraded),
+            runtime.entries.degradations(),
         )
 
 
@@ -358,6 +362,7 @@ def main() -> int:
         settings.log_format,
         plugins=[start.plugin],
         log_lines=lambda _plugin: supervision.log_lines,
+        log_levels=settings.log_levels,
         process_of=start.plugin,
     )
     keep_little()

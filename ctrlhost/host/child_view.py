@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import msgspec
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -16,6 +17,7 @@ from ctrlhost.errors import TransportError
 from ctrlhost.kubeconfig.connection import from_unix_socket
 from ctrlhost.plugin.metrics import Family
 from ctrlhost.plugin.probe import Probe
+from ctrlhost.status.model import Status
 from ctrlhost.transport.native import NativeTransport
 
 if TYPE_CHECKING:
@@ -42,6 +44,9 @@ class ChildView:
         self.name = name
         self.attempt = attempt
         self.collected = ChildMetrics(name, attempt)
+        self._status: Answer[Status | None] = Answer(
+            attempt, "status", "/api/v1/status", msgspec.json.Decoder(Status).decode, None
+        )
         self._queues: Answer[list[dict[str, Any]]] = Answer(attempt, "queues", "/debug/queues", json.loads, [])
 
     @property
@@ -53,6 +58,14 @@ class ChildView:
     def leadership(self) -> list[Check]:
         """The line of the plugin's own lease, if it has one."""
         return self.attempt.health.leadership()
+
+    def begin_status(self) -> Future[None]:
+        """Ask for the status, unless this is under way; return what ends with the answer."""
+        return self._status.start()
+
+    def status(self) -> Status | None:
+        """Return the status as the process showed it last; None before the first answer."""
+        return self._status.value
 
     def begin_queues(self) -> Future[None]:
         """Ask for the queues, unless this is under way; return what ends with the answer."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from ctrlhost.errors import ConfigError
 from ctrlhost.supervisor.child import ChildAttempt
 from ctrlhost.supervisor.isolation import Isolation
-from ctrlhost.supervisor.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from prometheus_client.core import Metric
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.host.child_view import ChildView
     from ctrlhost.informers import InformerFactory
+    from ctrlhost.supervisor.run_directory import RunDirectory
     from ctrlhost.supervisor.runtime import PluginRuntime
 
 #: States of a plugin without a process that is shown.
@@ -40,11 +40,11 @@ class Children(Collector):
         plugins: Sequence[PluginRuntime],
         settings: HostSettings,
         configuration: Configuration,
+        directory: RunDirectory,
     ) -> None:
-        """Prepare processes of their own for these plugins; ConfigError if there is no directory for their sockets."""
+        """Prepare processes of their own for these plugins, whose sockets are in `directory`."""
         self._plugins = plugins
-        self._directory = RunDirectory()
-        self._isolation = Isolation(settings, configuration, self._directory.for_plugin)
+        self._isolation = Isolation(settings, configuration, directory.for_plugin)
         #: What is shown of the plugins' present processes.
         self._views: dict[str, ChildView] = {}
         for plugin in plugins:
@@ -70,6 +70,11 @@ class Children(Collector):
             if (paths := self._isolation.pages.get(plugin.name))
         }
 
+    def server_of(self, plugin: str) -> ASGIApp | None:
+        """Return an application that answers from the process of an isolated plugin; None for other plugins."""
+        found = next((one for one in self._plugins if one.name == plugin), None)
+        return _page_of(found) if found is not None else None
+
     def elects(self, plugin: str) -> bool:
         """Return whether the process of an isolated plugin stands for the plugin's own lease."""
         return self._isolation.elects(plugin) and any(one.name == plugin for one in self._plugins)
@@ -82,27 +87,26 @@ class Children(Collector):
 
         self._isolation.feed = CacheServer(factory, client.resources)
 
+    def cpu_seconds(self, plugin: str) -> float:
+        """Return the processor time of the processes of a plugin so far; 0 for one that is not isolated."""
+        return self._isolation.cpu_seconds(plugin)
+
     def collect(self) -> Iterator[Metric]:
         """Return the metrics of the processes."""
         rss = GaugeMetricFamily(
             "ctrlhost_child_rss_bytes", "Resident memory of the process of an isolated plugin", labels=("plugin",)
         )
-        cpu = CounterMetricFamily(
-            "ctrlhost_plugin_cpu_seconds", "Processor time of the processes of an isolated plugin", labels=("plugin",)
-        )
         for plugin in self._plugins:
             attempt = plugin.attempt
             rss.add_metric((plugin.name,), attempt.rss if isinstance(attempt, ChildAttempt) else 0)
-            cpu.add_metric((plugin.name,), self._isolation.cpu_seconds(plugin.name))
-        yield from (rss, cpu)
+        yield rss
         if self._isolation.feed is not None:
             yield from self._isolation.feed.collect()
 
     def stop(self) -> None:
-        """End the feed, and remove the directory. May be repeated."""
+        """End the feed. May be repeated."""
         if self._isolation.feed is not None:
             self._isolation.feed.stop()
-        self._directory.close()
 
 
 def _page_of(plugin: PluginRuntime) -> ASGIApp:
@@ -126,11 +130,13 @@ def children_of(
     configuration: Configuration,
     given: Collection[str],
     own_client: bool,
+    directory: Callable[[], RunDirectory],
 ) -> Children | None:
     """Return what a host has for its plugins with processes of their own; None if there are none.
 
-    `given` are the names of plugins that were passed as objects; `own_client` is whether the host has made its client.
-    ConfigError for a plugin that cannot have a process.
+    `given` are the names of plugins that were passed as objects; `own_client` is whether the host has made its client;
+    `directory` returns the one for their sockets. ConfigError for a plugin that cannot have a process, or without a
+    directory.
     """
     found = [one for one in plugins if configuration.supervision(one.name).process == "own"]
     for one in found:
@@ -146,4 +152,4 @@ def children_of(
                 hint="pass the setting `kubeconfig` instead",
             )
     isolated = [one for one in found if configuration.supervision(one.name).enabled]
-    return Children(isolated, settings, configuration) if isolated else None
+    return Children(isolated, settings, configuration, directory()) if isolated else None

@@ -11,7 +11,7 @@ from ctrlhost.supervisor.channel import Announce, AwaitLists, Declare
 from ctrlhost.transport.native import NativeTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 class FedFactory(InformerFactory):
     """A factory whose informers read the feed, and which tells the host what they read."""
+
+    # The host has been asked for what the informer keeps already.
+    _may_widen = False
 
     def __init__(
         self,
@@ -43,9 +46,12 @@ class FedFactory(InformerFactory):
         self._ask = ask
         self._fed: set[Scope] = set()
 
-    def declare_scope(self, scope: Scope) -> None:
-        """Declare future reads, to the host as well, so that the informers of both keep enough."""
-        super().declare_scope(scope)
+    def declare_scope(self, scope: Scope, owner: Hashable = None) -> None:
+        """Declare future reads, to the host as well, so that the informers of both keep enough.
+
+        The host forgets them with the end of the process.
+        """
+        super().declare_scope(scope, owner)
         self._send(Announce(scope))
 
     def _make(self, scope: Scope, *, optional: bool) -> Informer:

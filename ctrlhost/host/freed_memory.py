@@ -20,8 +20,9 @@ _PERIOD, _AFTER = 60.0, 300.0
 #: Bytes that are worth the system calls.
 _WORTH = 16 << 20
 #: M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's malloc.h, in bytes: what is kept at the end of an arena, and the
-#: size from which on a block is mapped by itself. Buffers of the transport are smaller.
-_OPTIONS = {-1: 128 << 10, -3: 1 << 20}
+#: size from which on a block is mapped by itself; buffers of the transport are smaller. Without M_MXFAST, small free
+#: blocks join the end of an arena only when `malloc_trim` joins all of them, and that end stays.
+_OPTIONS = {-1: 128 << 10, -3: 1 << 20, 1: 0}
 
 
 class FreedMemory:

@@ -9,10 +9,14 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from msgspec.structs import replace as changed
+
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
+from ctrlhost.config.types import suggest
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError, PluginError
+from ctrlhost.host.api_servers import ApiServers
 from ctrlhost.host.freed_memory import FreedMemory, keep_little
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
@@ -20,7 +24,10 @@ from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
 from ctrlhost.host.switch_interval import switching_after
 from ctrlhost.supervisor.deadlines import Deadlines
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
+from ctrlhost.supervisor.processor import PluginProcessor
 from ctrlhost.supervisor.review import Review
+from ctrlhost.supervisor.rights import Rights
+from ctrlhost.supervisor.run_directory import NoPrivateDirectory, RunDirectory
 from ctrlhost.supervisor.runtime import PluginRuntime
 from ctrlhost.supervisor.stop import stop_all
 from ctrlhost.supervisor.threads import wait_while_busy
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctrlhost.client import Client
+    from ctrlhost.client.written_path import WrittenPath
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.controller.services import PluginServices
@@ -39,7 +47,9 @@ if TYPE_CHECKING:
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.host.children import Children
     from ctrlhost.host.gil_watch import GilWatch
+    from ctrlhost.host.metrics_access import MetricsAccess
     from ctrlhost.informers import InformerFactory
+    from ctrlhost.informers.silent_watches import SilentWatches
     from ctrlhost.supervisor.attempt import Attempt
     from ctrlhost.supervisor.child import ChildAttempt
 
@@ -60,6 +70,9 @@ class ApiServer(Protocol):
 class Host:
     """Runs plugins over one client and one set of informers. Several hosts in a process are independent."""
 
+    #: Whether it probes API servers; one host of several processes does.
+    _probes = True
+
     def __init__(
         self,
         settings: HostSettings | None = None,
@@ -70,15 +83,17 @@ class Host:
         clock: Clock | None = None,
         sandbox: ApiServer | None = None,
         gil_watch: GilWatch | None = None,
+        local_socket: bool = False,
     ) -> None:
         """Prepare; this imports and starts nothing.
 
         `plugins` are names of installed plugins, or modules and objects that implement hooks; the default is the
         plugins of the settings. `configuration` holds the settings of plugins. The caller starts and stops `sandbox`.
-        `gil_watch` watches the process while `run` runs; a process may have one.
+        `gil_watch` watches the process while `run` runs; a process may have one. With `local_socket`, the host's status
+        is served to this user at a Unix socket in the private directory.
         """
         self.configuration = configuration or Configuration.gather()
-        self.settings = settings or self.configuration.host()
+        self.settings = _without_lease(settings or self.configuration.host())
         self.clock: Clock = clock or SystemClock()
         self.stopping = threading.Event()
         self.client: Client | None = client
@@ -88,14 +103,23 @@ class Host:
         self._manager = PluginManager()
         self._deadlines = Deadlines(lambda: [entries for plugin in self.plugins for entries in plugin.all_entries()])
         self._given: dict[str, object] = {}
+        #: What the servers show.
+        self.inspection = Inspection(self)
         self._changes = threading.Condition()
         self.plugins: list[PluginRuntime] = []
         for plugin in plugins or self.settings.plugins:
             self._add(plugin)
         self._servers = HostServers()
+        #: What protects the metrics' own address; None for nothing.
+        self._metrics_access: MetricsAccess | None = None
         #: The processes of isolated plugins; None without any.
         self._children: Children | None = None
-        self._review = Review(self.plugins, self.clock, FreedMemory(lambda: self.factory, self.clock).check)
+        self._local_socket = local_socket
+        self._directory: RunDirectory | None = None
+        self._freed_memory = FreedMemory(lambda: self.factory, self.clock)
+        self._review = Review(self.plugins, self.clock, self._each_second)
+        self._rights = Rights(self.plugins)
+        self._processor: PluginProcessor | None = None
         self._prepared = False
         self._stopped = False
         #: Without leader election, each host leads until it has drained.
@@ -104,15 +128,15 @@ class Host:
         self._gil_watch = gil_watch
         #: Whether all work has ended in time; true until `run` ends.
         self.drained = True
-        #: The inspection that the server shows.
-        self.inspection = Inspection(self)
+        self._api_servers = self.inspection.api_servers = ApiServers()
+        self._silent_watches: SilentWatches | None = None
         self.events: EventRecorder | None = None
         #: The leader elections; None without any.
         self.leadership: Leadership | None = None
 
     def _add(self, plugin: object) -> None:
         name = plugin if isinstance(plugin, str) else name_of(plugin)
-        runtime = PluginRuntime(name, self.clock, self._notify, self._deadlines.notify)
+        runtime = PluginRuntime(name, self.clock, self._plugin_changed, self._deadlines.notify)
         if any(other.name == name for other in self.plugins):
             if plugin in (name, self._given.get(name)):
                 return
@@ -133,6 +157,10 @@ class Host:
         named = [plugin.name for plugin in self.plugins]
         self.configuration.check_names([*named, *installed_plugins()])
         self.configuration.controllers()
+        if self.settings.log_levels:
+            from ctrlhost.host.log_levels import check
+
+            check(self.settings.log_levels, [*named, *installed_plugins()])
         enabled = [self.configuration.supervision(name).enabled for name in named]
         if named and not any(enabled):
             raise ConfigError("supervision: every plugin is disabled", hint="set `enabled` of one of them to true")
@@ -140,16 +168,23 @@ class Host:
             from ctrlhost.coordination.leadership import check_plugins
 
             check_plugins(self.settings, named)
-        if self.settings.listen:
-            self._servers.serve(self.settings.listen, self.inspection)
+        if self.settings.metrics_tls:
+            from ctrlhost.host.metrics_access import MetricsAccess
+
+            self._metrics_access = MetricsAccess(self.settings, lambda: self.client, self.clock)
+        self._servers.serve(self.settings, self.inspection, self._metrics_access)
         _import_all()
         own_client = self._own_client or self._sandbox is not None
         if any(self.configuration.supervision(name).process == "own" for name in named):
             # Not for a host without such plugins, whose start it would delay.
             from ctrlhost.host.children import children_of
 
-            children = children_of(self.plugins, self.settings, self.configuration, self._given, own_client)
+            children = children_of(
+                self.plugins, self.settings, self.configuration, self._given, own_client, self._run_directory
+            )
             self._children = self.inspection.children = children
+        if self._local_socket:
+            self._serve_local()
         self._deadlines.start()
         for runtime in self.plugins:
             runtime.begin(self._manager, self._given.get(runtime.name), self.configuration)
@@ -157,6 +192,19 @@ class Host:
         for runtime in self.plugins:
             runtime.prepared()
         self._prepared = True
+
+    def _run_directory(self) -> RunDirectory:
+        if self._directory is None:
+            self._directory = RunDirectory()
+        return self._directory
+
+    def _serve_local(self) -> None:
+        try:
+            socket = self._run_directory().socket
+        except NoPrivateDirectory as error:
+            log.warning("no local socket, so commands cannot attach to this host: %s", error.message)
+        else:
+            self._servers.serve_local(socket, self.inspection)
 
     def _attempts(self) -> list[Attempt | ChildAttempt]:
         return [plugin.attempt for plugin in self.plugins if plugin.attempt is not None]
@@ -172,8 +220,12 @@ class Host:
         self.prepare()
         self.set_up()
         _check_overrides(self.configuration.controllers(), self.plugins)
-        if self.address is not None:
-            log.info("listening on http://%s", self.address)
+        for name, address in self._servers.addresses.items():
+            if name == "socket":
+                log.info("local socket at %s", address.removeprefix("unix:"))
+            else:
+                scheme = "https" if name == "metrics" and self.settings.metrics_tls else "http"
+                log.info("%s on %s://%s", "listening" if name == "status" else f"serving {name}", scheme, address)
         self.begin(with_crds=self.settings.install_crds or self.settings.sandbox or self._sandbox is not None)
 
     def set_up(self) -> None:
@@ -196,6 +248,7 @@ class Host:
         for runtime in self.plugins:
             runtime.run(with_crds=with_crds, peers=self.plugins)
         self._review.start()
+        self._rights.start()
 
     def _services(self, overrides: Mapping[str, Any]) -> Any:
         from ctrlhost.client import Client
@@ -212,16 +265,33 @@ class Host:
             context = None if self._sandbox else self.settings.context
             self.client = Client.load(kubeconfig, context, connect_timeout=connect_timeout)
         self.factory = self._make_factory(self.client)
+        if self._probes:
+            self._watch_server(self.client, self.factory)
+        if self.settings.dry_run:
+            log.info("dry run: nothing is written, no Lease is taken; what would change is logged")
+            self.client = self._dry(self.client)
         metrics = self.inspection.metrics = self.inspection.metrics or of_host(self.plugins)
         reconciles, clients = ReconcileMetrics(), ClientCounts()
+        children = self._children
+        processor = PluginProcessor(self.plugins, children.cpu_seconds if children is not None else lambda _name: 0.0)
+        reader = self.inspection.reports.reader
+        reader.processor = self._processor = processor
+        reader.server = lambda: self._api_servers.own
         self.events = EventRecorder(self.client, self.clock)
         if self._gil_watch is not None:
             metrics.register(self._gil_watch)
         metrics.register(reconciles)
         metrics.register(clients)
+        if self._probes:
+            metrics.register(self._api_servers)
         metrics.register(QueueCollector(self._is_ours))
+        if not metrics.child:
+            metrics.register(processor)
         metrics.register_own(self.factory.metrics)
         metrics.register_own(ThreadMetrics())
+        metrics.register_own(self._servers.counts)
+        if self._metrics_access is not None:
+            metrics.register(self._metrics_access)
         if self._children is not None:
             self._children.serve(self.factory, self.client, self._sandbox.kubeconfig if self._sandbox else None)
             metrics.register(self._children)
@@ -233,7 +303,9 @@ class Host:
             metrics.register(self.leadership.metrics)
         if self.client.metrics is not None:
             metrics.register_own(self.client.metrics)
-        return PluginServices(
+            self.client.metrics.on_write = reader.writes.wrote
+            self.client.metrics.on_forbidden = self._rights.forbidden
+        reader.services = services = PluginServices(
             client=self.client,
             factory=self.factory,
             clock=self.clock,
@@ -248,6 +320,23 @@ class Host:
             account=self._account,
             client_counts=clients,
         )
+        return services
+
+    def _each_second(self) -> None:
+        self._freed_memory.check()
+        if self._processor is not None:
+            self._processor.look()
+        self.inspection.reports.reader.samples.check()
+
+    def _watch_server(self, client: Client, factory: InformerFactory) -> None:
+        from ctrlhost.informers.silent_watches import SilentWatches
+
+        def reachable() -> bool:
+            own = self._api_servers.own
+            return own is not None and own.up
+
+        watches = self._silent_watches = SilentWatches(factory.informers, self.clock, reachable)
+        self._api_servers.watch(client, watches.returned)
 
     def _make_factory(self, client: Client) -> InformerFactory:
         from ctrlhost.informers import Compressions, Encodings, InformerFactory, ReflectorOptions
@@ -260,6 +349,27 @@ class Host:
             compressions=Compressions(*self.configuration.compressions()),
         )
         return InformerFactory(client, resync=self.settings.resync, clock=self.clock, options=options)
+
+    def _dry(self, client: Client) -> Client:
+        """Return a client whose writes have no effect."""
+        from ctrlhost.client.dry_run import DryRunTransport
+
+        return client.derive(transport=DryRunTransport(client.transport, self._cached))
+
+    def _cached(self, path: WrittenPath) -> dict[str, Any] | None:
+        """Return the object of a path from a cache that has all of it; None if there is none."""
+        factory, client = self.factory, self.client
+        if factory is None or client is None:
+            return None
+        for informer in factory.informers():
+            if informer.api_version != path.api_version or informer.scope.transform is not None:
+                continue
+            resource = client.resources.known(informer.api_version, informer.kind)
+            if resource is not None and resource.plural == path.plural:
+                found = informer.lister.get(path.name, path.namespace)
+                if found is not None and not found.partial:
+                    return found.to_dict()
+        return None
 
     def _elects_itself(self, plugin: PluginRuntime) -> bool:
         return self._children is not None and self._children.elects(plugin.name)
@@ -278,9 +388,12 @@ class Host:
         try:
             metrics = self.client.metrics if self.client is not None else None
             connect_timeout = float(self.configuration.client().connect_timeout)
-            return Client.of_account(path, where, metrics, connect_timeout)
+            client = Client.of_account(path, where, metrics, connect_timeout)
         except ConfigError as error:
             raise PluginError(plugin, f"{where}: {error.message}", hint=error.hint) from error
+        if self._probes:
+            self._api_servers.watch(client)
+        return self._dry(client) if self.settings.dry_run else client
 
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
         """Return the services of one plugin; with leader election, the leader differs by plugin."""
@@ -316,6 +429,7 @@ class Host:
         deadline = time.monotonic() + (self.settings.drain_timeout if timeout is None else timeout)
         self.stopping.set()
         self._review.stop()
+        self._rights.stop()
         drained = stop_all(self.plugins, deadline)
         if self.events is not None:
             # Those of plugins are sent only while this replica leads.
@@ -329,9 +443,14 @@ class Host:
             self.events.stop(_EVENTS_TIMEOUT)
         if self._children is not None:
             self._children.stop()
+        self._api_servers.stop()
+        if self._silent_watches is not None:
+            self._silent_watches.stop()
         if self.factory is not None:
             self.factory.stop()
-        self._servers.stop()
+        self._servers.stop(self.inspection)
+        if self._directory is not None:
+            self._directory.close()
         self._deadlines.stop()
         if self._own_client and self.client is not None:
             self.client.close()
@@ -381,6 +500,10 @@ class Host:
         enabled = [plugin for plugin in self.plugins if plugin.state != "disabled"]
         return bool(enabled) and all(plugin.failed for plugin in enabled)
 
+    def _plugin_changed(self) -> None:
+        self.inspection.changed()
+        self._notify()
+
     def _notify(self) -> None:
         with self._changes:
             self._changes.notify_all()
@@ -389,6 +512,16 @@ class Host:
     def address(self) -> str | None:
         """The address of the host's server; None without one."""
         return self._servers.address
+
+    @property
+    def metrics_address(self) -> str | None:
+        """The address of the setting `listen_metrics`; None without one."""
+        return self._servers.addresses.get("metrics")
+
+
+def _without_lease(settings: HostSettings) -> HostSettings:
+    """Return the settings, in a dry run without leader election: the host acts as if it led."""
+    return changed(settings, leader_elect=False, leader_elect_plugins=()) if settings.dry_run else settings
 
 
 def _import_all() -> None:
@@ -411,8 +544,7 @@ def _check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime])
         plugin = name.partition("/")[0]
         found = known.get(plugin)
         if found is not None and name not in found:
-            theirs = ", ".join(f"`{one}`" for one in found) or "none"
             raise ConfigError(
                 f"controllers.{name}: plugin `{plugin}` has no controller of this name",
-                hint=f"its controllers are: {theirs}",
+                hint=suggest(name, found) or "the plugin has no controllers",
             )

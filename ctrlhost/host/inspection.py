@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost.health import Check
-from ctrlhost.plugin.probe import Probe
+from ctrlhost.host.reports import Reports
+from ctrlhost.host.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from ctrlhost.client import Client
+    from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.coordination.leadership import Leadership
+    from ctrlhost.host.api_servers import ApiServers
     from ctrlhost.host.child_view import ChildView
     from ctrlhost.host.children import Children
     from ctrlhost.host.metrics import HostMetrics
@@ -47,6 +51,8 @@ class InspectedHost(Protocol):
     settings: HostSettings
     factory: InformerFactory | None
     leadership: Leadership | None
+    configuration: Configuration
+    client: Client | None
 
 
 @dataclass
@@ -59,7 +65,8 @@ class _Look:
     leadership: list[Check] = field(default_factory=list)
     #: What is wrong with the leadership of plugins, by their lines.
     misplaced: dict[str, str] = field(default_factory=dict)
-    informers: list[Check] = field(default_factory=list)
+    #: The API servers, and the caches.
+    outside: list[Check] = field(default_factory=list)
 
     def led(self, line: Check) -> Check:
         """Return the line of a plugin with what is wrong with its leadership."""
@@ -77,10 +84,25 @@ class Inspection:
         self.metrics: HostMetrics | None = None
         #: The processes of isolated plugins; None without any.
         self.children: Children | None = None
+        #: The API servers of the host; None in the process of an isolated plugin.
+        self.api_servers: ApiServers | None = None
         #: What a look at the host reads now.
         self._step = ""
+        self.reports = Reports(host, self)
         # On its own thread: a lock that a plugin's code holds up must not hold up the probes.
-        self._probe = Probe("health", self._look)
+        self._snapshot = Snapshot(self._look, _Look())
+
+    def start(self) -> None:
+        """Begin to renew what probes show, on a thread of its own."""
+        self._snapshot.start()
+
+    def changed(self) -> None:
+        """Read the state of the host anew, since a plugin's has changed."""
+        self._snapshot.changed()
+
+    def stop(self) -> None:
+        """Keep what probes show as it is."""
+        self._snapshot.stop()
 
     def checks(self, endpoint: str, plugin: str | None = None) -> list[Check] | None:
         """Return the current checks of `livez`, `readyz` or `healthz`, or those of one plugin.
@@ -92,27 +114,30 @@ class Inspection:
         return self._compose(endpoint, plugin, self._look())
 
     def refresh(self, endpoint: str, plugin: str | None) -> list[Future[None]]:
-        """Begin what `answer` shows, unless it is under way; return what ends when it is there."""
+        """Begin what `answer` shows, unless it is under way; return what ends when it is there.
+
+        A change of a plugin's state is read at once, everything else four times a second.
+        """
         if endpoint == "livez":
             return []
-        return [self._probe.start(), *(check.start() for check in self._checks_of_plugins(endpoint, plugin))]
+        pending = self._snapshot.pending()
+        checks = [check.start() for check in self._checks_of_plugins(endpoint, plugin)]
+        return [pending, *checks] if pending is not None else checks
 
     def answer(self, endpoint: str, plugin: str | None) -> list[Check] | None:
         """Return the checks as they were seen last; None for an unknown plugin."""
-        outcome, running = self._probe.outcome, self._probe.running_for()
-        checks = self._compose(endpoint, plugin, outcome.value if outcome is not None else _Look())
-        if endpoint == "readyz" and checks is not None and running is not None:
-            stuck = running >= _STUCK_AFTER
-            checks.append(Check("state", passed=not stuck, detail=f"{running:.0f} s old, reading {self._step}"))
+        checks = self._compose(endpoint, plugin, self._snapshot.value)
+        if endpoint == "readyz" and checks is not None and (age := self._snapshot.age) >= _STUCK_AFTER:
+            checks.append(Check("state", passed=False, detail=f"{age:.0f} s old, reading {self._step}"))
         return checks
 
     def _compose(self, endpoint: str, plugin: str | None, look: _Look) -> list[Check] | None:
         """Return the checks of an endpoint.
 
         A host is alive if it responds. It is ready from the moment that each plugin has started until it stops, unless
-        a plugin has failed, or none runs, as the setting `ready_when` says, or a cache is outdated; a plugin that waits
-        for something external such as a CRD, or is degraded, is well. It is healthy if no plugin has failed and no
-        check of a plugin fails.
+        a plugin has failed, or none runs, as the setting `ready_when` says, a cache is outdated, or the API server does
+        not answer; a plugin that waits for something external such as a CRD, or is degraded, is well. It is healthy if
+        no plugin has failed and no check of a plugin fails.
         """
         if plugin is not None:
             return self._compose_one(endpoint, plugin, look)
@@ -133,10 +158,10 @@ class Inspection:
                 lines.append(replace(first, decides=state in ("failing", "failed")))
             lines += rest
         if endpoint == "healthz":
-            # A restart does not repair the API server, so an outdated cache must not cause one.
-            lines += [*look.leadership, *(replace(check, passed=True) for check in look.informers)]
+            # A restart does not repair the API server, so neither it nor an outdated cache must cause one.
+            lines += [*look.leadership, *(replace(check, passed=True) for check in look.outside)]
         else:
-            lines += look.informers
+            lines += look.outside
         return lines + [check.last() for check in self._checks_of_plugins(endpoint, None)]
 
     def _compose_one(self, endpoint: str, name: str, look: _Look) -> list[Check] | None:
@@ -160,10 +185,11 @@ class Inspection:
             look.leadership = list(leadership.checks())
             found = {f"plugin/{name}": leadership.misplaced(name) for name in look.plugins}
             look.misplaced = {name: why for name, why in found.items() if why}
-        look.leadership += [line for view in self._views() for line in view.leadership]
+        look.leadership += [line for view in self.views() for line in view.leadership]
         self._step = "informers"
         factory = self._host.factory
-        look.informers = [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
+        look.outside = self.api_servers.checks() if self.api_servers is not None else []
+        look.outside += [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
         return look
 
     def _set_up(self) -> list[PluginContext | ChildView]:
@@ -197,9 +223,10 @@ class Inspection:
 
     def begin_queues(self) -> list[Future[None]]:
         """Begin to ask the processes of isolated plugins for their queues, unless this is under way."""
-        return [view.begin_queues() for view in self._views()]
+        return [view.begin_queues() for view in self.views()]
 
-    def _views(self) -> list[ChildView]:
+    def views(self) -> list[ChildView]:
+        """Return what is shown of the processes of isolated plugins that are set up."""
         return [view for plugin in self._host.plugins if (view := self._view(plugin)) is not None]
 
     def queues(self) -> list[dict[str, Any]]:
@@ -211,7 +238,17 @@ class Inspection:
             counts = {part: getattr(summary, part) for part in first._fields}
             parts = {part: [_shown(item) for item in getattr(first, part)] for part in first._fields}
             found.append({"controller": controller.name, "counts": counts, **parts})
-        return found + [queue for view in self._views() for queue in view.queues()]
+        return found + [queue for view in self.views() for queue in view.queues()]
+
+    def page_paths(self) -> dict[str, list[str]]:
+        """Return the paths of the plugins' pages, by plugin."""
+        return {plugin: list(pages) for plugin, pages in self.pages().items()}
+
+    def stacks(self) -> str:
+        """Return what all threads and tasks of this process do now."""
+        from ctrlhost.host.stacks import stacks
+
+        return stacks(self._host.plugins)
 
     def pages(self) -> dict[str, dict[str, ASGIApp]]:
         """Return the pages of plugins, by plugin and path; they answer from the loops of their plugins."""
@@ -244,6 +281,8 @@ def _informer_check(status: InformerStatus) -> Check:
         text += f", listed {status.listing}" + (f" of {status.listing + status.remaining}" if status.remaining else "")
     if status.state != "watching" and (status.reason or status.last_error):
         text += f": {status.reason or status.last_error}"
+    if status.beside:
+        text += f"; has a watch of its own beside {', '.join(status.beside)} until the host starts again"
     behind = status.state in ("reconnecting", "listing") and status.has_synced
     passed = not (behind and (status.state_age or 0.0) > NOT_CURRENT_AFTER)
     return Check(f"informer/{status.key}", passed=passed, detail=text)

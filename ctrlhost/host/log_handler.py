@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HOST = "_host"
 _OF_PLUGINS = "ctrlhost.plugin."
 #: The loggers of the host's lines about plugins: states, entries, leadership, CRDs.
-_ABOUT_PLUGINS = ("ctrlhost.host", "ctrlhost.leader_election", "ctrlhost.crds")
+_ABOUT_PLUGINS = ("ctrlhost.host", "ctrlhost.leader_election", "ctrlhost.crds", "ctrlhost.dry_run")
 
 
 class HostHandler(logging.Handler):
@@ -66,6 +66,8 @@ class HostHandler(logging.Handler):
                 return False
             if not hasattr(record, "plugin"):
                 record.plugin = plugin
+        if record.levelno >= logging.ERROR:
+            _add_error(record)
         try:
             line = self.format(record)
         except Exception as error:  # noqa: BLE001 - an object of a plugin may raise anything while it is formatted
@@ -132,6 +134,20 @@ def _kind_of(record: logging.LogRecord) -> Kind | None:
     if info and info[0] is not None:
         return Kind(info[0].__name__, place_of(info[2]) or f"{record.filename}:{record.lineno}")
     return Kind("", f"{record.filename}:{record.lineno}") if record.levelno >= logging.WARNING else None
+
+
+def _add_error(record: logging.LogRecord) -> None:
+    """Add to an error what it lacks: its class and place, and in a reconcile the number of the attempt."""
+    kind, context = _kind_of(record), current.get()
+    found: dict[str, Any] = {}
+    if kind is not None:
+        found = {"error": kind.error, "place": kind.place} if kind.error else {"place": kind.place}
+    if context is not None and context.request is not None:
+        found["attempt"] = context.attempt
+    # A line of structlog is a mapping.
+    fields = record.msg if isinstance(record.msg, dict) else record.__dict__
+    for name, value in found.items():
+        fields.setdefault(name, value)
 
 
 def _subject_of(record: logging.LogRecord) -> Any:

@@ -149,10 +149,10 @@ class LogSampler:
         self._lock = threading.RLock()
         self._plugins, self._left, self._dropped = {}, [], Counter()
 
-    def drop(self, plugin: str, reason: str) -> None:
-        """Count a line that was dropped elsewhere."""
+    def drop(self, plugin: str, reason: str, count: int = 1) -> None:
+        """Count lines that were dropped elsewhere."""
         with self._lock:
-            self._dropped[plugin, reason] += 1
+            self._dropped[plugin, reason] += count
 
     @property
     def dropped(self) -> Mapping[tuple[str, str], int]:

@@ -31,10 +31,19 @@ class LogWriter:
     Methods may be called from any thread, also from a destructor that runs during another call.
     """
 
-    def __init__(self, stream: TextIO, more: Callable[[], Iterable[str]]) -> None:
-        """Write to `stream`; `more` returns further lines; the thread calls it once a second."""
+    def __init__(
+        self, stream: TextIO, more: Callable[[], Iterable[str]], lost: Callable[[int], object] = lambda _count: None
+    ) -> None:
+        """Write to `stream`; `more` returns further lines, and the thread calls it once a second.
+
+        `lost` is called with the number of lines that could not be written, for example to a full disk. No further
+        lines are asked for until the next one is written.
+        """
         self._write, self._release = _write_to(stream)
         self._more = more
+        self._lost = lost
+        #: Whether the last write failed.
+        self._failing = False
         self._changed = threading.Condition(threading.RLock())
         self._lines: deque[bytes] = deque()
         #: The bytes that wait, or are being written.
@@ -96,11 +105,14 @@ class LogWriter:
                     break
                 data = self._next()
             if data:
-                self._write(data)
+                missing = self._write(data)
+                self._failing = bool(missing)
+                if missing:
+                    self._lost(missing)
                 with self._changed:
                     self._size -= len(data)
                     self._changed.notify_all()
-            if time.monotonic() - asked >= _PERIOD:
+            if not self._failing and time.monotonic() - asked >= _PERIOD:
                 asked = time.monotonic()
                 for line in self._reports():
                     self.put(line, reserved=True)
@@ -122,10 +134,10 @@ class LogWriter:
         return b"".join(taken)
 
 
-def _write_to(stream: TextIO) -> tuple[Callable[[bytes], None], Callable[[], None]]:
-    """Return functions that write bytes to a stream, and that end it.
+def _write_to(stream: TextIO) -> tuple[Callable[[bytes], int], Callable[[], None]]:
+    """Return functions that write lines to a stream, and that end it.
 
-    The former never raises: a log that cannot be written is lost.
+    The former never raises, and returns the number of lines that it could not write.
     """
     try:
         # Not through the stream's buffer: its lock would be held while the pipe is full, also when the process ends.
@@ -133,16 +145,17 @@ def _write_to(stream: TextIO) -> tuple[Callable[[bytes], None], Callable[[], Non
         descriptor = os.dup(stream.fileno())
     except (AttributeError, OSError, ValueError):
 
-        def write(data: bytes) -> None:
+        def write(data: bytes) -> int:
             try:
                 stream.write(data.decode(errors="replace"))
                 stream.flush()
-            except Exception:  # noqa: BLE001, S110 - there is nowhere to report it
-                pass
+            except Exception:  # noqa: BLE001 - there is nowhere to report it
+                return data.count(b"\n")
+            return 0
 
         return write, lambda: None
 
-    def write_all(data: bytes) -> None:
+    def write_all(data: bytes) -> int:
         rest = memoryview(data)
         while rest:
             try:
@@ -150,6 +163,7 @@ def _write_to(stream: TextIO) -> tuple[Callable[[bytes], None], Callable[[], Non
             except BlockingIOError:
                 time.sleep(_PAUSE)
             except OSError:
-                return
+                return bytes(rest).count(b"\n")
+        return 0
 
     return write_all, lambda: os.close(descriptor)

@@ -12,13 +12,17 @@ import json
 import logging
 import os
 import sys
+from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
 
 from ctrlhost.config.settings import DEFAULT_LOG_LINES
 from ctrlhost.controller.context import bound_values, log_fields
-from ctrlhost.host.log_handler import HostHandler, host_record, summary_record
+from ctrlhost.errors import ConfigError
+from ctrlhost.host.log_handler import HOST, HostHandler, host_record, summary_record
+from ctrlhost.host.log_levels import LogLevels, loggers_of
 from ctrlhost.host.log_sampling import LogSampler
 from ctrlhost.host.log_writer import LogWriter
 
@@ -38,6 +42,8 @@ _QUIET = {
 _OF_HOST = ("ctrlhost", "uvicorn", "asyncio")
 
 
+#: The levels of single loggers.
+levels = LogLevels()
 #: What `configure` made last; None before.
 _sampler: LogSampler | None = None
 _writer: LogWriter | None = None
@@ -51,12 +57,14 @@ def configure(
     *,
     plugins: Sequence[str] = (),
     log_lines: Callable[[str], float] = lambda _plugin: DEFAULT_LOG_LINES,
+    log_levels: Mapping[str, str] = MappingProxyType({}),
     process_of: str = "",
 ) -> LogWriter:
     """Send the log lines of the whole process to `stream`, by default stderr; a later call replaces an earlier one.
 
     A thread writes them; the returned writer can wait for it. `plugins` are the names of the plugins that run, and
-    `log_lines` returns how many lines a second each may write on average; 0 is any number. Lines of the host do not
+    `log_lines` returns how many lines a second each may write on average; 0 is any number. `log_levels` are the minimum
+    levels by plugin or logger, of which unknown ones are left out. Lines of the host do not
     reach handlers of the root logger. In the process of an isolated plugin, each line names `process_of` as the plugin,
     and the number of the process.
     """
@@ -77,10 +85,11 @@ def configure(
     formatter = structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[remove_meta, *render])
     sampler = LogSampler(log_lines)
     reports = _Reports(sampler, formatter)
-    writer = LogWriter(target, reports.due)
+    writer = LogWriter(target, reports.due, lambda count: sampler.drop(HOST, "full", count))
     if _writer is not None:
         _writer.close()
     _sampler, _writer = sampler, writer
+    levels.reset()
     # Each has a handler of its own: a plugin may change or remove that of the root logger.
     for name in ("", *_OF_HOST):
         logger = logging.getLogger(name)
@@ -91,6 +100,9 @@ def configure(
         logger.setLevel(max(_QUIET.get(name, 0), logging.getLevelNamesMapping()[level.upper()]))
     for name in _QUIET.keys() - set(_OF_HOST):
         logging.getLogger(name).setLevel(max(_QUIET[name], logging.getLogger().level))
+    for name, minimum in log_levels.items():
+        with suppress(ConfigError):
+            levels.set(loggers_of(name, plugins), minimum)
     # Plugins may use structlog directly; their lines get the same processing.
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

@@ -15,9 +15,10 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from ctrlhost import __version__
+from ctrlhost.entries import REASONS
 from ctrlhost.host import logs
 from ctrlhost.host.log_handler import HOST
-from ctrlhost.host.log_sampling import REASONS
+from ctrlhost.host.log_sampling import REASONS as LEFT_OUT
 from ctrlhost.plugin.metrics import Family
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from ctrlhost.plugin.metrics import Series
     from ctrlhost.supervisor.runtime import PluginRuntime
 
-#: The reasons for which a plugin may be degraded.
-DEGRADED = ("errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "over-budget", "paused")
 PLUGIN_STATES = (
     "disabled", "starting", "syncing", "waiting", "running", "failing", "failed", "stopping", "stopped"
 )  # fmt: skip
@@ -59,7 +58,8 @@ class HostMetrics:
     def __init__(self, child: str = "") -> None:
         """Start with the metrics of the process, unless that is the one of the isolated plugin `child`."""
         self.registry = CollectorRegistry(auto_describe=False)
-        self._child = child
+        #: The isolated plugin whose process this is; empty in a host.
+        self.child = child
         if not child:
             ProcessCollector(registry=self.registry)
             PlatformCollector(registry=self.registry)
@@ -74,7 +74,7 @@ class HostMetrics:
 
         Its series have a label `child` in the process of an isolated plugin: another process has the same ones.
         """
-        self.register(_OfChild(collector, self._child) if self._child else collector)
+        self.register(_OfChild(collector, self.child) if self.child else collector)
 
     def exposition(self, plugins: Sequence[Collected], accept: str = "") -> tuple[bytes, str]:
         """Return all metrics in the format that the `Accept` header asks for, and the content type.
@@ -193,7 +193,7 @@ class PluginCollector(Collector):
             # A copy: the threads of plugins add to it.
             for reason, count in dict(plugin.restarted).items():
                 restarts.add_metric((plugin.name, reason), count)
-            for reason in DEGRADED:
+            for reason in REASONS:
                 degraded.add_metric((plugin.name, reason), float(reason in plugin.entries.degraded))
         yield from (state, info, restarts, degraded)
 
@@ -212,7 +212,7 @@ class LogCollector(Collector):
             CounterMetricFamily("ctrlhost_log_dropped", "Log lines that were not written", labels=("plugin", "reason")),
         )
         for plugin in (*(one.name for one in self._plugins), HOST):
-            for reason in REASONS:
+            for reason in LEFT_OUT:
                 counts.add_metric((plugin, reason), dropped.get((plugin, reason), 0))
         yield counts
 

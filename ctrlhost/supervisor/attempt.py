@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.controller.context import bound
 from ctrlhost.coordination.writes import refused
 from ctrlhost.health import Check
+from ctrlhost.reflector.reflector import NO_PERMISSION
 from ctrlhost.supervisor.containment import Ended, Failure, HookCalls, failing, failure_of
 from ctrlhost.supervisor.crds import Installation, check_crds
 from ctrlhost.supervisor.threads import processor_seconds
@@ -22,6 +23,7 @@ from ctrlhost.supervisor.threads import processor_seconds
 if TYPE_CHECKING:
     from ctrlhost.controller.controller import Controller
     from ctrlhost.entries import Entries, Entry
+    from ctrlhost.permissions import Permission
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.plugin.task import Task
     from ctrlhost.supervisor.loader import Plugin
@@ -43,6 +45,8 @@ class Attempt:
         self.entries = entries
         #: The plugin's context once it is set up.
         self.context: PluginContext | None = None
+        #: The rights that the plugin declares beyond those of its sources.
+        self.permissions: tuple[Permission, ...] = ()
         #: Set when the plugin's settings are read, and when it is set up; or when the attempt is over.
         self.configured, self.set_up = threading.Event(), threading.Event()
         #: Whether the attempt has failed or was asked to end.
@@ -145,6 +149,8 @@ class Attempt:
         with failing("starting"):
             for controller in context.controllers:
                 controller.attach()
+            for informer in context.informers:
+                informer.choose()
             context.services.factory.start()
         self._work(plugin, context)
 
@@ -181,6 +187,9 @@ class Attempt:
                 services.client.resources.expect(self._hooks.call("ctrlhost_crds", plugin.crds))
         try:
             self._hooks.call("ctrlhost_setup", plugin.setup, context)
+            # A plugin that cannot name its rights can run.
+            with contextlib.suppress(Failure):
+                self.permissions = tuple(self._hooks.call("ctrlhost_permissions", plugin.permissions, settings))
             # The host waits for this before the first informer, so that a shared one keeps enough for all of its users.
             with failing("starting"):
                 for controller in context.controllers:
@@ -226,6 +235,8 @@ class Attempt:
                 self._follow_leadership(plugin, context)
                 self._start_what_is_ready(context)
             if waiting:
+                if any(NO_PERMISSION in why for why in waiting):
+                    waiting += [f"add {rule}" for rule in self.owner.missing_rights]
                 state = self._report("waiting", "; ".join(dict.fromkeys(waiting)))
             elif behind or not synced:
                 state = self._report("syncing", f"{', '.join(behind)} not synced yet" if behind else "")
@@ -257,7 +268,7 @@ class Attempt:
             self._check_alive()
             wanted = self._term is not None or not controller.options.needs_leader
             if wanted and controller in self._started:
-                controller.resume()
+                controller.lead()
             elif wanted and controller.has_synced():
                 self._started.add(controller)
                 controller.start_workers()
@@ -338,7 +349,8 @@ def _detail(controller: Controller) -> str:
     status = controller.status()
     if status.waiting:
         return f"waiting: {status.waiting}"
-    text = f"{status.runs} runs, {status.errors} errors, {status.queued} queued"
+    text = "paused, " if status.paused else ""
+    text += f"{status.runs} runs, {status.errors} errors, {status.queued} queued"
     return f"{text}; last error: {status.last_error}" if status.last_error else text
 
 

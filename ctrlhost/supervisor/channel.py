@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
+    from ctrlhost.entries import Degradation, Reason
     from ctrlhost.health import Check
     from ctrlhost.informers.namespace_informer import Scope
     from ctrlhost.plugin.probe import CheckState
@@ -167,7 +168,7 @@ class Beat:
     leadership: tuple[Check, ...]
     health: tuple[CheckState, ...]
     probe: int
-    degraded: dict[str, str]
+    degraded: dict[Reason, Degradation]
 
 
 @dataclass(frozen=True, slots=True)

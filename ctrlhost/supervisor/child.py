@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.entries import Entries
     from ctrlhost.health import Check
+    from ctrlhost.permissions import Permission
     from ctrlhost.supervisor.isolation import Isolation
     from ctrlhost.supervisor.owner import Owner, Progress
 
@@ -68,6 +69,8 @@ class ChildAttempt:
         #: The names of its controllers, once the plugin is set up, and its memory in bytes.
         self.controller_names: tuple[str, ...] | None = None
         self.rss = 0
+        #: Its process checks the plugin's rights.
+        self.permissions: tuple[Permission, ...] = ()
         self._isolation = isolation
         #: The messages of the process, and those for it from threads that must not wait.
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -243,7 +246,11 @@ class ChildAttempt:
         self.health.heard(beat)
         # The process reads what the host has, so it does not know why there is nothing new.
         over_budget = self._requests.over_budget() if self._requests is not None else ""
-        self.entries.follow({**beat.degraded, **({"over-budget": over_budget} if over_budget else {})})
+        self.entries.follow(beat.degraded)
+        if over_budget:
+            self.entries.degrade("over-budget", over_budget)
+        else:
+            self.entries.recover("over-budget")
         if beat.state == "failed":
             label = "deadline" if beat.hangs else "error"
             failure = Failure(beat.reason, final=beat.final, label=label)

@@ -68,9 +68,11 @@ class ChildRequests:
         return self._reader.over_budget() if self._reader is not None else ""
 
     def close(self) -> None:
-        """End the feed of the process."""
+        """End the feed of the process, and forget what it has declared."""
         if self._reader is not None:
             self._reader.close()
+        if self._owner.services is not None:
+            self._owner.services.factory.withdraw(self)
 
     def _answer(self, number: int, act: Callable[..., None], *args: Any) -> None:
         problem = ""
@@ -85,7 +87,7 @@ class ChildRequests:
     def _announce(self, scope: Scope) -> None:
         if self._owner.services is not None:
             reads = "metadata" if scope.reads == "metadata" else None
-            self._owner.services.factory.declare_scope(replace(scope, reads=reads))
+            self._owner.services.factory.declare_scope(replace(scope, reads=reads), self)
 
     def _await_lists(self) -> None:
         """Wait until what the process has declared can be listed, or for a while."""

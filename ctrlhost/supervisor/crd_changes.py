@@ -18,6 +18,14 @@ _EMBEDDED = "x-kubernetes-embedded-resource"
 _OF_EVERY_RESOURCE = ("apiVersion", "kind", "metadata")
 
 
+def marked(crd: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return the CRD with the version of the plugin's distribution, for comparisons; as it is without a version."""
+    if not version:
+        return dict(crd)
+    annotations = {**(crd["metadata"].get("annotations") or {}), INSTALLED_BY: version}
+    return {**crd, "metadata": {**crd["metadata"], "annotations": annotations}}
+
+
 def objection(live: Mapping[str, Any], new: Mapping[str, Any], *, force: bool) -> str:
     """Return why `new` must not replace `live`, "" if it may.
 

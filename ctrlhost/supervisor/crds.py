@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import AlreadyExists, ApiError, Conflict, CtrlhostError, NotFound, TransportError
-from ctrlhost.supervisor.crd_changes import INSTALLED_BY, lost_fields, objection
+from ctrlhost.supervisor.crd_changes import lost_fields, marked, objection
 
 if TYPE_CHECKING:
     import threading
@@ -38,16 +38,15 @@ class Installation:
     def install(self, client: Client, crd: dict[str, Any]) -> None:
         """Create the CRD, or update it unless that would take something away; Conflict if it keeps changing."""
         name = crd["metadata"]["name"]
-        if self.version:
-            annotations = {**(crd["metadata"].get("annotations") or {}), INSTALLED_BY: self.version}
-            crd = {**crd, "metadata": {**crd["metadata"], "annotations": annotations}}
+        crd = marked(crd, self.version)
         for left in range(_TRIES - 1, -1, -1):
             try:
                 client.create(crd)
             except AlreadyExists:
                 live = client.find(_API_VERSION, _KIND, name)
             else:
-                log.info("installed CRD %s", name)
+                if not client.dry_run:
+                    log.info("installed CRD %s", name)
                 return
             if live is None:
                 continue
@@ -65,7 +64,7 @@ class Installation:
                 if not left:
                     raise
                 continue
-            if after["metadata"]["resourceVersion"] != seen:
+            if after["metadata"]["resourceVersion"] != seen and not client.dry_run:
                 log.info("updated CRD %s", name)
             return
 
@@ -80,7 +79,8 @@ def install_crds(
     """Create or update the CRDs, and wait until the server serves them; False if `stop` was set first.
 
     Requests are retried with back-off, and `waiting` is called with the reason, until the server accepts them. ApiError
-    for a CRD that the server rejects for good, such as an invalid one.
+    for a CRD that the server rejects for good, such as an invalid one. In a dry run nothing changes, so this does not
+    wait, and the client logs the differences.
     """
     for crd in crds:
         delay = _FIRST_DELAY
@@ -94,6 +94,8 @@ def install_crds(
                 waiting(f"{crd['metadata']['name']}: {error}")
                 stop.wait(delay)
                 delay = min(delay * 2, _MAX_DELAY)
+    if client.dry_run:
+        return not stop.is_set()
     return all(_established(client, crd["metadata"]["name"], stop, waiting) for crd in crds) and not stop.is_set()
 
 

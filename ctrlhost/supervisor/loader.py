@@ -32,9 +32,9 @@ GROUP = "ctrlhost"
 #: Reserved names: paths of the host's server, sections and tables of the settings, and commands.
 RESERVED_NAMES = frozenset(
     """
-    controllers crds deadlines debug healthz host livez manifests metrics models new plugins readyz run sandbox top
-    version
-    """.split()  # noqa: SIM905 - a list of seventeen strings is not easier to read
+    admin api assets controllers crds deadlines debug healthz host livez manifests metrics models new plugins readyz run
+    sandbox settings status top version
+    """.split()  # noqa: SIM905 - a list of so many strings is not easier to read
 )
 
 

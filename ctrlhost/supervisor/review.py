@@ -1,10 +1,11 @@
 """The reasons for which a plugin is degraded that show only over time.
 
-These are errors, a backlog, a wait, a hot loop, and informers that the memory budget has no room for.
+These are errors, a backlog, a wait, a pause, a hot loop, and informers that the memory budget has no room for.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
 
     from ctrlhost.clock import Clock
     from ctrlhost.controller.controller import Controller
+    from ctrlhost.entries import Reason
     from ctrlhost.informers import Informer
     from ctrlhost.supervisor.runtime import PluginRuntime
+
+log = logging.getLogger("ctrlhost.host")
 
 #: Seconds of real time between two reviews.
 _PERIOD = 1.0
@@ -50,8 +54,12 @@ class Review:
 
     def _run(self) -> None:
         while not self._stopped.wait(_PERIOD):
-            self.check()
-            self._also()
+            try:
+                self.check()
+                self._also()
+            except Exception:
+                # What went wrong once must not end the reviews of all plugins.
+                log.exception("the review of the plugins failed; continuing")
 
     def check(self) -> None:
         """Review each plugin now."""
@@ -59,8 +67,9 @@ class Review:
         # A plugin in a process of its own is reviewed there.
         for plugin in (one for one in self._plugins if one.isolation is None):
             controllers = plugin.controllers if plugin.state in ("running", "waiting", "syncing") else []
-            whys = {
+            whys: dict[Reason, str] = {
                 "waiting": self._waiting(plugin),
+                "paused": _paused(controllers),
                 "errors": _first(_errors(one) for one in controllers),
                 "over-budget": _first(one.over_budget for one in _informers(plugin)),
                 "backlog": _first(self._backlog(one, oldest.get(one.queue.id, 0.0)) for one in controllers),
@@ -91,6 +100,10 @@ class Review:
         return now - self._since.setdefault(subject, now)
 
 
+def _paused(controllers: Sequence[Controller]) -> str:
+    return ", ".join(one.name for one in controllers if one.paused)
+
+
 def _errors(controller: Controller) -> str:
     in_a_row, last = controller.failing_in_a_row()
     return f"the last {in_a_row} runs of {controller.name} failed; {last}" if in_a_row >= FAILURES else ""
@@ -98,8 +111,11 @@ def _errors(controller: Controller) -> str:
 
 def _informers(plugin: PluginRuntime) -> list[Informer]:
     context = plugin.context
-    own = [] if context is None else context.informers
-    return [*own, *(informer for one in plugin.controllers for informer in one.informers)]
+    own = [] if context is None else [one.chosen for one in context.informers]
+    return [
+        *(one for one in own if one is not None),
+        *(informer for one in plugin.controllers for informer in one.informers),
+    ]
 
 
 def _first(whys: Iterable[str]) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.controller import Controller
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.coordination.term import Candidacy
+    from ctrlhost.permissions import Permission
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.supervisor.child import ChildAttempt
     from ctrlhost.supervisor.isolation import Isolation
@@ -62,6 +63,8 @@ class PluginRuntime:
         self.name = name
         self.state: State = "starting"
         self.reason = ""
+        #: When the state began, in seconds since the epoch.
+        self.since = time.time()
         #: Whether the plugin has ever run, waited or failed.
         self.started = False
         self.error: BaseException | None = None
@@ -83,6 +86,8 @@ class PluginRuntime:
         self.logs_states = True
         #: Set for a plugin that runs in a process of its own.
         self.isolation: Isolation | None = None
+        #: The rules that the plugin's account lacks, one line each.
+        self.missing_rights: tuple[str, ...] = ()
         #: The number of restarts by reason; only grows.
         self.restarted: Counter[str] = Counter()
         #: The number of overruns by entry; only grows.
@@ -196,6 +201,8 @@ class PluginRuntime:
         with self._lock:
             if self._ended.is_set():
                 return
+            for reason in self.entries.degraded:
+                self.entries.recover(reason)
             self._entries.append(entries)
             self.attempt = attempt
             self._running_since = None
@@ -214,6 +221,11 @@ class PluginRuntime:
         """Return the plugin's settings; ConfigError if they are invalid."""
         configuration = self._configuration
         return configuration.plugin(self.name, plugin.settings_type()) if configuration is not None else None
+
+    @property
+    def declared_rights(self) -> Sequence[Permission]:
+        """The rights that the plugin declares beyond those of its sources; none before its set-up."""
+        return self.attempt.permissions if self.attempt is not None else ()
 
     def prepared(self) -> None:
         """Fail only this plugin, from now on, for what would have been a mistake of the operator before."""
@@ -353,6 +365,8 @@ class PluginRuntime:
             moved = state != self.state
             # The end of a plugin that never ran is not logged.
             quiet = state == "starting" or (state in ("stopping", "stopped") and not self._may_log_end)
+            if moved:
+                self.since = time.time()
             self.state, self.reason = state, reason
             self.started = self.started or state not in ("starting", "syncing")
             if self.logs_states and not quiet and (moved or state != "syncing"):

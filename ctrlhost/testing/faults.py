@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 VERBS = ("get", "list", "watch", "create", "replace", "apply", "patch", "delete", "delete_collection")
 #: Resources of the host's own requests, which a fault hits only if it names them.
-_OF_THE_HOST = frozenset({"events", "leases"})
+_OF_THE_HOST = frozenset({"events", "leases", "selfsubjectaccessreviews"})
 _WRITES = {"POST": "create", "PUT": "replace", "DELETE": "delete"}
 
 
@@ -59,7 +59,7 @@ class Faults:
         `verb` is a method of the client (`get`, `list`, `create`, `replace`, `apply`, `patch`, `delete`,
         `delete_collection`) or `watch`. An ApiError is sent as the server's answer, any other exception is raised from
         the transport. `resource` is a plural, `name` an object's name; None is any, except for
-        events and leases. ValueError for an unknown verb.
+        events, leases and reviews of rights. ValueError for an unknown verb.
         """
         if verb not in VERBS:
             raise ValueError(f"unknown verb `{verb}`; known: {', '.join(VERBS)}")

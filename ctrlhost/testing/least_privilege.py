@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from ctrlhost.manifests.manifests import crds_of, load_plugins, roles_of
+from ctrlhost.manifests.loading import crds_of, load_plugins
+from ctrlhost.manifests.rbac import roles_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

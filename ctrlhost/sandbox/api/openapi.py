@@ -54,6 +54,7 @@ _STRUCTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "JSONSchemaPropsOrStringArray": (_PACKAGES["apiextensions"], {}),
 }
 """Types without fields that have a schema of their own: package and schema."""
+_METHODS = {"create": "post", "get": "get", "patch": "patch", "update": "put"}
 _ROOT = {
     "apiVersion": {"type": "string", "description": "APIVersion defines the version of the object's schema."},
     "kind": {"type": "string", "description": "The kind of the object."},
@@ -277,6 +278,8 @@ def _add_paths(kind: Kind, paths: dict[str, Any]) -> None:
         paths[root + kind.plural] = {"post": _operation(kind, "post")}
         return
     paths[collection] = {"get": _operation(kind, "list"), "post": _operation(kind, "post")}
+    if "deletecollection" in kind.verbs:
+        paths[collection]["delete"] = _operation(kind, "deletecollection")
     one = {action: _operation(kind, action) for action in ("get", "put", "patch")}
     paths[f"{collection}/{{name}}"] = {**one, "delete": _operation(kind, "delete")}
     if kind.has_status:
@@ -285,3 +288,7 @@ def _add_paths(kind: Kind, paths: dict[str, Any]) -> None:
         gvk = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
         scaled = {action: {**entry, "x-kubernetes-group-version-kind": gvk} for action, entry in one.items()}
         paths[f"{collection}/{{name}}/scale"] = scaled
+    for sub in kind.subresources:
+        methods = {_METHODS[verb] for verb in sub.verbs if verb in _METHODS}
+        path = f"{collection}/{{name}}/{sub.name}"
+        paths.setdefault(path, {method: _operation(kind, method) for method in sorted(methods)})

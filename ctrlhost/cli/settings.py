@@ -1,0 +1,76 @@
+"""`ctrlhost settings`: the settings of the host or of a plugin, and where their values come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctrlhost.cli.options import CONFIG, SET, gather
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ctrlhost.config.described import DescribedSetting
+
+_COLUMNS = ("name", "type", "value", "default", "source", "description")
+
+
+@click.command("settings")
+@click.argument("name", metavar="PLUGIN|host")
+@CONFIG
+@SET
+@click.option(
+    "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Form of the output."
+)
+def command(name: str, config: Path | None, assignments: tuple[str, ...], output: str) -> None:
+    """Print the settings of a plugin, or of the host itself, with their values and where these come from.
+
+    The command reads the same file, environment and assignments as `ctrlhost run`, and needs no running host. Values of
+    secrets are `***`.
+    """
+    from ctrlhost.config.described import described
+
+    configuration = gather(config, assignments)
+    if name == "host":
+        found: list[DescribedSetting] | None = described(
+            configuration.host(), configuration.tree["host"], configuration.source
+        )
+    else:
+        from ctrlhost.supervisor.loader import PluginManager
+
+        kind = PluginManager().load(name).settings_type()
+        settings = configuration.plugin(name, kind)
+        given = configuration.section("plugins", name)
+        found = None if settings is None else described(settings, given, configuration.source)
+    if output == "json":
+        import json
+        from dataclasses import asdict
+
+        click.echo(json.dumps([asdict(one) for one in found or ()], indent=2, ensure_ascii=False))
+    elif found is None:
+        click.echo(f"the plugin `{name}` has no settings")
+    else:
+        _print_table([[_text(getattr(one, column)) for column in _COLUMNS] for one in found])
+
+
+def _text(value: Any) -> str:
+    """Return a value as `--set` accepts it; `-` for none."""
+    if value is None or value in ("", []):
+        return "-"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(map(_text, value))
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_text(one)}" for key, one in value.items()) + "}"
+    return str(value)
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    heading = [column.upper() for column in _COLUMNS]
+    widths = [max(len(row[column]) for row in [heading, *rows]) for column in range(len(_COLUMNS) - 1)]
+    for row in [heading, *rows]:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        click.echo("  ".join([*cells, row[-1]]).rstrip())

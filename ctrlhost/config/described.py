@@ -1,0 +1,124 @@
+"""The settings of a struct with their types, values, defaults and origins, as `ctrlhost settings` prints them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import types
+import typing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from ctrlhost.config.secret import Secret
+from ctrlhost.config.types import RawValue, canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NAMES = {str: "text", bool: "true or false", int: "number", float: "number", types.NoneType: "", Secret: "secret"}
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedSetting:
+    """One setting; values and defaults are as in JSON, and secrets `***`."""
+
+    name: str
+    type: str
+    value: Any
+    default: Any
+    #: Where the value comes from: a file, a variable of the environment, a flag, or `default`.
+    source: str
+    description: str
+
+
+def described(settings: msgspec.Struct, given: Mapping[str, Any], file: str) -> list[DescribedSetting]:
+    """Return the settings of a struct, of which `given` holds those that differ from the defaults, from `file`."""
+    texts = docstrings(type(settings))
+    origins = {canonical(name): _origin(value) or file for name, value in given.items()}
+    return [
+        DescribedSetting(
+            name=one.encode_name,
+            type=type_name(one.type),
+            value=_plain(getattr(settings, one.name)),
+            default=_plain(_default(one)),
+            source=_source(canonical(one.encode_name), origins),
+            description=texts.get(one.name, ""),
+        )
+        for one in msgspec.structs.fields(settings)
+    ]
+
+
+def docstrings(struct: type) -> dict[str, str]:
+    """Return the texts below the fields of a class by the names of the fields; empty if its source is not there."""
+    found: dict[str, str] = {}
+    for one in reversed(struct.__mro__):
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(one)))
+        except (OSError, TypeError, SyntaxError):
+            continue
+        node = tree.body[0]
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for field, text in zip(node.body, node.body[1:], strict=False):
+            if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+                continue
+            if (
+                isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+                and isinstance(text.value.value, str)
+            ):
+                found[field.target.id] = " ".join(text.value.value.split())
+    return found
+
+
+def type_name(kind: Any) -> str:
+    """Return the name of a setting's type for users."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return type_name(arguments[0])
+    if origin is Literal:
+        return " or ".join(map(str, arguments))
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(filter(None, map(type_name, arguments)))
+    if origin in (tuple, list, set, frozenset):
+        return "list"
+    if origin is dict or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+        return "table"
+    return _NAMES.get(kind, getattr(kind, "__name__", str(kind)).lower())
+
+
+def _source(name: str, origins: Mapping[str, str]) -> str:
+    # A secret may be given as `NAME_file`.
+    return origins.get(name) or origins.get(f"{name}_file") or "default"
+
+
+def _origin(value: Any) -> str:
+    if isinstance(value, RawValue):
+        return value.origin
+    if isinstance(value, dict):
+        return ", ".join(dict.fromkeys(filter(None, map(_origin, value.values()))))
+    return ""
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return None if field.default is msgspec.NODEFAULT else field.default
+
+
+def _plain(value: Any) -> Any:
+    """Return a value in the types of JSON; durations and sizes as settings accept them."""
+    if isinstance(value, (bool, str)) or value is None or type(value) in (int, float):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(_plain, value), key=str)
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, msgspec.Struct):
+        return {one.encode_name: _plain(getattr(value, one.name)) for one in msgspec.structs.fields(value)}
+    return "" if isinstance(value, Secret) and not value else str(value)
