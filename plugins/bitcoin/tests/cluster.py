@@ -27,6 +27,7 @@ NET = (API_VERSION, KIND)
 STS, SVC, POD, SECRET = ("apps/v1", "StatefulSet"), ("v1", "Service"), ("v1", "Pod"), ("v1", "Secret")
 NAME, SECRET_NAME = "unit-test-network", "unit-test-secret"
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")
+_OF_HOST = ("/customresourcedefinitions", "/selfsubjectaccessreviews")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,8 @@ class Replica:
         return runtime.context
 
     def writes(self, *, events: bool = False) -> list[Sent]:
-        """Return the writes, oldest first; those of events only on request."""
-        found = [one for one in self.sent if one.method in _WRITES and "/customresourcedefinitions" not in one.path]
+        """Return the writes of the plugin, oldest first; those of events only on request."""
+        found = [one for one in self.sent if one.method in _WRITES and not any(path in one.path for path in _OF_HOST)]
         return [one for one in found if events or "/events" not in one.path]
 
     def forget(self) -> None:
@@ -98,11 +99,19 @@ class Cluster:
         self.namespace("test")
         self.secret(SECRET_NAME)
 
-    def start(self, *, settle: bool = True, also: tuple[str, ...] = (), **settings: Any) -> Replica:
+    def start(
+        self, *, settle: bool = True, also: tuple[str, ...] = (), dry_run: bool = False, **settings: Any
+    ) -> Replica:
         """Start a host, `also` with other plugins; settings have underscores."""
         table = {name.replace("_", "-"): value for name, value in settings.items()}
         host = self._start_host(
-            "bitcoin", *also, clock=self.clock, sandbox=self.server, settings={"bitcoin": table}, start=False
+            "bitcoin",
+            *also,
+            clock=self.clock,
+            sandbox=self.server,
+            settings={"bitcoin": table},
+            start=False,
+            dry_run=dry_run,
         )
         replica = Replica(host)
         self.replicas.append(replica)

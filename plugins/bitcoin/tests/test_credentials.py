@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any
 
 import pytest
@@ -289,3 +290,10 @@ def test_a_history_keeps_the_current_and_the_previous_credentials() -> None:
     assert history.candidates("d2") == (pairs[2], pairs[1])
     assert history.candidates("d1") == (pairs[1], pairs[2])
     assert history.candidates("unknown") == history.candidates(None) == (pairs[2], pairs[1])
+
+
+@pytest.mark.behaviour("operations/OP166")
+@pytest.mark.parametrize("text", ["user\nannotation: evil", "{};#", "\0", "é\u2028", "x" * 10_000, "nginx.org/x: y"])
+def test_the_annotation_of_credentials_is_a_number_whatever_they_are(text: str) -> None:
+    for credentials in (Credentials(text, "password"), Credentials("user", text)):
+        assert re.fullmatch("[0-9a-f]{16}", digest("uid", credentials))

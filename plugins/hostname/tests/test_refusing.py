@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import get_args
+import random
+import re
+from typing import Any, get_args
 
 import msgspec
 import pytest
 from ctrlhost_hostname.crds import crds
 from ctrlhost_hostname.errors import ManifestDecodeError
+from ctrlhost_hostname.gateway import NginxProvider
+from ctrlhost_hostname.ingress import ingress_annotations
 from ctrlhost_hostname.manifest import HTTPOptions, NextCase, decode_services
 from ctrlhost_hostname.settings import HostnameSettings
 
@@ -19,7 +23,10 @@ from plugins.hostname.tests.objects import encode_address
 CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 SHOP = "shop.example.com"
 HTTP_ROUTE = ("gateway.networking.k8s.io/v1", "HTTPRoute")
-REFUSED = ["600", "5xx", "error;\n}\nlocation /pwn {}\n#", "off; proxy_pass http://evil"]
+REFUSED = ["600", "5xx", "error;\n}\nlocation /pwn {}\n#", "off; proxy_pass http://evil", "error}", "error\n"]
+#: What an annotation may consist of: words of nginx, numbers and sizes.
+ALLOWED = re.compile(r"[a-z0-9_ ]*")
+FUZZED = 10_000
 
 
 def options(**values):
@@ -55,6 +62,7 @@ def warnings(cluster, name=SHOP):
 
 
 @pytest.mark.behaviour("findings/FP2")
+@pytest.mark.behaviour("operations/OP166")
 @pytest.mark.parametrize("mode", ["ingress", "gateway-api"])
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_case_that_nginx_does_not_know_is_refused_and_reported(cluster, objects, mode, case):
@@ -86,6 +94,7 @@ def test_a_case_that_nginx_does_not_know_is_refused_and_reported(cluster, object
 
 
 @pytest.mark.behaviour("findings/FP2")
+@pytest.mark.behaviour("operations/OP166")
 @pytest.mark.parametrize("case", REFUSED)
 def test_the_crd_refuses_such_a_case(cluster, objects, case):
     cluster.namespace(objects.first.namespace)
@@ -232,3 +241,34 @@ def test_with_a_crd_without_status_an_event_says_why_once(cluster, objects):
     cluster.after(1800)
     assert warnings(cluster) == [(reason, message)]
     assert stalled(cluster) is None
+
+
+def fuzzed(dice: random.Random, option: str) -> Any:
+    """Return a value that a lease may have for an option, valid ones among them."""
+    characters = "\n\r\t\0 ;{}#$'\"\\`error_http_504;lua\u00e9\u2028"
+    text = "".join(dice.choices(characters, k=dice.randrange(12)))
+    valid = dice.choice(get_args(NextCase))
+    kinds = [text, valid, valid + text, text + valid, dice.randrange(2**33), -1, dice.random(), None, True, [text], {}]
+    if option == "next_cases":
+        return dice.choices([valid, valid, valid, *kinds], k=dice.randrange(4))
+    return dice.choice([dice.randrange(2**32), dice.randrange(2**32), *kinds])
+
+
+@pytest.mark.behaviour("operations/OP166")
+@pytest.mark.parametrize("option", HTTPOptions.__struct_fields__)
+def test_fuzzed_values_are_refused_or_become_words_and_numbers(option: str) -> None:
+    dice, accepted = random.Random(option), 0
+    gateway = NginxProvider("16k")
+    for _ in range(FUZZED):
+        given = {"max_body_size": 1, option: fuzzed(dice, option)}
+        spec = {"group": {"services": [{"name": "web", "count": 1, "expose": [{"http_options": given}]}]}}
+        try:
+            (service,) = decode_services(spec)
+        except ManifestDecodeError:
+            continue
+        accepted += 1
+        effective = service.expose[0].http_options.or_defaults()
+        for derived in (ingress_annotations(effective), gateway.annotations(effective)):
+            assert all(ALLOWED.fullmatch(value) for value in derived.values()), (given, derived)
+    # Both outcomes were there.
+    assert FUZZED / 10 < accepted < FUZZED

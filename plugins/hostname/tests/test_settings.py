@@ -23,7 +23,7 @@ def test_the_defaults_are_upstreams():
         "event-failure-limit": 3,
         "ignore-list-entry-limit": 131072,
         "ignore-list-age-limit": "726h",
-        "rest-address": "0.0.0.0",
+        "rest-address": "127.0.0.1",
         "rest-port": 8080,
         "ingress-mode": "ingress",
         "gateway-name": "akash-gateway",

@@ -45,8 +45,8 @@ def test_the_page_names_the_right_to_write(method: str) -> None:
     settings = msgspec.convert({"write-method": method}, IngressStatusSettings)
     for permission in ctrlhost_permissions(settings=settings):
         assert f"`{permission.resources[0]}`" in section("Rights")
-        assert list(permission.verbs) == [method]
-        assert method in section("Rights")
+        assert list(permission.verbs) == ([method] if permission.resources[0] == "ingresses/status" else ["get"])
+        assert set(permission.verbs) <= set(section("Rights").replace(",", " ").replace(")", " ").split())
 
 
 def test_the_page_names_every_event_and_no_other() -> None:

@@ -105,11 +105,13 @@ def test_no_more_rights_are_asked_for_than_are_used() -> None:
         found = ctrlhost_ingress_status.ctrlhost_permissions(IngressStatusSettings(**settings))
         return [(one.group, one.resources, one.verbs, one.namespace) for one in found]
 
-    status = ("ingresses/status",)
+    status, ingresses = ("ingresses/status",), ("ingresses",)
     assert asked() == [("networking.k8s.io", status, ("patch",), None)]
     assert asked(write_method="update", watch_namespaces=("a", "b")) == [
         ("networking.k8s.io", status, ("update",), "a"),
+        ("networking.k8s.io", ingresses, ("get",), "a"),
         ("networking.k8s.io", status, ("update",), "b"),
+        ("networking.k8s.io", ingresses, ("get",), "b"),
     ]
 
 

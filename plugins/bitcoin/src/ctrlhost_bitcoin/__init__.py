@@ -34,12 +34,13 @@ def ctrlhost_crds() -> Iterable[dict[str, Any]]:
 
 @ctrlhost.hookimpl
 def ctrlhost_permissions(settings: BitcoinSettings) -> Iterable[ctrlhost.Permission]:
-    """Return the rights to write what is created for networks. Nothing is ever deleted."""
+    """Return the rights to write what is created for networks, and to read it again after a conflict."""
+    yield ctrlhost.Permission(GROUP, ["bitcoinnetworks"], ["get"])
     yield ctrlhost.Permission(GROUP, ["bitcoinnetworks/status"], ["update"])
     # Servers that check `blockOwnerDeletion` require this right to set such an owner reference.
     yield ctrlhost.Permission(GROUP, ["bitcoinnetworks/finalizers"], ["update"])
-    yield ctrlhost.Permission("apps", ["statefulsets"], ["create", "update"])
-    yield ctrlhost.Permission("", ["services"], ["create", "update"])
+    yield ctrlhost.Permission("apps", ["statefulsets"], ["create", "get", "update"])
+    yield ctrlhost.Permission("", ["services"], ["create", "get", "update"])
     if settings.secret_access == "get":
         yield ctrlhost.Permission("", ["secrets"], ["get"], resource_names=settings.secret_names)
 

@@ -37,10 +37,15 @@ def ctrlhost_crds() -> Iterable[dict[str, Any]]:
 
 @ctrlhost.hookimpl
 def ctrlhost_permissions(settings: HostnameSettings) -> Iterable[ctrlhost.Permission]:
-    """Request writes to the configured kind of route in all namespaces, since leases come and go, and of conditions."""
+    """Request reads and writes by name of the configured kind of route, and of what decides about it.
+
+    Routes are in all namespaces, since leases come and go.
+    """
     routes = settings.routes()
     return (
-        ctrlhost.Permission(routes.group, [routes.resource], routes.write_verbs),
+        ctrlhost.Permission(routes.group, [routes.resource], ["get", *routes.write_verbs]),
+        # A Manifest that is not in the cache counts as missing only if the server says so.
+        ctrlhost.Permission("akash.network", ["manifests"], ["get"], namespace=settings.k8s_manifest_ns),
         ctrlhost.Permission("akash.network", ["providerhosts/status"], ["patch"], namespace=settings.k8s_manifest_ns),
         ctrlhost.Permission("events.k8s.io", ["events"], ["create", "patch"], namespace=settings.k8s_manifest_ns),
     )
@@ -63,7 +68,7 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
     )
     pages = status_pages(state.pages, lambda: None if plugin.leading else plugin.leader)
     plugin.add_page("/", pages)
-    plugin.add_listener(f"{settings.rest_address}:{settings.rest_port}", pages)
+    plugin.add_listener(f"{settings.rest_address}:{settings.rest_port}", pages, address_setting="rest-address")
     plugin.add_task("prune", state.every("prune_interval", state.ignore_list.prune))
     plugin.add_task("refresh", state.every("web_refresh_interval", state.pages.refresh), needs_leader=True)
 

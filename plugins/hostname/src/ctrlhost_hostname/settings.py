@@ -36,7 +36,7 @@ class HostnameSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"
     event_failure_limit: int = 3
     ignore_list_entry_limit: int = 131072
     ignore_list_age_limit: str = "726h"
-    rest_address: str = "0.0.0.0"  # noqa: S104 - upstream's default: the provider runs in another pod
+    rest_address: str = "127.0.0.1"
     rest_port: int = 8080
     ingress_mode: str = "ingress"
     gateway_name: str = "akash-gateway"

@@ -21,11 +21,14 @@ def ctrlhost_settings() -> type[IngressStatusSettings]:
 
 @ctrlhost.hookimpl
 def ctrlhost_permissions(settings: IngressStatusSettings) -> Iterable[ctrlhost.Permission]:
-    """Return the right to write statuses with the configured verb, and nothing else of an Ingress."""
+    """Return the right to write statuses with the configured verb; updates read an Ingress again after a conflict."""
     for namespace in settings.watch_namespaces or (None,):
         yield ctrlhost.Permission(
             "networking.k8s.io", ["ingresses/status"], [settings.write_method], namespace=namespace
         )
+        if settings.write_method == "update":
+            # After a conflict the live object is read again.
+            yield ctrlhost.Permission("networking.k8s.io", ["ingresses"], ["get"], namespace=namespace)
 
 
 @ctrlhost.hookimpl

@@ -67,6 +67,9 @@ class Mesh:
             for what, addresses in (("added", observer.added), ("removed", observer.removed)):
                 if addresses:
                     ctx.log.info("%s %s on %s", what, ", ".join(addresses), node.pod)
+            if observer.planned != state.planned:
+                state.planned = observer.planned
+                ctx.log.info("dry run: would have %s: %s", node.pod, ", ".join(observer.planned) or "change nothing")
             if isinstance(observer.failure, Closed):
                 return None
             if observer.failure is not None:
@@ -140,6 +143,7 @@ class Mesh:
                 targets=targets(node.ordinal, spec.nodes, addresses),
                 members=members,
                 dial=state.dials(now),
+                dry_run=ctx.dry_run,
             )
             state.wanted = len(task.targets)
             observers.append(Observer(self._client, pool, task))

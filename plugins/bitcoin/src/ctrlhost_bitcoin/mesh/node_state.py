@@ -39,6 +39,8 @@ class NodeState:
     connected: int = 0
     #: The credentials that it accepted last.
     accepted: Credentials | None = None
+    #: What would have changed at the last pass, in a dry run.
+    planned: tuple[str, ...] = ()
 
     def renew(self, containers: tuple[Any, ...], revision: int) -> bool:
         """Record the pod's containers and the credentials, and return whether the containers are new.

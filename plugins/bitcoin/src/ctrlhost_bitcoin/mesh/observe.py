@@ -35,6 +35,8 @@ class Task:
     members: frozenset[str]
     #: Whether to dial again what was added before and is not connected.
     dial: bool
+    #: Whether to change nothing, and only note what would change.
+    dry_run: bool = False
 
 
 class Observer:
@@ -55,6 +57,8 @@ class Observer:
         self.accepted: Credentials | None = None
         self.added: list[str] = []
         self.removed: list[str] = []
+        #: What would change, in a dry run.
+        self.planned: tuple[str, ...] = ()
 
     def start(self) -> None:
         """Read the list, add what is missing, remove what is stale, then have the daemon dial."""
@@ -67,9 +71,14 @@ class Observer:
             missing = [each for each in task.targets if each not in known]
             stale = [each for each in known - set(task.targets) if ip_of(each, task.p2p_port) is not None]
             lost = [each.addednode for each in listed if each.addednode in task.targets and not each.connected]
+            dialled = [*missing, *(lost if task.dial else ())]
+            if task.dry_run:
+                changes = (("add", missing), ("remove", sorted(stale)), ("dial", dialled))
+                self.planned = tuple(f"{what} {each}" for what, addresses in changes for each in addresses)
+                self._conclude(listed)
+                return
             if not self._write(missing, sorted(stale)):
                 return
-            dialled = [*missing, *(lost if task.dial else ())]
             if not dialled:
                 self._conclude(None if self.wrote else listed)
                 return
