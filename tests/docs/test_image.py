@@ -7,11 +7,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+behaviour = pytest.mark.behaviour
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -31,7 +34,7 @@ def last(name: str) -> str:
 def stages() -> list[list[tuple[str, str]]]:
     found: list[list[tuple[str, str]]] = []
     for one in instructions():
-        if one[0] == "FROM":
+        if one[0] == "FROM" or not found:
             found.append([])
         found[-1].append(one)
     return found
@@ -44,6 +47,8 @@ def test_all_copied_files_exist_and_are_not_ignored() -> None:
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert ignored[0] == "*"
     assert {line.removeprefix("!") for line in ignored if line.startswith("!")} == names
+    left_out = [line for line in ignored[1:] if line and line[0] not in "!#"]
+    assert left_out == ["**/__pycache__", "**/*.so", "**/target", "plugins/*/tests"]
 
 
 def test_stages_copy_from_stages_that_come_before_them() -> None:
@@ -55,18 +60,82 @@ def test_stages_copy_from_stages_that_come_before_them() -> None:
         known.update(re.findall(r" AS (\S+)$", stage[0][1]))
 
 
-def test_bases_are_pinned_slim_and_new_enough() -> None:
+def bases() -> dict[str, str]:
+    """Return the base images of the lock file."""
+    lines = (ROOT / "image" / "bases.lock").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+@behaviour("operations/OP160")
+def test_bases_come_from_the_lock_file_and_have_one_libc() -> None:
+    arguments = [words for name, words in instructions() if name == "ARG"]
+    used = [re.fullmatch(r"\$\{(\w+)\}( AS \w+)?", stage[0][1]) for stage in stages()[1:]]
+    assert [one and one[1] for one in used] == list(bases())
+    # Without a default: a build without the lock file fails.
+    assert set(bases()) <= set(arguments)
+    for base in bases().values():
+        assert re.fullmatch(r"[a-z0-9./-]+:[\w.-]+(@sha256:[0-9a-f]{64})?", base)
+        assert "bookworm" in base or "debian12" in base
     cargo = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
-    for stage in stages():
-        base, tag = stage[0][1].split()[0].split(":")
-        release = tag.partition("-")[0]
-        assert tag.endswith("-slim-bookworm"), "one libc for what is built and what runs it"
-        least = (
-            cargo["workspace"]["package"]["rust-version"] if base == "rust" else PROJECT["requires-python"].lstrip(">=")
-        )
-        assert tuple(map(int, release.split("."))) >= tuple(map(int, least.split(".")))
+    rust = re.search(r":([\d.]+)-", bases()["RUST_IMAGE"])
+    assert rust is not None
+    least = cargo["workspace"]["package"]["rust-version"]
+    assert tuple(map(int, rust[1].split("."))) >= tuple(map(int, least.split(".")))
 
 
+@behaviour("operations/OP160")
+def test_make_builds_with_the_bases_of_the_lock_file() -> None:
+    done = subprocess.run(
+        ["make", "--dry-run", "image", "TAG=example.com/ctrlhost:1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (expression,) = re.findall(r"\$\((sed .*?bases.lock)\)", done.stdout)
+    given = subprocess.run(["sh", "-c", expression], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert given.split("\n")[:-1] == [f"--build-arg {name}={base}" for name, base in bases().items()]
+    assert "--build-arg VERSION=1 " in done.stdout
+
+
+@behaviour("operations/OP160")
+def test_scripts_install_packages_by_their_hashes_alone() -> None:
+    for name in ("wheels", "install"):
+        text = (ROOT / "image" / f"{name}.sh").read_text(encoding="utf-8")
+        installs = [line for line in text.splitlines() if re.search(r"pip\S* install", line)]
+        assert installs
+        for line in installs:
+            assert "--no-deps" in line
+            assert ("--require-hashes" in line) != ("--no-index" in line)
+    for name in ("build", "release", "runtime"):
+        assert unhashed((ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")) == []
+    scripts = [words for name, words in instructions() if name == "RUN"]
+    assert [words.split()[0] for words in scripts if "apt-get" not in words] == [
+        "/source/image/wheels.sh",
+        "/image/install.sh",
+    ]
+    assert not any("pip" in words or "curl" in words for words in scripts)
+
+
+def unhashed(lock: str) -> list[str]:
+    """Return the packages of a lock file without a version or a hash."""
+    entries = re.sub(r"\\\n", " ", re.sub(r"^ *#.*\n", "", lock, flags=re.MULTILINE)).splitlines()
+    found = r"[a-z0-9._-]+==\S+( ; [^#]+?)?( +--hash=sha256:[0-9a-f]{64})+ *"
+    return [entry for entry in entries if entry.strip() and not re.fullmatch(found, entry)]
+
+
+def test_a_package_without_a_hash_is_noticed() -> None:
+    assert unhashed("a==1 \\\n    --hash=sha256:" + "0" * 64 + "\nb==2\n") == ["b==2"]
+
+
+@behaviour("operations/OP160")
+def test_the_image_has_labels() -> None:
+    labels = dict(re.findall(r"(org\.opencontainers\.image\.\w+)=\"([^\"]+)\"", last("LABEL")))
+    assert {name.rpartition(".")[2] for name in labels} == {"source", "revision", "version", "licenses"}
+    assert labels["org.opencontainers.image.licenses"] == PROJECT["license"]
+
+
+@behaviour("operations/OP160")
 def test_the_image_runs_as_nobody_without_a_shell() -> None:
     final = stages()[-1]
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", last("USER"))
@@ -89,17 +158,31 @@ def test_the_printed_deployment_fits_the_image() -> None:
     assert "command" not in container
     assert container["args"][0] == "run"
     assert container["args"][1] == f"--plugins={','.join(names)}"
-    assert container["ports"][0]["containerPort"] == int(last("EXPOSE"))
+    exposed = {int(port) for port in last("EXPOSE").split()}
+    assert exposed == {port["containerPort"] for port in container["ports"][:2]}
+    user, group = map(int, last("USER").split(":"))
+    assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["runAsGroup"]) == (user, group)
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert pod["securityContext"]["runAsNonRoot"] is True
 
 
-def test_the_versions_are_those_of_the_lock_file() -> None:
-    """Check that the recipe turns the lock file into a line per package, with all that ctrlhost needs."""
-    lock = (ROOT / "requirements/dev.txt").read_text(encoding="utf-8")
-    kept = [line for line in lock.splitlines() if not re.match(r"^ +--hash", line)]
-    lines = [re.sub(r" \\$", "", line) for line in kept]
-    packages = {line.partition("==")[0] for line in lines if line and not line.lstrip().startswith("#")}
-    assert all(re.fullmatch(r"[a-z0-9._-]+==\S+( ; .+)?", line) for line in lines if line and line.lstrip()[0] != "#")
-    needed = {re.split(r"[>=<\[ ]", one)[0] for one in PROJECT["dependencies"]}
-    assert needed | {"maturin", "hatchling"} <= packages
+@behaviour("operations/OP162")
+def test_the_image_has_what_ctrlhost_needs_but_the_official_client() -> None:
+    """Check that runtime.txt has the dependencies of pyproject.toml, in the versions that the tests run with."""
+
+    def locked(name: str) -> dict[str, str]:
+        text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+        return dict(re.findall(r"^([a-z0-9._-]+)==([^\s;]+)", text, re.MULTILINE))
+
+    def listed(lines: Iterable[str]) -> set[str]:
+        return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
+
+    wanted = listed((ROOT / "requirements" / "runtime.in").read_text(encoding="utf-8").splitlines())
+    assert {one for one in PROJECT["dependencies"] if not one.startswith("kubernetes")} == wanted
+    for plugin in (ROOT / "plugins").glob("*/pyproject.toml"):
+        needed = tomllib.loads(plugin.read_text(encoding="utf-8"))["project"]["dependencies"]
+        assert {re.split("[>=<]", one)[0] for one in needed} <= {"ctrlhost", *locked("runtime")}
+    for name in ("runtime", "build"):
+        assert locked(name).items() <= locked("dev").items()
+    assert {"kubernetes", "fastjsonschema"} & locked("runtime").keys() == set()
+    assert {"maturin", "hatchling"} <= locked("build").keys()

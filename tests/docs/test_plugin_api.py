@@ -27,6 +27,7 @@ INNER = {
     "tasks",
     "pages",
     "listeners",
+    "address_settings",
     "collected",
     "health_checks",
     "reads",

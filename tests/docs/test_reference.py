@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,17 +18,24 @@ from prometheus_client.core import Metric
 from ctrlhost import hookspecs
 from ctrlhost.cli.group import COMMANDS, main_group
 from ctrlhost.client import Client
+from ctrlhost.clock import SystemClock
 from ctrlhost.config import settings
 from ctrlhost.config.load import Configuration
 from ctrlhost.controller.clients import ClientCounts
 from ctrlhost.controller.metrics import ReconcileMetrics
 from ctrlhost.coordination.leadership import LeaderElectionCollector
+from ctrlhost.host.api_servers import ApiServers
 from ctrlhost.host.children import Children
 from ctrlhost.host.gil_watch import GilWatch
 from ctrlhost.host.metrics import EntryCollector, HostMetrics, LogCollector, PluginCollector, about_collections
+from ctrlhost.host.metrics_access import MetricsAccess
 from ctrlhost.host.queue_metrics import QueueCollector
 from ctrlhost.informers import InformerFactory
+from ctrlhost.server.counts import HttpCounts
+from ctrlhost.status import model
 from ctrlhost.supervisor.loader import hook_names
+from ctrlhost.supervisor.processor import PluginProcessor
+from ctrlhost.supervisor.run_directory import RunDirectory
 from ctrlhost.transport.metrics import ThreadMetrics
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
@@ -96,6 +104,8 @@ def type_name(kind: object) -> str:
         "Duration": "duration",
         "Size": "size",
     }
+    if text.startswith("dict"):
+        return "table"
     if choices := re.search(r"Literal\[(.*?)\]", text):
         named = " ".join(f"`{choice.strip(chr(39))}`" for choice in choices[1].split(", "))
         return f"true, false or {named}" if "bool" in text else named
@@ -110,7 +120,7 @@ def type_name(kind: object) -> str:
 def default(value: object) -> str:
     return (
         ""
-        if value is None or value == () or isinstance(value, msgspec.Struct)
+        if value in (None, (), msgspec.NODEFAULT) or isinstance(value, msgspec.Struct)
         else f"`{str(value).lower() if isinstance(value, bool) else value}`"
     )
 
@@ -127,23 +137,33 @@ def described_hooks() -> str:
 def described_metrics() -> str:
     client = Client("http://127.0.0.1:1")
     factory = InformerFactory(client)
-    children = Children([], settings.HostSettings(), Configuration.gather(environ={}))
+    directory = RunDirectory()
+    children = Children([], settings.HostSettings(), Configuration.gather(environ={}), directory)
     children.serve(factory, client, None)
     collectors = {
         "The host and its plugins": SimpleNamespace(
             collect=lambda: [
                 *(one for kind in (PluginCollector, EntryCollector, LogCollector) for one in kind([]).collect()),
                 *about_collections([]),
+                *PluginProcessor([]).collect(),
                 *GilWatch(stacks=False).collect(),
             ]
         ),
+        "The metrics' own address": MetricsAccess(
+            settings.HostSettings(listen_metrics=":0", metrics_auth="kubernetes"), lambda: None, SystemClock()
+        ),
         "Processes of isolated plugins": children,
+        "Listeners": HttpCounts(),
         "Reconciles": ReconcileMetrics(),
         "Work queues": QueueCollector(lambda _: False),
         "Informers": factory.metrics,
         "Leader election": LeaderElectionCollector([]),
         "Requests to the API server": SimpleNamespace(
-            collect=lambda: [*client.metrics.collect(), *ThreadMetrics().collect()]
+            collect=lambda: [
+                *client.metrics.collect(),
+                *ApiServers().collect(),
+                *ThreadMetrics().collect(),
+            ]
         ),
         "Requests of plugins": ClientCounts(),
         "The process": HostMetrics().registry,
@@ -159,6 +179,7 @@ def described_metrics() -> str:
         rows += [table_row(show(one) for show in columns.values()) for one in families]
         parts.append("\n".join(rows) + "\n")
     children.stop()
+    directory.close()
     factory.stop()
     client.close()
     return "\n".join(parts)
@@ -194,6 +215,26 @@ def with_generated(text: str, label: str, content: str) -> str:
     return f"{before}{begin}\n{content}\n{end}{rest.partition(end)[2]}"
 
 
+def status_schema() -> str:
+    """Return the JSON schema of the answers of `/api/v1`: of the status, and of the others by name."""
+    answers = (model.Status, model.QueuePage, model.KeyStatus, model.Series, model.Problem)
+    _, found = msgspec.json.schema_components(answers, ref_template="#/$defs/{name}")
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "ctrlhost /api/v1, version 1",
+        "$ref": "#/$defs/Status",
+        "$defs": dict(sorted(found.items())),
+    }
+    return json.dumps(schema, indent=2) + "\n"
+
+
+SCHEMA = PAGES / "status.schema.json"
+
+
+def test_the_schema_of_the_status_agrees_with_the_code():
+    assert SCHEMA.read_text() == status_schema(), "run `python tests/docs/test_reference.py`"
+
+
 @pytest.mark.parametrize("page", GENERATED)
 def test_the_page_agrees_with_the_code(page):
     label, make = GENERATED[page]
@@ -205,3 +246,4 @@ if __name__ == "__main__":
     for page, (label, make) in GENERATED.items():
         file = PAGES / f"{page}.md"
         file.write_text(with_generated(file.read_text(), label, make()))
+    SCHEMA.write_text(status_schema())

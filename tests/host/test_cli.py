@@ -64,23 +64,25 @@ def test_manifests_grant_exactly_the_rights_of_the_plugins(ctrlhost, distributio
     assert result.returncode == 0, result.stderr
     made = list(yaml.safe_load_all(result.stdout))
     assert [one["kind"] for one in made] == [
-        "CustomResourceDefinition",
         "Namespace",
+        "CustomResourceDefinition",
         "ServiceAccount",
         "ClusterRole",
         "ClusterRoleBinding",
+        "ClusterRoleBinding",
+        "ClusterRole",
+        "Service",
+        "NetworkPolicy",
         "Deployment",
     ]
     by_kind = {one["kind"]: one for one in made}
-    assert by_kind["ClusterRole"]["rules"] == [
+    crds = {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"]}
+    assert made[3]["rules"] == [
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get", "list", "watch"]},
-        {
-            "apiGroups": ["apiextensions.k8s.io"],
-            "resources": ["customresourcedefinitions"],
-            "verbs": ["get", "list", "watch"],
-        },
+        {**crds, "verbs": ["list", "watch"]},
+        {**crds, "verbs": ["get"], "resourceNames": ["widgets.host.test"]},
         {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
-        {"apiGroups": ["host.test"], "resources": ["widgets"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["host.test"], "resources": ["widgets"], "verbs": ["list", "watch"]},
     ]
     pod = by_kind["Deployment"]["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] == 60
@@ -89,7 +91,10 @@ def test_manifests_grant_exactly_the_rights_of_the_plugins(ctrlhost, distributio
     assert container["args"] == [
         "run",
         "--plugins=greeter,widgets",
-        "--listen=0.0.0.0:8484",
+        "--set=host.listen_probes=:8484",
+        "--set=host.listen_metrics=:8443",
+        "--set=host.listen=127.0.0.1:8485",
+        "--set=host.metrics_auth=kubernetes",
         "--set=host.drain_timeout=50s",
     ]
 
@@ -109,7 +114,8 @@ def test_manifests_contain_the_settings_file(ctrlhost, distributions, tmp_path):
     assert made["ConfigMap"]["data"] == {"ctrlhost.toml": file.read_text()}
     (container,) = made["Deployment"]["spec"]["template"]["spec"]["containers"]
     assert "--config=/etc/ctrlhost/ctrlhost.toml" in container["args"]
-    assert container["ports"] == [{"name": "http", "containerPort": 9000}]
+    assert {"name": "status", "containerPort": 9000, "protocol": "TCP"} in container["ports"]
+    assert not [argument for argument in container["args"] if argument.startswith("--set=host.listen=")]
 
 
 def test_a_setup_that_uses_the_network_is_refused(ctrlhost, distributions):

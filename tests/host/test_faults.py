@@ -163,9 +163,8 @@ def test_the_host_waits_for_an_api_server_that_is_down_at_startup(distributions,
         kubeconfig.write_text(sandbox.kubeconfig.read_text())
     host = start_host(f"--kubeconfig={kubeconfig}", plugins="greeter")
     assert host.get("/livez")[0] == 200
-    status, body = host.get("/readyz")
-    assert status == 503
-    assert "[-]plugin/greeter failed: syncing" in body
+    host.eventually(lambda: "[-]plugin/greeter failed: syncing" in host.get("/readyz")[1], "the state")
+    assert host.get("/readyz")[0] == 503
     with Sandbox(insecure_http=True, port=port) as sandbox:
         host.line("plugin greeter running")
         assert host.get("/readyz")[0] == 200

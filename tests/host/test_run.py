@@ -18,7 +18,7 @@ def test_a_plugin_works_on_the_sandbox_and_the_host_stops_on_a_signal(distributi
     client.create(to_greet("ann"))
     line = host.line("greeting ann")
     assert line["controller"] == "greeter/greeter"
-    assert line["name"] == "ann"
+    assert line["object"] == "default/ann"
     assert line["reconcile_id"]
     host.line("plugin greeter running")
     assert host.get("/readyz") == (200, "ok")
@@ -58,12 +58,28 @@ def test_a_plugin_may_establish_the_crds_of_another(distributions, start_host):
     assert host.stop() == 0
 
 
-def test_sigint_works_like_sigterm(distributions, start_host):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_other_signals_work_like_sigterm(distributions, start_host, number):
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", plugins="greeter")
     host.line("plugin greeter running")
-    host.signal(signal.SIGINT)
+    host.signal(number)
     assert host.wait() == 0
+    assert host.lines[-1]["msg"] == "stopped"
+
+
+def test_a_controller_that_the_operator_has_paused_reconciles_nothing(distributions, start_host):
+    distributions.add("greeter", GREETER)
+    host = start_host("--sandbox", "--set=controllers.greeter/greeter.paused=true", plugins="greeter")
+    client = ctrlhost.Client.load(host.kubeconfig)
+    for name in ("ann", "bob"):
+        client.create(to_greet(name))
+    host.line("plugin greeter degraded: paused: greeter/greeter")
+    host.wait_for_metric(2, "workqueue_depth", name="greeter/greeter")
+    assert "degraded: paused" in host.get("/readyz?verbose")[1]
+    assert host.metric("controller_runtime_reconcile_total", controller="greeter/greeter", result="success") == 0
+    assert host.stop() == 0
+    assert "greeting ann" not in host.text
 
 
 def test_an_endless_reconcile_does_not_block_shutdown(distributions, start_host):

@@ -16,6 +16,7 @@ from ctrlhost.controller.metrics import ReconcileMetrics
 from ctrlhost.controller.services import PluginServices
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.events.recorder import EventRecorder
+from ctrlhost.informers import InformerFactory
 from ctrlhost.plugin.context import PluginContext
 
 WEB = Request("web", "default")
@@ -34,7 +35,7 @@ class Bench:
         self.metrics = ReconcileMetrics()
         self.registry.register(self.metrics)
         self.client = Client("http://127.0.0.1:9")
-        self.factory: Any = None
+        self.factory: Any = InformerFactory(self.client)
         self.supervision: Any = lambda _plugin: Supervision()
         self._plugins: list[PluginContext] = []
 

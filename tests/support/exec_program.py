@@ -28,12 +28,16 @@ if (folder / "fail").exists():
 status = {"token": (folder / "token").read_text().format(number=number)}
 if (folder / "expires").exists():
     status["expirationTimestamp"] = (folder / "expires").read_text().format(number=number)
+for name, field in (("certificate", "clientCertificateData"), ("key", "clientKeyData")):
+    if (folder / name).exists():
+        status[field] = (folder / name).read_text()
 print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}))
 """
 
 
 class ExecProgram:
-    """The program in its folder, and the state that steers it: the files `token`, `expires` and `fail`.
+    """The program in its folder, and the state that steers it: the files `token`, `expires`, `certificate`, `key` and
+    `fail`.
 
     `{number}` in `token` and `expires` stands for the number of the run.
     """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from prometheus_client.parser import text_string_to_metric_families
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 LIMIT = 60.0
 
@@ -26,13 +26,18 @@ class HostProcess:
     """A running host on a free port. Each wait is for a condition, `LIMIT` seconds at most."""
 
     def __init__(
-        self, *arguments: str, environment: Mapping[str, str] | None = None, process_group: int | None = None
+        self,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        process_group: int | None = None,
+        prefix: Sequence[str] = (),
     ) -> None:
+        """Start it with these arguments, after the words `prefix` of a command that becomes it."""
         self._changed = threading.Condition()
         self.lines: list[dict[str, Any]] = []
         self.output: list[str] = []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ctrlhost", "run", "--listen=127.0.0.1:0", *arguments],
+            [*prefix, sys.executable, "-m", "ctrlhost", "run", "--listen=127.0.0.1:0", *arguments],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

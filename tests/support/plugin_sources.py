@@ -16,7 +16,7 @@ GREETER = """
 
     @ctrlhost.hookimpl
     def ctrlhost_permissions():
-        return [ctrlhost.Permission("", ["configmaps"], ["create"])]
+        return [ctrlhost.Permission("", ["configmaps"], ["create", "get"])]
 
     def reconcile(ctx, request):
         config_map = ctx.get(request)

@@ -30,17 +30,18 @@ class Authority:
         """Return the certificate as PEM."""
         return _pem(builder.sign(self._key, hashes.SHA256()))
 
-    def builder(self, subject: x509.Name, key: Any, days: tuple[int, int] = (-1, 1)) -> x509.CertificateBuilder:
+    def builder(self, subject: x509.Name, key: Any, days: tuple[float, float] = (-1, 1)) -> x509.CertificateBuilder:
         """Begin a certificate that this authority signs; `days` are from now to its begin and its end."""
         now = dt.datetime.now(dt.UTC)
         begin, end = (now + dt.timedelta(days=count) for count in days)
         builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
         return builder.serial_number(x509.random_serial_number()).not_valid_before(begin).not_valid_after(end)
 
-    def issue(self, name: str, *, address: str | None = None) -> tuple[str, str]:
-        """Return a certificate and its key as PEM."""
+    def issue(self, name: str, *, address: str | None = None, days: float = 1) -> tuple[str, str]:
+        """Return a certificate for some days from now and its key as PEM."""
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = self.builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key.public_key())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = self.builder(subject, key.public_key(), (-1, days))
         names: list[x509.GeneralName] = [x509.DNSName(name)]
         if address is not None:
             names.append(x509.IPAddress(ipaddress.ip_address(address)))

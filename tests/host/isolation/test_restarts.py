@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -140,7 +141,9 @@ class Watch:
             found = [self._now[name] for name in names]
         begin()
         for one in found:
-            os.kill(one, signal.SIGKILL)
+            # A host that stops may have ended it.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
             self.crashes += 1
         with self._seen:
             assert self._seen.wait_for(lambda: not set(found) & set(self._now.values()), 60), (found, self._now)

@@ -297,6 +297,23 @@ def test_an_unknown_kind_is_discovered_once_and_requested_again_while_missing(se
     assert len(server.requests) == 4
 
 
+@pytest.mark.parametrize(
+    ("api_version", "kind", "text"),
+    [
+        ("apps/v1", "Deploymnet", "no kind `Deploymnet` in apps/v1; did you mean `Deployment`?"),
+        ("app/v1", "Deployment", "no kind `Deployment` in app/v1; did you mean `Deployment` in apps/v1?"),
+        ("apps/v1", "Widget", "the server does not serve kind Widget in apps/v1"),
+    ],
+)
+def test_an_unknown_kind_is_named_with_the_nearest_one(server, client, api_version, kind, text):
+    kinds = [{"name": f"{one.lower()}s", "kind": one, "namespaced": True} for one in ("Deployment", "ReplicaSet")]
+    server.on("GET", "/apis/apps/v1", Json({"kind": "APIResourceList", "resources": kinds}))
+    with pytest.raises(NotFound) as caught:
+        client.resource(api_version, kind)
+    assert caught.value.message == text
+    assert "CustomResourceDefinition" in (caught.value.hint or "")
+
+
 def test_requests_are_counted_in_the_usual_metrics(server, client):
     from prometheus_client import CollectorRegistry
 

@@ -138,7 +138,7 @@ def test_dashes_and_underscores_are_equal_in_setting_names(toml):
         ("supervision.naming.memory_limit=100", "supervision.naming: `memory_limit` must be at least 16Mi", None),
         ("controllers.naming.workers=3", "controllers.naming: write the controller as `PLUGIN/NAME`", None),
         ("naming", "--set naming: expected NAME.key=value", None),
-        ("naming=3", "--set naming=3: expected NAME.key=value", None),
+        ("naming=3", "--set naming: expected NAME.key=value", None),
     ],
 )
 def test_an_invalid_setting_is_refused_with_its_full_path(assignment, message, hint):

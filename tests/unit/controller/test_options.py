@@ -47,7 +47,7 @@ class Overrides:
     """Settings of the operator for a controller."""
 
     def __init__(self, **settings) -> None:
-        for name in ("workers", "timeout", "slow_after", "namespaces", "base_delay", "max_delay"):
+        for name in ("workers", "timeout", "slow_after", "namespaces", "base_delay", "max_delay", "paused"):
             setattr(self, name, settings.get(name))
 
 

@@ -273,3 +273,22 @@ def test_a_drain_joins_no_worker_that_has_not_started(bench: Bench, monkeypatch:
     controller.start_workers()
     drain.join()
     assert drained == [True]
+
+
+@pytest.mark.behaviour("operations/OP78")
+@pytest.mark.filterwarnings("error")
+def test_a_coroutine_that_a_plain_function_returns_is_an_error(
+    bench: Bench, manual_clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    awaited = []
+
+    async def work() -> None:
+        awaited.append(1)
+
+    controller = bench.controller(lambda ctx, request: work())
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
+    assert bench.sample("reconcile_errors_total") == 1
+    assert not awaited
+    assert controller.queue.num_requeues(WEB) == 1
+    assert "was not awaited: make the reconciler an `async def`" in caplog.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any, Literal
 
 import pytest
 
@@ -101,3 +102,70 @@ def test_other_threads_run_during_a_snapshot() -> None:
     over.set()
     thread.join()
     assert seen.is_set()
+
+
+@pytest.mark.parametrize("part", ["queued", "processing", "delayed"])
+def test_the_pages_of_a_part_have_the_keys_of_a_snapshot(clock: ManualClock, part: Literal["queued"]) -> None:
+    work_queue = busy(clock)
+    whole = getattr(work_queue.snapshot(), part)
+    found, after = [], None
+    while True:
+        page = work_queue.page(part, 1, after)
+        assert page.total == len(whole)
+        found += page.keys
+        if (after := page.next) is None:
+            break
+    assert sorted(found) == sorted(whole)
+    assert len(found) == len(whole)
+
+
+def test_a_page_goes_on_where_its_last_key_was_although_that_has_left(clock: ManualClock) -> None:
+    work_queue = WorkQueue(clock=clock)
+    for number in range(6):
+        work_queue.add(number)
+        clock.advance(1)
+    page = work_queue.page("queued", 2)
+    assert [one.key for one in page.keys] == [0, 1]
+    for _ in range(3):
+        work_queue.get()
+    assert [one.key for one in work_queue.page("queued", 2, page.next).keys] == [3, 4]
+    assert [one.key for one in work_queue.page("processing", 9).keys] == [0, 1, 2]
+
+
+def test_the_delayed_keys_of_a_page_are_the_next_ones(clock: ManualClock) -> None:
+    work_queue = WorkQueue(clock=clock)
+    for number in (5, 3, 8, 1, 9, 2):
+        work_queue.add_after(number, number)
+    first = work_queue.page("delayed", 4)
+    assert [one.key for one in first.keys] == [1, 2, 3, 5]
+    assert [one.key for one in work_queue.page("delayed", 4, first.next).keys] == [8, 9]
+    assert work_queue.page("delayed", 6).next is None
+
+
+def test_a_page_has_no_unknown_part_and_no_invalid_cursor() -> None:
+    work_queue: Any = WorkQueue()
+    with pytest.raises(ValueError, match="part must be queued, processing or delayed, got failing"):
+        work_queue.page("failing")
+    with pytest.raises(ValueError, match="invalid cursor x-1"):
+        work_queue.page("queued", 1, "x-1")
+
+
+def test_the_state_of_a_key_says_where_it_is(clock: ManualClock) -> None:
+    work_queue = busy(clock)
+    assert work_queue.look("y") == ((("y", 0, 1.0, 0)), None, None, 2)
+    assert work_queue.look("z").ahead == 0
+    assert work_queue.look("again").processing == ("again", 1.0, 4, 0)
+    assert work_queue.look("failed") == (None, None, ("failed", 0.005, None, True, 1), None)
+    assert work_queue.look("unknown") == (None, None, None, None)
+    work_queue.add("failed")
+    assert work_queue.look("failed").queued == ("failed", 0, 0.0, 1)
+    fair = WorkQueue(fair_by="namespace")
+    fair.add_many(["a/1", "a/2"])
+    assert fair.look("a/2").ahead is None
+
+
+def test_the_place_of_a_key_far_behind_is_not_counted() -> None:
+    work_queue = WorkQueue()
+    work_queue.add_many(list(range(10_000)))
+    assert work_queue.look(4000).ahead == 4000
+    assert work_queue.look(9000).ahead is None

@@ -10,6 +10,7 @@ import pytest
 
 PROGRAM = """
 import threading
+import time
 
 # The modules of an empty host that serves probes and metrics.
 import ctrlhost.host.host, prometheus_client, starlette.applications, uvicorn.server
@@ -53,6 +54,9 @@ thread.join()
 clock.advance(60)
 freed.check()
 full = resident()
+# Learning takes some of what is measured.
+while engine.stats()["compressed_objects"] < PODS:
+    time.sleep(0.01)
 for number in range(PODS):
     frame = b'{"type":"DELETED","object":%s}\\n' % (POD % (number, number, b""))
     engine.feed_watch(frame)

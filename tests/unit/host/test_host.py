@@ -214,6 +214,20 @@ def test_a_failed_plugin_uses_no_informer(make_host):
     eventually(lambda: factory.informers() == [])
 
 
+def test_what_only_a_failed_plugin_wanted_is_not_watched_for_others(make_host):
+    host = make_host(
+        plugin("bad", ctrlhost_setup=lambda plugin: [plugin.informer("v1", "ConfigMap"), 1 / 0]),
+        plugin("good", ctrlhost_setup=config_maps([])),
+        tree={"supervision": {"restart_limit": 0}},
+    )
+    host.start()
+    assert host.wait_ready(LIMIT)
+    assert [one.state for one in host.plugins] == ["failed", "running"]
+    assert host.factory is not None
+    scopes = [one.scope for one in host.factory.informers()]
+    assert [one.namespaces for one in scopes if one.kind == "ConfigMap"] == [("default",)]
+
+
 def test_the_second_of_two_plugins_with_one_name_fails(make_host):
     first, second = plugin("same", ctrlhost_crds=list_nothing), plugin("same", ctrlhost_crds=list_nothing)
     host = make_host(first, second)
@@ -249,11 +263,15 @@ def test_an_override_changes_the_controller(make_host):
     assert controller.status().workers == 3
 
 
-def test_an_override_of_an_unknown_controller_is_refused(make_host):
-    host = make_host(plugin("p", ctrlhost_setup=config_maps([])), tree={"controllers": {"p/none": {"workers": 3}}})
-    with pytest.raises(ConfigError, match=r"controllers\.p/none: plugin `p` has no controller of this name") as refused:
+@pytest.mark.parametrize(("name", "hint"), [("none", "known: p/all"), ("al", "did you mean `p/all`?")])
+def test_an_override_of_an_unknown_controller_is_refused(make_host, name, hint):
+    tree = {"controllers": {f"p/{name}": {"workers": 3}}}
+    host = make_host(plugin("p", ctrlhost_setup=config_maps([])), tree=tree)
+    with pytest.raises(
+        ConfigError, match=rf"controllers\.p/{name}: plugin `p` has no controller of this name"
+    ) as refused:
         host.start()
-    assert refused.value.hint == "its controllers are: `p/all`"
+    assert refused.value.hint == hint
 
 
 def test_a_stopped_host_stays_stopped(make_host):

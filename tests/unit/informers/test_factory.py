@@ -78,6 +78,8 @@ def test_an_informer_keeps_the_fields_that_all_its_users_declared(factory):
     assert pods.scope.reads == ("spec.nodeName", "status")
     assert factory.informer("v1", "Pod", reads="metadata") is pods
     assert factory.informer("v1", "Pod", reads=["status"]) is pods
+    # One that has started does not change any more.
+    factory.start()
     whole = factory.informer("v1", "Pod")
     assert whole is not pods
     assert factory.informer("v1", "Pod", reads=["spec"]) is whole

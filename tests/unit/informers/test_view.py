@@ -9,7 +9,7 @@ from ctrlhost.informers.view import View
 from ctrlhost.request import Request
 from ctrlhost.workqueue import WorkQueue
 from tests.support.informer_rig import PODS, keys, synced
-from tests.support.stub_api_server import Frames, Json, event, pod, pod_list, serve
+from tests.support.stub_api_server import Failure, Frames, Json, event, pod, pod_list, serve
 from tests.support.waiting import eventually
 
 
@@ -108,6 +108,52 @@ def test_a_declared_wider_informer_is_used_even_if_requested_later(server, facto
     assert {each.path for each in server.requests} == {PODS}
 
 
+def test_a_wider_scope_that_was_declared_in_vain_is_not_watched(server, factory):
+    for owner in ("gone", "stays"):
+        factory.declare("v1", "Pod", reads=["spec"] if owner == "gone" else ["status"], owner=owner)
+    factory.withdraw("gone")
+    first = factory.informer("v1", "Pod", namespaces=["one"], reads="metadata")
+    assert isinstance(first, View)
+    assert first.wide.scope.reads == ("status",)
+    first.release()
+    factory.withdraw("stays")
+    second = factory.informer("v1", "Pod", namespaces=["one"], reads="metadata")
+    assert not isinstance(second, View)
+    assert second.scope.reads == "metadata"
+    assert factory.informers() == [second]
+
+
+def test_a_view_within_a_view_has_no_objects_of_other_namespaces(server, factory):
+    frames = Frames()
+    serve(server, PODS, THREE, [frames])
+    factory.informer("v1", "Pod", reads="metadata")
+    outer = factory.informer("v1", "Pod", namespaces=["one"], reads="metadata")
+    # Keeps more in the first informer, which comes after its view from now on.
+    wide = factory.informer("v1", "Pod")
+    inner = factory.informer("v1", "Pod", namespaces=["one"], label_selector="app=x", reads="metadata")
+    seen: list[str] = []
+    inner.add_handler(lambda obj, _initial: seen.append(obj.key))
+    synced(factory)
+    frames.send_event(event("ADDED", of("two", "d", 4, app="x")))
+    frames.send_event(event("ADDED", of("one", "e", 5, app="x")))
+    eventually(lambda: "one/e" in seen)
+    assert seen == ["one/a", "one/e"]
+    assert [view.wide for view in (outer, inner)] == [wide, wide]
+
+
+def test_a_missing_permission_names_the_wider_informer_that_lacks_it(server, factory):
+    denied = Failure(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource "pods"')
+    serve(server, PODS, [denied, *THREE], [Frames()])
+    factory.informer("v1", "Pod")
+    narrow = factory.informer("v1", "Pod", namespaces=["one"])
+    factory.start()
+    reason = eventually(lambda: narrow.reason)
+    assert reason.startswith("no permission to list Pod (v1): pods is forbidden")
+    assert reason.endswith(" (for Pod.v1)")
+    narrow.wake()
+    eventually(lambda: narrow.has_synced and narrow.reason == "")
+
+
 def test_metrics_count_shared_objects_once(server, factory):
     from prometheus_client import CollectorRegistry
 
@@ -154,3 +200,32 @@ ALL = Scope("v1", "Pod")
 )
 def test_a_wide_selection_covers_a_narrow_one(wide, narrow, covered):
     assert (selection_within(wide, narrow) is not None) is covered
+
+
+@pytest.mark.behaviour("operations/OP131")
+def test_an_informer_that_has_not_started_keeps_more_for_another_user(server, factory):
+    frames = Frames()
+    specified = of("one", "a", 1, app="x") | {"spec": {"nodeName": "n"}, "status": {"phase": "Running"}}
+    serve(server, PODS, [Json(pod_list(3, specified))], [frames])
+    seen: list[str] = []
+    wide = factory.informer("v1", "Pod", reads="metadata")
+    wide.add_handler(lambda obj, _: seen.append(obj.get_path("spec", "nodeName")))
+    narrow = factory.informer("v1", "Pod", namespaces=["one"], label_selector="app=x", reads=["spec.nodeName"])
+    same = factory.informer("v1", "Pod", reads=["status"])
+    assert isinstance(narrow, View)
+    assert (narrow.wide, same, wide.scope.reads) == (wide, wide, ("spec.nodeName", "status"))
+    assert wide.key == "Pod.v1 reads=spec.nodeName,status"
+    synced(factory)
+    assert {each.path for each in server.requests} == {PODS}
+    # Whole objects come now, of which the parts that somebody reads are kept.
+    assert all("PartialObjectMetadata" not in each.headers["accept"] for each in server.requests)
+    (found,) = narrow.lister.list()
+    assert (found.get_path("spec", "nodeName"), found.get_path("status", "phase")) == ("n", "Running")
+    eventually(lambda: seen == ["n"])
+    # One that has started stays as it is.
+    later = factory.informer("v1", "Pod", reads=["spec"])
+    assert later is not wide
+    assert later.beside == (wide.key,)
+    for each in (wide, narrow, same, later):
+        each.release()
+    assert factory.informers() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -179,3 +180,12 @@ def test_a_proxy_of_another_kind_is_refused_without_its_password(tmp_path, write
 def test_an_unreadable_kubeconfig_is_an_error(tmp_path):
     with pytest.raises(ConfigError, match=f"kubeconfig {tmp_path}: Is a directory"):
         find(tmp_path, kubeconfig=tmp_path)
+
+
+@pytest.mark.behaviour("operations/OP162")
+def test_an_old_provider_without_the_official_client_names_the_package(tmp_path, write, monkeypatch):
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    path = write(kubeconfig({"server": "http://x"}, {"auth-provider": {"name": "gcp"}}))
+    with pytest.raises(ConfigError, match="auth-provider needs the package `kubernetes`") as caught:
+        find(tmp_path, kubeconfig=path)
+    assert caught.value.hint == "install it with `pip install kubernetes`"

@@ -11,14 +11,24 @@ from starlette.responses import PlainTextResponse
 from ctrlhost import ConfigError
 from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.health import Check
+from ctrlhost.server.addresses import parse_address
 from ctrlhost.server.app import host_app
-from ctrlhost.server.listener import HttpServer, parse_address
+from ctrlhost.server.listener import HttpServer
+
+
+class FakeReports:
+    """Nothing is asked of it here."""
+
+    def queue_json(self, plugin, controller, query): ...
+
+    key_json = series_json = queue_json
 
 
 class FakeHost:
     def __init__(self):
         self.found = {"livez": [Check("ping", passed=True)]}
         self.plugin_pages = {}
+        self.reports = FakeReports()
 
     def refresh(self, endpoint, plugin):
         return []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -14,10 +13,15 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 
-from ctrlhost.server import listener
 from ctrlhost.server.listener import HttpServer
 from ctrlhost.server.proxy import behind_proxy, proxied
+from tests.support.other_user import needs_root, run_as_nobody
 
+CONNECT = """
+found = socket.socket(socket.AF_UNIX)
+found.connect(sys.argv[1])
+print(b"".join(iter(lambda: found.recv(1000), b"")).decode())
+"""
 REQUEST = b"GET /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 
 Ask = Callable[..., bytes]
@@ -143,13 +147,12 @@ def test_the_app_sees_the_client_and_the_scheme(path: Path, ask: Ask) -> None:
     assert scope["headers"] == [(b"host", b"localhost")]
 
 
-def test_a_connection_of_another_user_is_refused(path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    user = os.geteuid()
+@needs_root
+def test_a_connection_of_another_user_is_refused(path: Path, ask: Ask) -> None:
     with serving(path, PlainTextResponse("fine\n")):
         assert path.stat().st_mode & 0o777 == 0o600
         assert ask().endswith(b"fine\n")
-        monkeypatch.setattr(listener.os, "geteuid", lambda: user + 1)
-        assert ask().startswith(b"HTTP/1.1 503 ")
-        monkeypatch.undo()
-        # Nothing changes.
+        path.parent.chmod(0o755)
+        path.chmod(0o666)
+        assert run_as_nobody(CONNECT, str(path), imports="import socket, sys").startswith("HTTP/1.1 403 ")
         assert ask().endswith(b"fine\n")

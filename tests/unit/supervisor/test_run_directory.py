@@ -161,6 +161,18 @@ def test_a_stopped_host_is_alive(runtime: Path) -> None:
     again.close()
 
 
+def test_a_socket_that_a_dead_host_left_is_removed(runtime: Path) -> None:
+    private = runtime / "ctrlhost"
+    private.mkdir(mode=0o700)
+    left = private / f"{os.getpid()}.sock"
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(left))
+    directory = RunDirectory()
+    assert directory.socket == left
+    assert not left.exists()
+    directory.close()
+
+
 def test_only_directories_of_processes_are_removed(runtime: Path) -> None:
     private = runtime / "ctrlhost"
     private.mkdir(mode=0o700)

@@ -1,0 +1,132 @@
+"""`make release-check`: what it finds wrong with a tree and with a wheel."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from release.check import URLS, check_wheel, needed_glibc
+
+behaviour = pytest.mark.behaviour
+ROOT = Path(__file__).parents[2]
+#: What the check reads.
+FILES = ("CHANGELOG.md", "Cargo.toml", "README.md", "image/bases.lock", "pyproject.toml", "plugins/*/pyproject.toml")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Return a copy of the sources with what a release needs: addresses, absolute links, digests."""
+    for pattern in FILES:
+        for file in ROOT.glob(pattern):
+            copied = tmp_path / file.relative_to(ROOT)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, copied)
+    readme = tmp_path / "README.md"
+    readme.write_text("# ctrlhost\n\n[all pages](https://example.com/docs) and [below](#below)\n")
+    edit(tmp_path / "pyproject.toml", lambda text: text + urls(*URLS))
+    bases = tmp_path / "image" / "bases.lock"
+    digest = "@sha256:" + "0" * 64
+    edit(
+        bases, lambda text: "".join(f"{line.partition('@')[0]}{digest}\n" for line in text.splitlines() if "=" in line)
+    )
+    return tmp_path
+
+
+def edit(file: Path, change: Callable[[str], str]) -> None:
+    file.write_text(change(file.read_text()))
+
+
+def urls(*names: str) -> str:
+    return "\n[project.urls]\n" + "".join(f'{name} = "https://example.com/{name}"\n' for name in names)
+
+
+def check(tree: Path) -> tuple[int, list[str]]:
+    command = [sys.executable, ROOT / "release" / "check.py", "--tree", tree]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr == ""
+    return done.returncode, done.stdout.splitlines()
+
+
+@behaviour("operations/OP164")
+def test_a_good_tree_passes(tree: Path) -> None:
+    assert check(tree) == (0, [])
+
+
+@behaviour("operations/OP164")
+@pytest.mark.parametrize(
+    ("file", "change", "line"),
+    [
+        (
+            "Cargo.toml",
+            lambda text: text.replace('version = "0.1.0"', 'version = "0.1.1"', 1),
+            "CHANGELOG.md: the newest version is 0.1.0, that of Cargo.toml is 0.1.1",
+        ),
+        (
+            "plugins/naming/pyproject.toml",
+            lambda text: text.replace('version = "0.1.0"', 'version = "0.2.0"'),
+            "plugins/naming/pyproject.toml: the version is 0.2.0, that of Cargo.toml is 0.1.0",
+        ),
+        (
+            "README.md",
+            lambda text: text + "[sandbox](docs/sandbox.md)\n",
+            "README.md: the link `docs/sandbox.md` is relative",
+        ),
+        (
+            "pyproject.toml",
+            lambda text: text.replace("\nSource =", "\nSources ="),
+            "pyproject.toml: [project.urls] has no `Source`",
+        ),
+        (
+            "image/bases.lock",
+            lambda text: "RUST_IMAGE=rust:1.90-slim-bookworm\n" + text.partition("\n")[2],
+            "image/bases.lock: `RUST_IMAGE=rust:1.90-slim-bookworm` has no digest",
+        ),
+    ],
+    ids=["version", "plugin-version", "link", "url", "digest"],
+)
+def test_each_mistake_is_one_line(tree: Path, file: str, change: Callable[[str], str], line: str) -> None:
+    edit(tree / file, change)
+    code, lines = check(tree)
+    assert code == 1
+    assert line in lines
+    # A wrong version of the core differs from that of each plugin, too.
+    assert len(lines) == (5 if file == "Cargo.toml" else 1)
+
+
+def wheel(folder: Path, name: str = "ctrlhost-0.1.0-cp311-abi3-manylinux2014_x86_64.whl", **files: bytes) -> Path:
+    content = {
+        "ctrlhost/__init__.py": b"",
+        "ctrlhost/py.typed": b"",
+        "ctrlhost/_core.abi3.so": b"\x7fELF\0GLIBC_2.2.5\0GLIBC_2.17\0",
+        "ctrlhost-0.1.0.dist-info/licenses/LICENSE": b"",
+    }
+    made = folder / name
+    with zipfile.ZipFile(made, "w") as archive:
+        for path, data in (content | files).items():
+            archive.writestr(path, data)
+    return made
+
+
+@behaviour("operations/OP165")
+def test_a_wheel_that_needs_a_newer_c_library_is_refused(tmp_path: Path) -> None:
+    assert list(check_wheel(wheel(tmp_path), "0.1.0")) == []
+    newer = b"\0GLIBC_2.9\0GLIBC_2.28\0"
+    assert needed_glibc(newer) == (2, 28)
+    made = wheel(tmp_path, **{"ctrlhost/_core.abi3.so": newer})
+    assert list(check_wheel(made, "0.1.0")) == [f"{made.name}: `ctrlhost/_core.abi3.so` needs GLIBC 2.28"]
+
+
+@behaviour("operations/OP164")
+def test_a_wheel_with_other_content_is_refused(tmp_path: Path) -> None:
+    made = wheel(tmp_path, "ctrlhost-0.1.0-cp311-abi3-linux_x86_64.whl", **{"tests/test_a.py": b""})
+    assert list(check_wheel(made, "0.1.1")) == [
+        f"{made.name}: the version of Cargo.toml is 0.1.1",
+        f"{made.name}: the platform is not manylinux2014_x86_64",
+        f"{made.name}: `tests/test_a.py` does not belong there",
+    ]

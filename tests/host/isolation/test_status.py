@@ -1,0 +1,60 @@
+"""The status of a host with the part of an isolated plugin, from its process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.isolated import IsolatedHost
+from tests.support.plugin_modules import config_map
+from tests.support.status import get, key_of, page_of, status_of
+
+BAD = """
+    import ctrlhost
+
+    @ctrlhost.hookimpl
+    def ctrlhost_setup(plugin):
+        plugin.add_controller("all", reconcile, ctrlhost.For("v1", "ConfigMap", label_selector="mine"))
+
+    def reconcile(ctx, request):
+        if request.name == "fails":
+            raise KeyError("spec")
+        ctx.client.patch("v1", "ConfigMap", request.name, request.namespace, {"data": {"a": "1"}})
+"""
+
+
+@pytest.mark.behaviour("operations/OP69")
+def test_the_status_has_the_controllers_keys_and_writes_of_an_isolated_plugin(
+    isolated: Callable[..., IsolatedHost],
+) -> None:
+    host = isolated(bad=BAD)
+    host.running()
+    for name in ("fails", "writes"):
+        host.client.create(config_map(name, labels={"mine": "1"}))
+    process = host.process
+
+    def failing() -> bool:
+        return any(one["controller"] == "bad/all" for one in status_of(process)["failing"])
+
+    process.eventually(failing, "failing key")
+    status = process.eventually(
+        lambda: (one := status_of(process)) and any(w["name"] == "writes" for w in one["apiserver"]["last_writes"])
+        and one, "write of the process",
+    )  # fmt: skip
+    assert {one["name"] for one in status["controllers"]} == {"good/all", "bad/all"}
+    plugins = {one["name"]: one for one in status["plugins"]}
+    assert (plugins["good"]["isolated"], plugins["bad"]["isolated"]) == (False, True)
+    assert plugins["bad"]["state"] == "running"
+    (failed,) = {one["key"] for one in status["failing"]}
+    assert failed == "default/fails"
+    assert {one["controller"] for one in status["errors"]} == {"bad/all"}
+    assert ("bad/all", "200") in {(one["controller"], one["code"]) for one in status["apiserver"]["last_writes"]}
+    assert any(user["controller"] == "bad/all" for row in status["informers"] for user in row["users"])
+    assert len({row["id"] for row in status["informers"]}) == len(status["informers"])
+    assert status["host"]["pid"] == process.pid
+    assert key_of(process, "bad/all", "default/fails")["verdict"] in ("backing off", "queued", "processing")
+    assert key_of(process, "bad/all", "default/writes")["verdict"] == "done"
+    assert page_of(process, "bad/all", part="failing")["total"] == 1
+    code, answer = get(process, "/queues/bad/al")
+    assert (code, answer["hint"]) == (404, "did you mean `bad/all`?")

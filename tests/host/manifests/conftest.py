@@ -1,0 +1,53 @@
+"""Printed manifests, and plugins to print them for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.manifests import Manifest, Printed
+
+
+@pytest.fixture
+def printed(ctrlhost: Any) -> Printed:
+    """Return a function that returns the manifests that some arguments print."""
+
+    def run(*arguments: str, **environment: str) -> list[Manifest]:
+        result = ctrlhost("manifests", *arguments, **environment)
+        assert result.returncode == 0, result.stderr
+        return list(yaml.safe_load_all(result.stdout))
+
+    return run
+
+
+@pytest.fixture
+def settings_file(tmp_path: Path) -> Callable[[str], str]:
+    """Return a function that writes a settings file and returns the option for it."""
+
+    def write(text: str) -> str:
+        file = tmp_path / "ctrlhost.toml"
+        file.write_text(text)
+        return f"--config={file}"
+
+    return write
+
+
+@pytest.fixture
+def bundled() -> Printed:
+    """Return the same function as `printed`, with the bundled plugins in place of those of the tests."""
+
+    def run(*arguments: str) -> list[Manifest]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("CTRLHOST_")}
+        command = [sys.executable, "-m", "ctrlhost", "manifests", *arguments]
+        result = subprocess.run(command, env=kept, capture_output=True, text=True, check=False, timeout=60)
+        assert result.returncode == 0, result.stderr
+        return list(yaml.safe_load_all(result.stdout))
+
+    return run

@@ -1,0 +1,117 @@
+"""Levels of single loggers: of plugins, of the host, for a time."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ctrlhost
+from ctrlhost import ConfigError
+from ctrlhost.host import log_levels, logs
+from ctrlhost.host.log_levels import loggers_of
+from tests.support.waiting import eventually
+
+PACKAGE = Path(ctrlhost.__file__).parent
+NAMING = "ctrlhost.plugin.naming"
+
+
+@pytest.fixture
+def written(loggers_of_process: None) -> Iterator[io.StringIO]:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream, plugins=["naming", "bitcoin"])
+    yield stream
+    logs.levels.reset()
+
+
+def debug_lines(stream: io.StringIO) -> list[str]:
+    """Log at debug, and return the loggers whose lines came."""
+    assert logs._writer is not None
+    before = len(stream.getvalue())
+    for name in (NAMING, "ctrlhost_naming.index", "ctrlhost.plugin.bitcoin", "ctrlhost.host", "a.library"):
+        logging.getLogger(name).debug("seen")
+    assert logs._writer.flush(10)
+    return [json.loads(line)["logger"] for line in stream.getvalue()[before:].splitlines()]
+
+
+@pytest.mark.behaviour("operations/OP89")
+def test_a_change_concerns_one_plugin_and_ends_by_itself(written: io.StringIO) -> None:
+    assert debug_lines(written) == []
+    logs.levels.set(loggers_of("naming", ["naming", "bitcoin"]), "debug", 2)
+    assert debug_lines(written) == [NAMING, "ctrlhost_naming.index"]
+    eventually(lambda: debug_lines(written) == [])
+    assert logging.getLogger(NAMING).level == logging.NOTSET
+
+
+def test_a_later_change_replaces_an_earlier_one(written: io.StringIO) -> None:
+    logs.levels.set([NAMING], "warning")
+    logs.levels.set([NAMING], "debug", 3600)
+    logs.levels.set([NAMING], "error", 0.01)
+    # Not to that of the second change, which the third one replaced.
+    eventually(lambda: logging.getLogger(NAMING).level == logging.WARNING)
+    logs.levels.set([NAMING], "debug", 3600)
+    logs.levels.set([NAMING], "info")
+    logs.levels.reset()
+    assert logging.getLogger(NAMING).level == logging.NOTSET
+    assert debug_lines(written) == []
+
+
+def test_the_setting_names_plugins_and_loggers(loggers_of_process: None) -> None:
+    stream = io.StringIO()
+    levels = {"naming": "debug", "ctrlhost.host": "error", "misspelt": "debug"}
+    logs.configure("info", "json", stream, plugins=["naming"], log_levels=levels)
+    try:
+        logging.getLogger("ctrlhost.host").warning("not seen")
+        assert debug_lines(stream) == [NAMING, "ctrlhost_naming.index"]
+        logs.configure("info", "json", stream, plugins=["naming"])
+        assert debug_lines(stream) == []
+    finally:
+        logs.levels.reset()
+
+
+@pytest.mark.parametrize(
+    ("name", "loggers"),
+    [
+        ("naming", (NAMING, "ctrlhost_naming")),
+        ("ingress_status", ("ctrlhost.plugin.ingress-status", "ctrlhost_ingress_status")),
+        ("ctrlhost", ("ctrlhost",)),
+        ("ctrlhost.client", ("ctrlhost.client",)),
+        ("ctrlhost.informers.watcher", ("ctrlhost.informers.watcher",)),
+        (f"{NAMING}.index", (f"{NAMING}.index",)),
+        ("ctrlhost_naming.index", ("ctrlhost_naming.index",)),
+        ("asyncio", ("asyncio",)),
+    ],
+)
+def test_what_a_name_means(name: str, loggers: tuple[str, ...]) -> None:
+    assert loggers_of(name, ["naming", "ingress-status"]) == loggers
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("nameing", "naming"),
+        ("ctrlhost.cleint", "ctrlhost.client"),
+        ("ctrlhost.plugin.bitcion", "ctrlhost.plugin.bitcoin"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest(name: str, near: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"host.log_levels: no plugin and no logger `{name}`")) as caught:
+        log_levels.check({"naming": "debug", name: "debug"}, ["naming", "bitcoin"])
+    assert caught.value.hint == f"did you mean `{near}`?"
+
+
+def test_all_loggers_of_the_host_are_known() -> None:
+    used = {
+        name
+        for file in PACKAGE.rglob("*.py")
+        for name in re.findall(r'getLogger\("(ctrlhost\.[a-z_.]+)"\)', file.read_text())
+    }
+    assert used
+    for name in used:
+        assert loggers_of(name, []) == (name,)
+    assert set(log_levels.LOGGERS) - {"ctrlhost.plugin", "ctrlhost.sandbox", "ctrlhost.dry_run"} <= used

@@ -1,0 +1,299 @@
+"""How many connections a server keeps, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from starlette.responses import PlainTextResponse, StreamingResponse
+
+from ctrlhost.server.at_once import answer_at_once
+from ctrlhost.server.counts import ListenerCounts
+from ctrlhost.server.guard import HEADERS, Guard, guarded, limited
+from ctrlhost.server.limits import ADMIN, METRICS, PROBES, STATUS, Limits
+from ctrlhost.server.listener import HttpServer
+from tests.support.tls_files import Authority
+from tests.support.waiting import eventually
+
+behaviour = pytest.mark.behaviour
+GET = b"GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+SMALL = replace(STATUS, connections=3, streams=2)
+
+
+class Rig:
+    """A server whose app answers `held` when the test allows it, and `stream` without end."""
+
+    def __init__(self, limits: Limits, ssl_context: ssl.SSLContext | None = None) -> None:
+        self.counts = ListenerCounts()
+        self.began = threading.Semaphore(0)
+        self.free = threading.Event()
+        app = guarded(self.answer, Guard(None, self.counts, limits))
+        self.server = HttpServer("127.0.0.1:0", app, limits=limits, counts=self.counts, ssl_context=ssl_context)
+        self.server.start()
+        self.clients = contextlib.ExitStack()
+
+    async def answer(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        response: Any = PlainTextResponse("fine\n")
+        if scope["path"] == "/held":
+            self.began.release()
+            while not await asyncio.to_thread(self.free.wait, 0.01):
+                pass
+        elif scope["path"] == "/large":
+            response = PlainTextResponse("x" * (16 << 20))
+        elif scope["path"] == "/client":
+            response = PlainTextResponse(str(scope["client"][0]))
+        elif scope["path"] == "/stream":
+            response = StreamingResponse(self.events(), media_type="text/event-stream")
+        await response(scope, receive, send)
+
+    async def events(self) -> Any:
+        while True:
+            yield b": here\n\n"
+            await asyncio.sleep(0.01)
+
+    def connect(self, sends: bytes = b"") -> socket.socket:
+        host, port = self.server.address.split(":")
+        client = self.clients.enter_context(socket.create_connection((host, int(port)), 30))
+        client.sendall(sends)
+        return client
+
+
+Start = Callable[..., Rig]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    rigs: list[Rig] = []
+
+    def started(limits: Limits = SMALL, **more: Any) -> Rig:
+        rigs.append(Rig(limits, **more))
+        return rigs[-1]
+
+    yield started
+    for rig in rigs:
+        rig.free.set()
+        assert rig.server.stop(30)
+        rig.clients.close()
+
+
+def read(client: socket.socket) -> bytes:
+    """Return all that comes until the end of the connection."""
+    found = b""
+    with contextlib.suppress(ConnectionError):
+        while piece := client.recv(1 << 16):
+            found += piece
+    return found
+
+
+def answered(client: socket.socket, request: bytes = GET % b"") -> bool:
+    """Return whether a connection still answers."""
+    try:
+        client.sendall(request)
+        found = b""
+        while not found.endswith(b"fine\n") and (piece := client.recv(1 << 16)):
+            found += piece
+        return found.startswith(b"HTTP/1.1 200 ")
+    except ConnectionError:
+        return False
+
+
+def test_the_limits_are_those_of_the_specification() -> None:
+    assert (PROBES.connections, METRICS.connections, STATUS.connections, ADMIN.connections) == (64, 32, 128, 8)
+    assert STATUS.streams == 32
+    assert (PROBES.idle, METRICS.idle, STATUS.idle, ADMIN.idle) == (30, 60, 60, 5)
+    assert (PROBES.answer, METRICS.answer, STATUS.answer, ADMIN.answer) == (1, 10, 10, 60)
+    assert (PROBES.body, METRICS.body, STATUS.body, ADMIN.body) == (0, 0, 0, 64 << 10)
+    assert {(one.header, one.header_bytes) for one in (PROBES, METRICS, STATUS, ADMIN)} == {(5.0, 16 << 10)}
+
+
+@behaviour("operations/OP5")
+def test_a_full_server_closes_the_longest_idle_connection(start: Start) -> None:
+    rig = start(replace(PROBES, connections=3))
+    clients = [rig.connect() for _ in range(3)]
+    # The first one is used last.
+    assert all(answered(one) for one in (clients[1], clients[2], clients[0]))
+    assert answered(rig.connect())
+    assert read(clients[1]) == b""
+    assert answered(clients[0])
+    assert answered(clients[2])
+    assert rig.counts.rejected == {"full": 1}
+
+
+@behaviour("operations/OP6")
+def test_a_server_full_of_requests_closes_the_new_connection(start: Start) -> None:
+    rig = start(replace(METRICS, connections=3))
+    busy = [rig.connect(GET % b"held") for _ in range(3)]
+    for _ in busy:
+        assert rig.began.acquire(timeout=30)
+    assert read(rig.connect(GET % b"")) == b""
+    assert rig.counts.rejected == {"full": 1}
+    rig.free.set()
+    assert all(one.recv(1 << 16).startswith(b"HTTP/1.1 200 ") for one in busy)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHo", GET % b"" + b"GET"])
+def test_a_header_that_does_not_end_is_closed(start: Start, sent: bytes) -> None:
+    rig = start(replace(SMALL, header=0.3))
+    client = rig.connect(sent)
+    assert read(client).startswith(b"HTTP/1.1 200 ") == sent.endswith(b"GET")
+    assert rig.counts.rejected == {"header_timeout": 1}
+
+
+def test_an_idle_connection_is_closed_and_not_counted(start: Start) -> None:
+    rig = start(replace(SMALL, idle=1, header=0.3))
+    client = rig.connect()
+    assert answered(client)
+    assert read(client) == b""
+    assert rig.counts.rejected == {}
+
+
+@behaviour("operations/OP9")
+@pytest.mark.parametrize(
+    ("request_sent", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nA: " + b"a" * (17 << 10) + b"\r\n\r\n", 431),
+        # In parts, and never ending.
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nA: " + b"a" * (17 << 10), 431),
+        (b"GET /" + b"a" * (17 << 10) + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody", 413),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n", 413),
+    ],
+)
+def test_long_headers_and_bodies_are_refused(start: Start, request_sent: bytes, status: int) -> None:
+    rig = start()
+    found = read(rig.connect(request_sent))
+    head = found.partition(b"\r\n\r\n")[0].lower()
+    assert head.startswith(b"http/1.1 %d " % status)
+    assert b"connection: close" in head
+    assert b"x-content-type-options: nosniff" in head
+    assert rig.counts.requests == {status: 1}
+
+
+def test_a_request_that_comes_with_its_connection_may_be_answered_at_once() -> None:
+    asked: list[bytes] = []
+
+    def at_once(target: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[int, str] | None:
+        asked.append(target)
+        return (503, "not yet\n") if target == b"/readyz" and (b"host", b"localhost") in headers else None
+
+    def served(sends: bytes) -> bytes:
+        ours, theirs = socket.socketpair()
+        with ours:
+            theirs.setblocking(False)
+            ours.sendall(sends)
+            read_ahead = answer_at_once(theirs, at_once, PROBES, counts)
+            if read_ahead is None:
+                return read(ours)
+            theirs.close()
+            return b"read: " + read_ahead
+
+    counts = ListenerCounts()
+    close = b"Connection: close\r\n\r\n"
+    request = (GET % b"readyz")[:-2] + close
+    answer = served(request)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    assert body == b"not yet\n"
+    assert {line.split(b":")[0].lower() for line in head.splitlines()[1:]} == {
+        *(name for name, _ in HEADERS),
+        *(b"date", b"content-type", b"content-length", b"content-security-policy", b"connection"),
+    }
+    assert counts.requests == {503: 1}
+    assert asked == [b"/readyz"]
+    for other in (
+        # Kept alive, a part of a header, another method, a body, not HTTP, and what the function leaves to the app.
+        GET % b"readyz",
+        request[:-1],
+        request.replace(b"GET", b"PUT"),
+        request.replace(close, b"Content-Length: 4\r\n" + close) + b"body",
+        b"no request\r\n\r\n",
+        (GET % b"metrics")[:-2] + close,
+        b"",
+    ):
+        assert served(other) == b"read: " + other
+    assert asked == [b"/readyz", b"/metrics"]
+    assert counts.requests == {503: 1}
+
+
+def test_a_malformed_request_is_answered_and_does_not_fill_the_log(start: Start, caplog) -> None:
+    rig = start()
+    assert read(rig.connect(b"\x16\x03\x01 hello\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
+    assert rig.counts.requests == {400: 1}
+    assert not caplog.records
+
+
+def test_event_streams_have_a_limit_of_their_own_and_end_with_the_server(start: Start) -> None:
+    rig = start(replace(SMALL, connections=9))
+    streams = [rig.connect(GET % b"stream") for _ in range(2)]
+    assert all(b"text/event-stream" in one.recv(1 << 10) for one in streams)
+    refused = read(rig.connect(GET % b"stream"))
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 10" in refused
+    assert answered(rig.connect())
+    assert rig.server.stop(30)
+    # The end of a stream is not cut off.
+    assert all(read(one).endswith(b"0\r\n\r\n") for one in streams)
+
+
+def test_a_stream_that_is_not_read_does_not_hold_up_the_end(start: Start, caplog) -> None:
+    rig = start()
+    rig.connect(GET % b"stream").recv(10)
+    eventually(lambda: rig.counts.requests[200] == 1)
+    rig.connect()
+    assert rig.server.stop(30)
+    assert not caplog.records
+
+
+def test_an_answer_that_takes_too_long_is_504(start: Start) -> None:
+    limits = replace(SMALL, answer=0.2)
+    rig = start(limits)
+    server = HttpServer("127.0.0.1:0", limited(rig.answer, limits), limits=limits)
+    server.start()
+    host, port = server.address.split(":")
+    with socket.create_connection((host, int(port)), 30) as client:
+        client.sendall(GET % b"held")
+        found = read(client)
+    assert found.startswith(b"HTTP/1.1 504 ")
+    assert found.endswith(b"error: no answer within 0.2 s\n")
+    assert server.stop(30)
+
+
+def test_a_server_with_a_certificate_serves_https(start: Start, tmp_path) -> None:
+    authority = Authority(tmp_path)
+    context = authority.server_context()
+    rig = start(replace(SMALL, connections=1), ssl_context=context)
+    # A connection before its handshake has a place, which the next one takes.
+    silent = rig.connect()
+    client = ssl.create_default_context(cadata=authority.pem)
+    host, port = rig.server.address.split(":")
+    with client.wrap_socket(socket.create_connection((host, int(port)), 30), server_hostname="localhost") as secure:
+        secure.sendall(GET % b"")
+        assert secure.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+    assert read(silent) == b""
+    assert read(rig.connect(GET % b"")) in (b"", b"HTTP/1.1 400 ")
+    eventually(lambda: rig.counts.rejected["tls"] == 1)
+
+
+def test_clients_that_read_nothing_do_not_keep_others_out(start: Start) -> None:
+    rig = start(replace(SMALL, unread=0.2, answer=0.1))
+    for _ in range(SMALL.connections):
+        # The second answer waits until the first one, of which it reads nothing, is sent.
+        assert rig.connect(GET % b"large" * 2).recv(1, socket.MSG_PEEK)
+    assert eventually(lambda: answered(rig.connect()))
+
+
+def test_a_client_cannot_claim_another_address(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+    rig = start()
+    header = b"Host: localhost\r\nX-Forwarded-For: 192.0.2.1\r\nConnection: close\r\n"
+    found = read(rig.connect(b"GET /client HTTP/1.1\r\n" + header + b"\r\n"))
+    assert found.endswith(b"\r\n127.0.0.1")
