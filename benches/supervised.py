@@ -91,7 +91,8 @@ def answered(address: str, path: str) -> float:
     began = time.perf_counter()
     connection = http.client.HTTPConnection(address, timeout=60)
     try:
-        connection.request("GET", path)
+        # As the kubelet does.
+        connection.request("GET", path, headers={"Connection": "close"})
         assert connection.getresponse().read()
     finally:
         connection.close()

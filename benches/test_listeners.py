@@ -1,0 +1,48 @@
+"""Probes beside a thousand connections that send nothing, with 1,024 file descriptors."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from benches.supervised import GOOD, answered, host, p99, processor_time, resident
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benches.ratios import Ratios
+
+SILENT = 1_000
+#: Requests to each probe, ten a second.
+PACE = 10
+
+
+def test_probes_beside_silent_connections(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path: Path) -> None:
+    requests = 50 if ratios.short else 600
+    with stub_pods(10, 0, 1) as url, host(tmp_path, url, GOOD) as process, contextlib.ExitStack() as clients:
+        process.line("plugin good running")
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (1024, 1024))
+        for path in ("/livez", "/readyz"):
+            answered(process.address, path)
+        name, _, port = process.address.rpartition(":")
+        before, lines = resident(process.pid), len(process.lines)
+        for _ in range(SILENT):
+            clients.enter_context(socket.create_connection((name, int(port)), 30))
+        spent, began = processor_time(process.pid), time.monotonic()
+        taken: dict[str, list[float]] = {"/livez": [], "/readyz": []}
+        for _ in range(requests):
+            for path, seconds in taken.items():
+                seconds.append(answered(process.address, path))
+            time.sleep(1 / PACE)
+        spent, lasted = processor_time(process.pid) - spent, time.monotonic() - began
+        for path, seconds in taken.items():
+            ratios.add("listeners", f"{path}, p99, beside 1,000 silent connections", "s", p99(seconds))
+        memory = max(resident(process.pid) - before, 0)
+        ratios.add("listeners", "memory of 1,000 silent connections", "B", memory)
+        ratios.add("listeners", "part of a core beside 1,000 silent connections", "", spent / lasted)
+        assert len(process.lines) - lines <= 20
+        assert process.stop() == 0
