@@ -179,12 +179,10 @@ impl Packer {
             }
             let (this, store) = (self.clone(), Arc::downgrade(store));
             let begun = spawn(move || {
-                let Some(codec) = in_background(move || Codec::learn(&samples)) else {
-                    this.side(kind).learning.store(false, Ordering::SeqCst);
-                    return;
-                };
+                let codec = Codec::learn(&samples).map(Arc::new);
+                drop(samples);
                 let pays = codec.is_some();
-                let _ = this.side(kind).codec.set(codec.map(Arc::new));
+                let _ = this.side(kind).codec.set(codec);
                 if pays {
                     this.unswept.store(false, Ordering::SeqCst);
                     this.sweep(&store);
@@ -292,18 +290,4 @@ impl Side {
 fn spawn(work: impl FnOnce() + Send + 'static) -> bool {
     let thread = thread::Builder::new().name("ctrlhost-pack".to_owned());
     thread.spawn(work).is_ok()
-}
-
-/// Wait for work that gives way to other threads; None if there can be no thread for it, or it panicked.
-///
-/// It holds no lock meanwhile. A thread cannot raise its priority again, so what comes after needs another one.
-fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let thread = thread::Builder::new().name("ctrlhost-learn".to_owned());
-    let work = move || {
-        // Of this thread alone, and only a wish.
-        #[cfg(target_os = "linux")]
-        let _ = rustix::process::setpriority_process(None, 10);
-        work()
-    };
-    thread.spawn(work).ok()?.join().ok()
 }
