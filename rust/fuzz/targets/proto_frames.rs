@@ -29,6 +29,8 @@ fuzz_target!(|input: (u16, &[u8])| {
     let (whole, error) = decode(&[stream]);
     let (cut, cut_error) = decode(&[first, second]);
     assert_eq!(whole, cut);
-    let place = |error: DecodeError| (error.offset, error.what);
+    // Whether it looks like HTML depends on how much of it has come.
+    let html = "HTML, as of a proxy or a login page: ";
+    let place = |error: DecodeError| (error.offset, error.what.replace(html, ""));
     assert_eq!(error.map(place), cut_error.map(place));
 });
