@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
+from ctrlhost.entries.recursion import restore_recursion_limit
 from ctrlhost.entries.stacks import FRAMES, awaited, stack_of
 from ctrlhost.request import Request
 
@@ -119,6 +120,7 @@ class Entry:
 
     def end(self) -> bool:
         """Note that the call has returned; return whether that was in time. If not, this is logged."""
+        restore_recursion_limit()
         with self._lock:
             started, overdue = self.started, self.overdue
             self.started, self.overdue, self.task, self.late = None, False, None, overdue

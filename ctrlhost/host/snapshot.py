@@ -8,6 +8,8 @@ import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from ctrlhost.entries.recursion import restore_recursion_limit
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -70,6 +72,8 @@ class Snapshot(Generic[T]):
             self._wake.clear()
             with self._lock:
                 serving = self._serving = self._due
+            # A reconcile or a task may have lowered it.
+            restore_recursion_limit()
             try:
                 self.value = self._read()
                 self._at, failed = time.monotonic(), False
