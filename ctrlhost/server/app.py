@@ -198,7 +198,6 @@ def _others(host: Inspected, patience: float, *, probes: bool, metrics: bool) ->
 def _scrapes(host: Inspected, patience: float) -> Callable[[Request], Awaitable[Response]]:
     """Return what answers `/metrics`. Requests that come at the same time share a scrape."""
     scrapes: dict[str, asyncio.Task[Response]] = {}
-    threads = Aside[Response]("metrics", _MOST)
 
     def exposed(accept: str) -> Response:
         body, content_type = host.scraped(accept)
@@ -210,7 +209,7 @@ def _scrapes(host: Inspected, patience: float) -> Callable[[Request], Awaitable[
         finally:
             # Those that come from here on wait for another scrape: this one may lack what they have just changed.
             scrapes.pop(accept, None)
-        return await _aside(threads, lambda: exposed(accept))
+        return exposed(accept)
 
     async def metrics(request: Request) -> Response:
         accept = request.headers.get("accept", "")

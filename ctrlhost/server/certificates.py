@@ -71,7 +71,8 @@ class ServerCertificate:
         """End the thread."""
         self._stopped.set()
         if self._thread is not None:
-            self._thread.join()
+            # A file system that hangs must not hold up the shutdown.
+            self._thread.join(1.0)
 
     def collect(self) -> Iterator[Metric]:
         """Return the current metrics; called by prometheus-client at each scrape."""
