@@ -56,7 +56,7 @@ class FreedMemory:
         elif now - self._since >= _AFTER:
             log.debug("returning memory: informers held up to %s bytes, now %s", f"{self._peak:,}", f"{held:,}")
             self._peak, self._saved, self._most_saved, self._since = held, saved, saved, None
-            _trim()
+            trim()
 
 
 def keep_little() -> None:
@@ -70,9 +70,10 @@ def keep_little() -> None:
             set_option(option, size)
 
 
-def _trim() -> None:
-    if (trim := _of_allocator("malloc_trim")) is not None:
-        trim(0)
+def trim() -> None:
+    """Return to the system what the allocator holds free between other blocks."""
+    if (release := _of_allocator("malloc_trim")) is not None:
+        release(0)
 
 
 def _of_allocator(name: str) -> Callable[..., int] | None:
