@@ -225,7 +225,7 @@ class Controller:
         self._pause.resume()
 
     def lead(self) -> None:
-        """Let the workers continue that stopped because this replica lost leadership."""
+        """Resume the workers that stopped because this replica lost leadership."""
         if self._gate is not None:
             self._gate.resume()
 

@@ -91,14 +91,14 @@ class Pause:
         self._open.wait()
 
     def pause(self) -> None:
-        """Let no further reconcile begin."""
+        """Begin no further reconcile."""
         with self._lock:
             self.paused = True
             if not self._ended:
                 self._open.clear()
 
     def resume(self) -> None:
-        """Let reconciles begin again."""
+        """Begin reconciles again."""
         with self._lock:
             self.paused = False
             self._open.set()

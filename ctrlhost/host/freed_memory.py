@@ -60,7 +60,7 @@ class FreedMemory:
 
 
 def keep_little() -> None:
-    """Let the allocator of this process return freed memory early, instead of more and more lazily.
+    """Make the allocator of this process return freed memory early, instead of more and more lazily.
 
     By default glibc raises its limits with each large block that is freed: after a list of some megabytes it keeps tens
     of them at the end of each thread's arena, a fifth of what compressed pods take. For the rest of the process.

@@ -52,7 +52,7 @@ class Guard:
     """The checks of a request's header at one listener."""
 
     def __init__(self, hosts: Collection[str] | None, counts: ListenerCounts, limits: Limits) -> None:
-        """Let clients ask by `hosts`, beside `localhost` and any address; None: by any name."""
+        """Allow requests for `hosts`, beside `localhost` and any address; None: for any name."""
         self._names = frozenset(map(str.lower, hosts)) | {"localhost"} if hosts is not None else None
         self._counts = counts
         self._limits = limits

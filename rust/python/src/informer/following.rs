@@ -83,7 +83,7 @@ impl Following {
         })
     }
 
-    /// Have `done` called once there is something to tell.
+    /// Call `done` once there is something to tell.
     fn ask(&self, py: Python<'_>, answers: &Answers, done: Py<PyAny>) -> PyResult<()> {
         let follower = &self.shared.get()?.follower;
         let answers = answers.sender()?;
