@@ -155,6 +155,33 @@ fn a_cut_stream_gives_what_came_before() {
 }
 
 #[test]
+fn bytes_behind_a_whole_response_do_not_make_it_a_cut_one() {
+    let (go_on, told) = channel::<()>();
+    let told = std::sync::Mutex::new(told);
+    let server = Server::start(move |mut stream, number| {
+        read_request(&mut stream, number).unwrap();
+        let begun = [CHUNKED.as_bytes(), &chunk("one")].concat();
+        stream.write_all(&begun).unwrap();
+        told.lock().unwrap().recv().unwrap();
+        // Together, so that the client meets both at once while it waits for the body.
+        let end = [&b"0\r\n\r\n"[..], &ok("nobody asked")].concat();
+        stream.write_all(&end).unwrap();
+        while stream.read(&mut [0; 100]).is_ok_and(|count| count > 0) {}
+    });
+    let client = server.client();
+    for _ in 0..2 {
+        let (_, stream) = client.stream(watch()).unwrap();
+        let stream = stream.unwrap();
+        assert_eq!(&*stream.read(SOON).unwrap().unwrap(), b"one");
+        go_on.send(()).unwrap();
+        assert_eq!(stream.read(SOON).unwrap(), None);
+        // The connection is of no further use.
+        until(&client, |counts| counts.stream == 0 && counts.idle == 0);
+    }
+    assert_eq!(server.connections(), 2);
+}
+
+#[test]
 fn a_slow_reader_holds_its_own_connection_back() {
     const INTAKE: usize = 1 << 20;
     const TOTAL: u64 = 64 << 20;

@@ -116,8 +116,9 @@ impl Line {
                 Poll::Pending if worked => return Poll::Pending,
                 Poll::Pending => {
                     worked = true;
-                    let ended = self.poll(context);
-                    if let Poll::Ready(Some(error)) = ended {
+                    if let Poll::Ready(Some(error)) = self.poll(context)
+                        && !is_behind(&error)
+                    {
                         return Poll::Ready(Some(Err(self.explain(&error, Stage::Body))));
                     }
                 }
@@ -195,6 +196,16 @@ fn work(connection: &mut Driven, context: &mut Context<'_>) -> Poll<Option<hyper
         *connection = None;
     }
     ended.map(Result::err)
+}
+
+/// Return whether a connection ended for bytes behind a whole response, which hyper has no question for.
+fn is_behind(error: &hyper::Error) -> bool {
+    std::error::Error::source(error).is_none()
+        && !error.is_incomplete_message()
+        && !error.is_canceled()
+        && !error.is_closed()
+        && !error.is_user()
+        && !error.is_parse()
 }
 
 fn is_framing(error: &io::Error) -> bool {
