@@ -15,8 +15,8 @@ from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
 from ctrlhost.config.types import suggest
 from ctrlhost.coordination.term import Candidacy, Tenure
-from ctrlhost.errors import ConfigError, PluginError
-from ctrlhost.host.api_servers import ApiServers
+from ctrlhost.errors import ConfigError
+from ctrlhost.host.clients import HostClients
 from ctrlhost.host.freed_memory import FreedMemory, keep_little
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctrlhost.client import Client
-    from ctrlhost.client.written_path import WrittenPath
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.controller.services import PluginServices
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from ctrlhost.host.gil_watch import GilWatch
     from ctrlhost.host.metrics_access import MetricsAccess
     from ctrlhost.informers import InformerFactory
-    from ctrlhost.informers.silent_watches import SilentWatches
     from ctrlhost.supervisor.attempt import Attempt
     from ctrlhost.supervisor.child import ChildAttempt
 
@@ -128,8 +126,8 @@ class Host:
         self._gil_watch = gil_watch
         #: Whether all work has ended in time; true until `run` ends.
         self.drained = True
-        self._api_servers = self.inspection.api_servers = ApiServers()
-        self._silent_watches: SilentWatches | None = None
+        self._clients = HostClients(self.configuration, self.clock, probes=self._probes)
+        self.inspection.api_servers = self._clients.api_servers
         self.events: EventRecorder | None = None
         #: The leader elections; None without any.
         self.leadership: Leadership | None = None
@@ -251,7 +249,6 @@ class Host:
         self._rights.start()
 
     def _services(self, overrides: Mapping[str, Any]) -> Any:
-        from ctrlhost.client import Client
         from ctrlhost.controller.clients import ClientCounts
         from ctrlhost.controller.metrics import ReconcileMetrics
         from ctrlhost.controller.services import PluginServices
@@ -259,31 +256,24 @@ class Host:
         from ctrlhost.host.metrics import of_host
         from ctrlhost.host.queue_metrics import QueueCollector
 
-        connect_timeout = float(self.configuration.client().connect_timeout)
-        if self.client is None:
-            kubeconfig = self._sandbox.kubeconfig if self._sandbox else self.settings.kubeconfig
-            context = None if self._sandbox else self.settings.context
-            self.client = Client.load(kubeconfig, context, connect_timeout=connect_timeout)
-        self.factory = self._make_factory(self.client)
-        if self._probes:
-            self._watch_server(self.client, self.factory)
-        if self.settings.dry_run:
-            log.info("dry run: nothing is written, no Lease is taken; what would change is logged")
-            self.client = self._dry(self.client)
+        sandbox = self._sandbox.kubeconfig if self._sandbox is not None else None
+        client = self.client or self._clients.load(self.settings, sandbox)
+        self.factory = self._make_factory(client)
+        self.client = self._clients.connect(client, self.factory, dry_run=self.settings.dry_run)
         metrics = self.inspection.metrics = self.inspection.metrics or of_host(self.plugins)
         reconciles, clients = ReconcileMetrics(), ClientCounts()
         children = self._children
         processor = PluginProcessor(self.plugins, children.cpu_seconds if children is not None else lambda _name: 0.0)
         reader = self.inspection.reports.reader
         reader.processor = self._processor = processor
-        reader.server = lambda: self._api_servers.own
+        reader.server = lambda: self._clients.api_servers.own
         self.events = EventRecorder(self.client, self.clock)
         if self._gil_watch is not None:
             metrics.register(self._gil_watch)
         metrics.register(reconciles)
         metrics.register(clients)
         if self._probes:
-            metrics.register(self._api_servers)
+            metrics.register(self._clients.api_servers)
         metrics.register(QueueCollector(self._is_ours))
         if not metrics.child:
             metrics.register(processor)
@@ -293,7 +283,7 @@ class Host:
         if self._metrics_access is not None:
             metrics.register(self._metrics_access)
         if self._children is not None:
-            self._children.serve(self.factory, self.client, self._sandbox.kubeconfig if self._sandbox else None)
+            self._children.serve(self.factory, self.client, sandbox)
             metrics.register(self._children)
         if self.settings.leader_elect:
             from ctrlhost.coordination.leadership import Leadership
@@ -317,7 +307,7 @@ class Host:
             supervision=self.configuration.supervision,
             entries=self._entries,
             candidacy=Candidacy(self._tenure),
-            account=self._account,
+            account=self._clients.of_account,
             client_counts=clients,
         )
         return services
@@ -327,16 +317,6 @@ class Host:
         if self._processor is not None:
             self._processor.look()
         self.inspection.reports.reader.samples.check()
-
-    def _watch_server(self, client: Client, factory: InformerFactory) -> None:
-        from ctrlhost.informers.silent_watches import SilentWatches
-
-        def reachable() -> bool:
-            own = self._api_servers.own
-            return own is not None and own.up
-
-        watches = self._silent_watches = SilentWatches(factory.informers, self.clock, reachable)
-        self._api_servers.watch(client, watches.returned)
 
     def _make_factory(self, client: Client) -> InformerFactory:
         from ctrlhost.informers import Compressions, Encodings, InformerFactory, ReflectorOptions
@@ -350,50 +330,12 @@ class Host:
         )
         return InformerFactory(client, resync=self.settings.resync, clock=self.clock, options=options)
 
-    def _dry(self, client: Client) -> Client:
-        """Return a client whose writes have no effect."""
-        from ctrlhost.client.dry_run import DryRunTransport
-
-        return client.derive(transport=DryRunTransport(client.transport, self._cached))
-
-    def _cached(self, path: WrittenPath) -> dict[str, Any] | None:
-        """Return the object of a path from a cache that has all of it; None if there is none."""
-        factory, client = self.factory, self.client
-        if factory is None or client is None:
-            return None
-        for informer in factory.informers():
-            if informer.api_version != path.api_version or informer.scope.transform is not None:
-                continue
-            resource = client.resources.known(informer.api_version, informer.kind)
-            if resource is not None and resource.plural == path.plural:
-                found = informer.lister.get(path.name, path.namespace)
-                if found is not None and not found.partial:
-                    return found.to_dict()
-        return None
-
     def _elects_itself(self, plugin: PluginRuntime) -> bool:
         return self._children is not None and self._children.elects(plugin.name)
 
     def _entries(self, plugin: str) -> Entries:
         """Return the entries of a plugin of this host."""
         return next(one.entries for one in self.plugins if one.name == plugin)
-
-    def _account(self, plugin: str) -> Client | None:
-        """Return a client with the plugin's own kubeconfig, None for the host's; PluginError if it is unusable."""
-        if (path := self.configuration.supervision(plugin).kubeconfig) is None:
-            return None
-        from ctrlhost.client import Client
-
-        where = f"supervision.{plugin}.kubeconfig"
-        try:
-            metrics = self.client.metrics if self.client is not None else None
-            connect_timeout = float(self.configuration.client().connect_timeout)
-            client = Client.of_account(path, where, metrics, connect_timeout)
-        except ConfigError as error:
-            raise PluginError(plugin, f"{where}: {error.message}", hint=error.hint) from error
-        if self._probes:
-            self._api_servers.watch(client)
-        return self._dry(client) if self.settings.dry_run else client
 
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
         """Return the services of one plugin; with leader election, the leader differs by plugin."""
@@ -443,9 +385,7 @@ class Host:
             self.events.stop(_EVENTS_TIMEOUT)
         if self._children is not None:
             self._children.stop()
-        self._api_servers.stop()
-        if self._silent_watches is not None:
-            self._silent_watches.stop()
+        self._clients.stop()
         if self.factory is not None:
             self.factory.stop()
         self._servers.stop(self.inspection)
