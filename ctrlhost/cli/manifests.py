@@ -22,6 +22,9 @@ _REFERENCE = "NAME.key=SECRET/KEY"
 @click.option("--name", default="ctrlhost", show_default=True, help="Name of the Deployment and its ServiceAccount.")
 @click.option("--deploy-namespace", default="ctrlhost-system", show_default=True, help="Namespace of the Deployment.")
 @click.option("--image", help="Image with ctrlhost and the plugins; its entry point must be `ctrlhost`.")
+@click.option(
+    "--admin", is_flag=True, default=None, help="Let who may `exec` into a pod act: pause, enqueue, log level."
+)
 @click.option("--leader-elect", is_flag=True, default=None, help="Run two replicas, of which only the leader acts.")
 @click.option(
     "--deployments",
@@ -65,6 +68,7 @@ def command(
     name: str,
     deploy_namespace: str,
     image: str | None,
+    admin: bool | None,
     leader_elect: bool | None,
     deployments: str,
     secrets: tuple[str, ...],
@@ -96,7 +100,9 @@ def command(
     chosen, limit = names(plugins), names(namespaces)
     references = [SecretReference.parse(text, mounted=False) for text in secrets]
     references += [SecretReference.parse(text, mounted=True) for text in secret_files]
-    configuration = gather(config, assignments, plugins=chosen, namespaces=limit, leader_elect=leader_elect)
+    configuration = gather(
+        config, assignments, plugins=chosen, namespaces=limit, admin=admin, leader_elect=leader_elect
+    )
     for one in references:
         configuration.stand_in(one.plugin, one.key, one.flag)
     settings = configuration.host()

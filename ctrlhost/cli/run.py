@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     flag_value="true",
     help="Install the plugins' CRDs first; `force` also replaces those of newer plugins, or with more fields.",
 )
+@click.option("--admin", is_flag=True, default=None, help="Let this user act by commands such as `ctrlhost pause`.")
 @click.option("--dry-run", is_flag=True, default=None, help="Write nothing; log what would change.")
 @click.option("--leader-elect", is_flag=True, default=None, help="Act only while holding a Lease.")
 @click.option("--listen", metavar="HOST:PORT", help="Address for probes, metrics, status and pages.")

@@ -71,6 +71,9 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     sandbox: bool = False
     """Start the embedded API server in this process and run against it."""
 
+    admin: bool = False
+    """Serve `/admin/v1/` at the local socket: pause, resume and enqueue, and levels of the log."""
+
     dry_run: bool = False
     """Write nothing: the API server tries each write without effect, and the log says what would change."""
 

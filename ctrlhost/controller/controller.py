@@ -15,12 +15,13 @@ from ctrlhost.controller.context import ControllerScope
 from ctrlhost.controller.history import History
 from ctrlhost.controller.hot_loops import HotLoops
 from ctrlhost.controller.metrics import WorkerCounts
+from ctrlhost.controller.pauses import Pause
 from ctrlhost.controller.pool import Workers
 from ctrlhost.controller.results import Results
 from ctrlhost.controller.retries import RetryLimiter
 from ctrlhost.controller.sources import Source
 from ctrlhost.controller.watchdog import Watchdog
-from ctrlhost.controller.worker import LeaderGate, Pause, WorkerScope
+from ctrlhost.controller.worker import LeaderGate, WorkerScope
 from ctrlhost.errors import NotSynced, PluginLoadError
 from ctrlhost.own_writes.self_events import SelfEvents
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, WorkQueue
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.controller.metrics import ControllerCounts
     from ctrlhost.controller.options import ControllerOptions
+    from ctrlhost.controller.pauses import Paused
     from ctrlhost.controller.pool import Pool
     from ctrlhost.controller.services import PluginScope
     from ctrlhost.controller.watchdog import RunningKey, Watched
@@ -93,7 +95,7 @@ class Controller:
         self._hot_loops: HotLoops | None = None
         candidacy = plugin.services.candidacy
         self._gate = LeaderGate(candidacy.tenure) if options.needs_leader and candidacy.elects else None
-        self._pause = Pause(paused=options.paused)
+        self._pause = Pause(self.name, plugin.services.pauses, paused=options.paused)
         self._self_events = SelfEvents() if options.suppress_echo else None
         #: The last runs, and the failing keys.
         self.history = History(self.name, plugin.services.clock, plugin.services.errors)
@@ -216,13 +218,21 @@ class Controller:
         """Whether the workers begin no reconcile, because of `pause` or the setting `paused`."""
         return self._pause.paused
 
-    def pause(self) -> None:
-        """Begin no further reconcile; those that run end, and events are queued and merged. May be repeated."""
-        self._pause.pause()
+    @property
+    def pause_state(self) -> Paused | None:
+        """Who has paused the controller, and since when; None while it is not paused."""
+        return self._pause.state
 
-    def resume(self) -> None:
-        """End `pause`, also that of the setting. May be repeated."""
-        self._pause.resume()
+    def pause(self, by: str = "the host") -> bool:
+        """Begin no further reconcile; those that run end, and events are queued and merged. Return whether it is new.
+
+        A restart of the plugin does not end it; `by` says who asked for it.
+        """
+        return self._pause.pause(by)
+
+    def resume(self) -> bool:
+        """End `pause`, also that of the setting. Return whether it was paused."""
+        return self._pause.resume()
 
     def lead(self) -> None:
         """Resume the workers that stopped because this replica lost leadership."""

@@ -10,6 +10,7 @@ from ctrlhost.config.settings import Supervision
 from ctrlhost.controller.clients import ClientCounts, PluginClients
 from ctrlhost.controller.error_log import ErrorLog
 from ctrlhost.controller.event_loop import PluginLoop
+from ctrlhost.controller.pauses import Pauses
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.entries import Entries
 from ctrlhost.events.recorder import PluginEvents
@@ -59,6 +60,8 @@ class PluginServices:
     errors: ErrorLog = field(default_factory=ErrorLog)
     #: The versions that the plugins wrote.
     written: WrittenVersions = field(default_factory=WrittenVersions)
+    #: Which controllers are paused.
+    pauses: Pauses = field(default_factory=Pauses)
 
 
 class PluginScope:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.history import History
     from ctrlhost.controller.hot_loops import HotLoops
     from ctrlhost.controller.metrics import WorkerCounts
+    from ctrlhost.controller.pauses import Pause
     from ctrlhost.controller.results import Results
     from ctrlhost.controller.watchdog import Watchdog
     from ctrlhost.coordination.term import Tenure
@@ -68,43 +69,6 @@ class LeaderGate:
 
     def end(self) -> None:
         """Release all waiting workers for good, so that they see the shutdown of the queue."""
-        with self._lock:
-            self._ended = True
-            self._open.set()
-
-
-class Pause:
-    """Holds the workers of one controller while it is paused. Methods may be called from any thread."""
-
-    def __init__(self, *, paused: bool) -> None:
-        """Start paused or not."""
-        #: Whether no reconcile may begin; read before each.
-        self.paused = paused
-        self._lock = threading.Lock()
-        self._open = threading.Event()
-        self._ended = False
-        if not paused:
-            self._open.set()
-
-    def wait(self) -> None:
-        """Wait until `resume` or `end`, if paused."""
-        self._open.wait()
-
-    def pause(self) -> None:
-        """Begin no further reconcile."""
-        with self._lock:
-            self.paused = True
-            if not self._ended:
-                self._open.clear()
-
-    def resume(self) -> None:
-        """Begin reconciles again."""
-        with self._lock:
-            self.paused = False
-            self._open.set()
-
-    def end(self) -> None:
-        """Release the workers for good, so that they see the shutdown of the queue; what is queued stays undone."""
         with self._lock:
             self._ended = True
             self._open.set()

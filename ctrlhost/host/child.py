@@ -24,10 +24,13 @@ from msgspec.structs import replace as with_settings
 
 from ctrlhost import _core
 from ctrlhost.clock import SystemClock
+from ctrlhost.controller.pauses import Pauses
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError, CtrlhostError, PluginNotFound
+from ctrlhost.host.admin import Admin
 from ctrlhost.host.freed_memory import keep_little
 from ctrlhost.host.host import Host
+from ctrlhost.host.log_levels import levels
 from ctrlhost.host.metrics import of_child
 from ctrlhost.host.switch_interval import switching_after
 from ctrlhost.supervisor import channel as messages
@@ -158,6 +161,7 @@ class ChildHost(Host):
         )
 
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
+        services = replace(services, pauses=Pauses(self._start.pauses))
         if self.leadership is not None:
             return super()._services_of(runtime, services)
         candidacy = Candidacy(
@@ -316,12 +320,20 @@ class Child:
                     self._host.answered(message)
                 case messages.Waits():
                     self._host.waits(message)
+                case messages.LogLevel():
+                    levels.set(message.loggers, message.level, message.seconds)
+                case messages.Act():
+                    threading.Thread(target=self._act, args=(message,), name="admin", daemon=True).start()
                 case messages.Drain(seconds):
                     self._drained_by = time.monotonic() + seconds
                     self._drain = message
             self._host.woken()
         # Nothing more may be sent: another host may run the plugin by now.
         os._exit(_ABANDONED)
+
+    def _act(self, message: messages.Act) -> None:
+        answer = Admin(self._host).act(message.action, message.body, message.by)
+        self._channel.send(messages.Acted(message.number, *answer))
 
     def _beat(self) -> None:
         while True:
@@ -365,6 +377,8 @@ def main() -> int:
         log_levels=settings.log_levels,
         process_of=start.plugin,
     )
+    for change in start.log_levels:
+        levels.set(change.loggers, change.level, change.seconds)
     keep_little()
     try:
         with switching_after(settings.switch_interval):

@@ -8,6 +8,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from ctrlhost.errors import ConfigError
+from ctrlhost.host.log_levels import levels
 from ctrlhost.supervisor.child import ChildAttempt
 from ctrlhost.supervisor.isolation import Isolation
 
@@ -44,7 +45,7 @@ class Children(Collector):
     ) -> None:
         """Prepare processes of their own for these plugins, whose sockets are in `directory`."""
         self._plugins = plugins
-        self._isolation = Isolation(settings, configuration, directory.for_plugin)
+        self._isolation = Isolation(settings, configuration, directory.for_plugin, levels.changes)
         #: What is shown of the plugins' present processes.
         self._views: dict[str, ChildView] = {}
         for plugin in plugins:

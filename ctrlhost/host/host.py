@@ -197,12 +197,14 @@ class Host:
         return self._directory
 
     def _serve_local(self) -> None:
+        from ctrlhost.host.admin import Admin
+
         try:
             socket = self._run_directory().socket
         except NoPrivateDirectory as error:
             log.warning("no local socket, so commands cannot attach to this host: %s", error.message)
         else:
-            self._servers.serve_local(socket, self.inspection)
+            self._servers.serve_local(socket, self.inspection, Admin(self))
 
     def _attempts(self) -> list[Attempt | ChildAttempt]:
         return [plugin.attempt for plugin in self.plugins if plugin.attempt is not None]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from ctrlhost.config.types import canonical, suggest
 from ctrlhost.errors import ConfigError
+from ctrlhost.supervisor.channel import LogLevel
 from ctrlhost.supervisor.loader import installed_plugins
 
 if TYPE_CHECKING:
@@ -81,6 +83,8 @@ class LogLevels:
         #: The levels before all changes, and those to which loggers go back by themselves.
         self._before: dict[str, int] = {}
         self._ends: dict[str, tuple[threading.Timer, int]] = {}
+        #: The changes, with the times by time.monotonic at which they end, if they do.
+        self._changes: dict[str, tuple[str, float | None]] = {}
 
     def set(self, loggers: Iterable[str], level: str, seconds: float = 0.0) -> None:
         """Set the level of these loggers, for some seconds, or with 0 until `reset`."""
@@ -92,11 +96,22 @@ class LogLevels:
                     timer.cancel()
                 self._before.setdefault(name, logger.level)
                 logger.setLevel(logging.getLevelNamesMapping()[level.upper()])
+                self._changes[name] = level, time.monotonic() + seconds if seconds else None
                 if seconds:
                     timer = threading.Timer(seconds, self._go_back, (name,))
                     timer.daemon = True
                     self._ends[name] = (timer, back)
                     timer.start()
+
+    def changes(self) -> tuple[LogLevel, ...]:
+        """Return the changes that have not ended, for another process."""
+        with self._lock:
+            now = time.monotonic()
+            return tuple(
+                LogLevel((name,), level, 0.0 if end is None else end - now)
+                for name, (level, end) in self._changes.items()
+                if end is None or end > now
+            )
 
     def reset(self) -> None:
         """Undo all changes."""
@@ -104,6 +119,7 @@ class LogLevels:
             for timer, _ in self._ends.values():
                 timer.cancel()
             self._ends.clear()
+            self._changes.clear()
             for name, level in self._before.items():
                 logging.getLogger(name).setLevel(level)
             self._before.clear()
@@ -113,8 +129,12 @@ class LogLevels:
             timer, back = self._ends.get(name, (None, 0))
             # Another change may have come while this one ended.
             if timer is threading.current_thread():
-                del self._ends[name]
+                del self._ends[name], self._changes[name]
                 logging.getLogger(name).setLevel(back)
+
+
+#: The levels of this process.
+levels = LogLevels()
 
 
 def _dots(name: str) -> list[int]:

@@ -22,7 +22,7 @@ from ctrlhost.config.settings import DEFAULT_LOG_LINES
 from ctrlhost.controller.context import bound_values, log_fields
 from ctrlhost.errors import ConfigError
 from ctrlhost.host.log_handler import HOST, HostHandler, host_record, summary_record
-from ctrlhost.host.log_levels import LogLevels, loggers_of
+from ctrlhost.host.log_levels import levels, loggers_of
 from ctrlhost.host.log_sampling import LogSampler
 from ctrlhost.host.log_writer import LogWriter
 
@@ -42,8 +42,6 @@ _QUIET = {
 _OF_HOST = ("ctrlhost", "uvicorn", "asyncio")
 
 
-#: The levels of single loggers.
-levels = LogLevels()
 #: What `configure` made last; None before.
 _sampler: LogSampler | None = None
 _writer: LogWriter | None = None

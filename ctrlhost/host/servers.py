@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from ctrlhost.config.settings import HostSettings
+    from ctrlhost.host.admin import Admin
     from ctrlhost.host.inspection import Inspection
     from ctrlhost.host.metrics_access import MetricsAccess
     from ctrlhost.plugin.context import PluginContext
@@ -105,13 +106,15 @@ class HostServers:
             served = "status, errors, queues and pages of plugins" + ("" if own_metrics else ", metrics")
             log.warning("everybody who reaches %s may read without authentication: %s", self.address, served)
 
-    def serve_local(self, socket: Path, inspection: Inspection) -> None:
-        """Answer at a Unix socket for this user what the status address answers."""
+    def serve_local(self, socket: Path, inspection: Inspection, admin: Admin) -> None:
+        """Answer at a Unix socket for this user what the status address answers, and what `admin` does."""
+        from ctrlhost.server.admin import admin_app
         from ctrlhost.server.app import status_app
         from ctrlhost.server.guard import Guard, guarded
         from ctrlhost.server.limits import ADMIN
 
-        app = guarded(status_app(inspection, metrics=False), Guard(None, self.counts.of("socket"), ADMIN))
+        guard = Guard(None, self.counts.of("socket"), ADMIN)
+        app = guarded(status_app(inspection, metrics=False), guard, admin_app(admin))
         inspection.start()
         self._bind("socket", f"unix:{socket}", app, "host.admin", ADMIN, self._status).start()
 

@@ -199,6 +199,8 @@ def _arguments(workload: Workload) -> list[str]:
         arguments += [f"--namespace={one}" for one in (listed, *selected) if one]
     if settings.leader_elect:
         arguments.append("--leader-elect")
+    if settings.admin:
+        arguments.append("--admin")
     if workload.isolated:
         arguments.append(f"--isolate={','.join(workload.isolated)}")
     if workload.config:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http
 import logging
+import socket
 import time
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,9 @@ from uvicorn.server import ServerState
 
 from ctrlhost.server.at_once import answer_at_once
 from ctrlhost.server.guard import HEADERS
+from ctrlhost.server.peers import peer_of
 
 if TYPE_CHECKING:
-    import socket
     import ssl
 
     import uvicorn
@@ -175,6 +176,8 @@ class Connection(H11Protocol):
         """Begin to read."""
         super().connection_made(transport)
         self._made = True
+        if (own := transport.get_extra_info("socket")) is not None and own.family == socket.AF_UNIX:
+            self.app_state = {**self.app_state, "peer": peer_of(own)}
         if self not in self._all.open:
             transport.abort()
         elif self.received:

@@ -12,6 +12,8 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.server.admin import PREFIX, elsewhere
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
@@ -83,14 +85,16 @@ class Guard:
         return None
 
 
-def guarded(app: ASGIApp, guard: Guard) -> ASGIApp:
-    """Return `app` with all headers, behind the checks of `guard`."""
+def guarded(app: ASGIApp, guard: Guard, admin: ASGIApp = elsewhere) -> ASGIApp:
+    """Return `app` with all headers, behind the checks of `guard`; `admin` answers below `/admin/`."""
 
     async def checked(scope: Scope, receive: Receive, send: Send) -> None:
         answer: ASGIApp | None = None
         if scope["type"] == "http":
             size = len(scope["raw_path"]) + len(scope["query_string"])
             answer = guard.refuses(scope["method"].encode(), size, scope["headers"])
+            if answer is None and scope["path"].startswith(PREFIX):
+                answer = admin
         await (answer or app)(scope, receive, send)
 
     return secured(checked)

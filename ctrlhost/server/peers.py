@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctrlhost.server.guard import HEADERS
 
@@ -36,13 +36,24 @@ _REFUSAL = b"\r\n".join(
 )
 
 
+class Peer(NamedTuple):
+    """The process at the other end; it may have ended since, and its number is 0 where the system does not say."""
+
+    user: int
+    process: int
+
+    def __str__(self) -> str:
+        """Name it for the log."""
+        return f"uid {self.user} pid {self.process}"
+
+
 def of_this_user(take: Callable[[socket.socket], None], refused: Callable[[], None]) -> Callable[[socket.socket], None]:
     """Return `take` for connections of this user and of root; others get 403 and are passed to `refused`."""
     reported: float | None = None
 
     def checked(connection: socket.socket) -> None:
         nonlocal reported
-        if (user := _peer(connection)) in (os.geteuid(), 0):
+        if (user := peer_of(connection).user) in (os.geteuid(), 0):
             take(connection)
             return
         refused()
@@ -59,9 +70,10 @@ def of_this_user(take: Callable[[socket.socket], None], refused: Callable[[], No
     return checked
 
 
-def _peer(connection: socket.socket) -> int:
-    """Return the user at the other end of a connection to a Unix socket; here, where the system does not say."""
+def peer_of(connection: socket.socket) -> Peer:
+    """Return who is at the other end of a connection to a Unix socket; this user, where the system does not say."""
     if not hasattr(socket, "SO_PEERCRED"):
-        return os.geteuid()
+        return Peer(os.geteuid(), 0)
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(credentials)[1])
+    process, user, _ = _CREDENTIALS.unpack(credentials)
+    return Peer(user, process)

@@ -51,7 +51,7 @@ def explain(host: ReadHost, plugin: PluginRuntime, controller: Controller | None
     answer = _of_host(host, plugin, controller)
     runs: list[Run] = []
     if controller is not None:
-        key, state = _find(controller, text)
+        key, state = find_key(controller, text)
         runs = [run for run in controller.history.last_runs() if run.key == key][:RUNS]
         answer = answer or _of_queue(controller, key, state) or _of_cache(plugin, controller, key, runs)
     if answer is None:
@@ -79,7 +79,7 @@ def reconciles(controller: Controller | None, runs: Sequence[Run]) -> list[Recon
     ]
 
 
-def _find(controller: Controller, text: str) -> tuple[Any, KeyState]:
+def find_key(controller: Controller, text: str) -> tuple[Any, KeyState]:
     """Return the key that a text names, and where it is: of the keys with this text one that is known somewhere."""
     parts = text.split("/")
     candidates: list[Any] = [Request(parts[-1], *parts[-2:-1], *parts[-3:-2])] if len(parts) <= 3 else []
@@ -104,11 +104,8 @@ def _of_host(host: ReadHost, plugin: PluginRuntime, controller: Controller | Non
             facts.append(f"controller {controller.name if controller else ''} waits: {waits}")
         facts += [f"missing right: {rule}" for rule in plugin.missing_rights]
         return Answer("plugin not running", facts, time.time() - plugin.since)
-    if controller.paused:
-        degradation = plugin.entries.degradations().get("paused")
-        since = None if degradation is None else time.time() - degradation.since
-        by = "by the setting `paused`" if controller.options.paused else "by an operator"
-        return Answer("paused", [f"controller {controller.name} was paused {by}"], since)
+    if (paused := controller.pause_state) is not None:
+        return Answer("paused", [f"controller {controller.name} was paused by {paused.by}"], time.time() - paused.since)
     if not controller.leading:
         return Answer("standby", [f"{controller.leader or 'no replica'} leads; this replica stands by"])
     return None

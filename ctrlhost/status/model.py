@@ -130,10 +130,15 @@ class QueueStatus(msgspec.Struct, frozen=True):
 
 
 class ControllerStatus(msgspec.Struct, frozen=True):
-    """One controller; rates and quantiles are those of the last minute, None without runs or before two samples."""
+    """One controller; rates and quantiles are those of the last minute, None without runs or before two samples.
+
+    `paused_by` and `paused_since` say who has paused it, and since when.
+    """
 
     name: str
     paused: bool
+    paused_by: str | None
+    paused_since: str | None
     leading: bool
     workers: int
     active: int

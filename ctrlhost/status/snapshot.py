@@ -224,10 +224,13 @@ class StatusReader:
 
     def _controller(self, controller: Controller, row: Mapping[str, Any] | None) -> model.ControllerStatus:
         counts, rates = controller.counts, self.samples.rates(controller)
+        pause = controller.pause_state
         depth, oldest, delayed = (0, 0.0, 0) if row is None else (depth_of(row), row["oldest"], row["delayed"])
         return model.ControllerStatus(
             name=controller.name,
-            paused=controller.paused,
+            paused=pause is not None,
+            paused_by=pause.by if pause is not None else None,
+            paused_since=model.moment(pause.since) if pause is not None else None,
             leading=controller.leading,
             workers=controller.options.workers if counts is not None else 0,
             active=counts.total().active if counts is not None else 0,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
+    from ctrlhost.controller.pauses import Paused
     from ctrlhost.entries import Degradation, Reason
     from ctrlhost.health import Check
     from ctrlhost.informers.namespace_informer import Scope
@@ -36,6 +37,9 @@ class Start:
     pages: str
     #: Whether the plugin has a lease of its own, for which the process stands itself.
     elects_itself: bool
+    #: The controllers that an operator has paused or resumed, and the levels of the log that one has set.
+    pauses: dict[str, Paused | None] = field(default_factory=dict)
+    log_levels: tuple[LogLevel, ...] = ()
     #: The `sys.path` of the host, and its `PYTHONPATH`, which other programs that the plugin starts have to get.
     path: tuple[str, ...] = field(default_factory=lambda: tuple(sys.path))
     python_path: str | None = field(default_factory=lambda: os.environ.get("PYTHONPATH"))
@@ -79,6 +83,34 @@ class Probe:
     """From the host: call the health checks of the plugin, unless they run. The next Beats say how these end."""
 
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogLevel:
+    """From the host: the level of these loggers, for some seconds, or with 0 until the process ends."""
+
+    loggers: tuple[str, ...]
+    level: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """From the host: an action of the admin API with the body of its request, and who asks. The answer is Acted."""
+
+    number: int
+    action: str
+    body: bytes
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """From the process: the status of HTTP and the body with which the host answers an Act."""
+
+    number: int
+    status: int
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True)

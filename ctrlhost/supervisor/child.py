@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ctrlhost.controller.context import bound
 from ctrlhost.errors import ConfigError
 from ctrlhost.supervisor import channel as messages
+from ctrlhost.supervisor.child_actions import ChildActions
 from ctrlhost.supervisor.child_health import ChildHealth
 from ctrlhost.supervisor.child_requests import ChildRequests
 from ctrlhost.supervisor.containment import Failure, failure_of
@@ -76,6 +77,8 @@ class ChildAttempt:
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         #: What the process says about the plugin's health.
         self.health = ChildHealth(entries.deadline("health"), lambda number: self._inbox.put(messages.Probe(number)))
+        #: What operators ask of the plugin.
+        self.actions = ChildActions(self._inbox.put)
         self._lock = threading.Lock()
         self._requests: ChildRequests | None = None
         #: Whether the process was ever heard of, and for how many seconds it was not since.
@@ -120,6 +123,10 @@ class ChildAttempt:
         """Check at once what the plugin may do now, and whether the host leads."""
         self._inbox.put(None)
 
+    def set_log_level(self, change: messages.LogLevel) -> None:
+        """Have the process change the level of loggers."""
+        self._inbox.put(change)
+
     def _run(self) -> None:
         failure: Failure | None = None
         try:
@@ -153,6 +160,7 @@ class ChildAttempt:
                 (process.directory / "pages.sock").unlink(missing_ok=True)
         self.rss = 0
         self.health.end()
+        self.actions.end()
         try:
             if self._requests is not None:
                 self._requests.close()
@@ -206,6 +214,8 @@ class ChildAttempt:
             str(directory / "feed.sock"),
             str(directory / "pages.sock"),
             elects_itself=one.elects(self.owner.name),
+            pauses=one.pauses.states(),
+            log_levels=one.log_levels(),
         )
 
     def _receive(self, process: Process) -> None:
@@ -231,8 +241,10 @@ class ChildAttempt:
             case messages.IsSetUp(pages, controllers):
                 self._isolation.pages[self.owner.name], self.controller_names = pages, controllers
                 self.set_up.set()
-            case messages.Probe() if self.process is not None:
+            case messages.Probe() | messages.LogLevel() | messages.Act() if self.process is not None:
                 self.process.channel.send(message)
+            case messages.Acted():
+                self.actions.answered(message)
             case messages.Synced() if self.owner.services is not None:
                 self.owner.services.candidacy.join()
             case messages.Beat():

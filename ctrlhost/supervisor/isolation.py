@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ctrlhost.controller.pauses import Pauses
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.supervisor.cache_server import CacheServer
+    from ctrlhost.supervisor.channel import LogLevel
     from ctrlhost.supervisor.process import Process
 
 
@@ -23,6 +26,10 @@ class Isolation:
     configuration: Configuration
     #: Returns the private directory of a plugin's process; ConfigError if there is none.
     directory: Callable[[str], Path]
+    #: Returns the levels of the log that an operator has set, for new processes.
+    log_levels: Callable[[], tuple[LogLevel, ...]] = tuple
+    #: Which controllers of the plugins an operator has paused or resumed.
+    pauses: Pauses = field(default_factory=Pauses)
     #: The kubeconfig that the host uses, if it is not that of the settings; known when the host has its client.
     kubeconfig: str | None = None
     #: Made when the host has its informers.

@@ -101,7 +101,8 @@ class Review:
 
 
 def _paused(controllers: Sequence[Controller]) -> str:
-    return ", ".join(one.name for one in controllers if one.paused)
+    states = {one.name: one.pause_state for one in controllers}
+    return ", ".join(f"{name} by {state.by}" for name, state in states.items() if state is not None)
 
 
 def _errors(controller: Controller) -> str:

@@ -26,7 +26,7 @@ def written(loggers_of_process: None) -> Iterator[io.StringIO]:
     stream = io.StringIO()
     logs.configure("info", "json", stream, plugins=["naming", "bitcoin"])
     yield stream
-    logs.levels.reset()
+    log_levels.levels.reset()
 
 
 def debug_lines(stream: io.StringIO) -> list[str]:
@@ -42,21 +42,21 @@ def debug_lines(stream: io.StringIO) -> list[str]:
 @pytest.mark.behaviour("operations/OP89")
 def test_a_change_concerns_one_plugin_and_ends_by_itself(written: io.StringIO) -> None:
     assert debug_lines(written) == []
-    logs.levels.set(loggers_of("naming", ["naming", "bitcoin"]), "debug", 2)
+    log_levels.levels.set(loggers_of("naming", ["naming", "bitcoin"]), "debug", 2)
     assert debug_lines(written) == [NAMING, "ctrlhost_naming.index"]
     eventually(lambda: debug_lines(written) == [])
     assert logging.getLogger(NAMING).level == logging.NOTSET
 
 
 def test_a_later_change_replaces_an_earlier_one(written: io.StringIO) -> None:
-    logs.levels.set([NAMING], "warning")
-    logs.levels.set([NAMING], "debug", 3600)
-    logs.levels.set([NAMING], "error", 0.01)
+    log_levels.levels.set([NAMING], "warning")
+    log_levels.levels.set([NAMING], "debug", 3600)
+    log_levels.levels.set([NAMING], "error", 0.01)
     # Not to that of the second change, which the third one replaced.
     eventually(lambda: logging.getLogger(NAMING).level == logging.WARNING)
-    logs.levels.set([NAMING], "debug", 3600)
-    logs.levels.set([NAMING], "info")
-    logs.levels.reset()
+    log_levels.levels.set([NAMING], "debug", 3600)
+    log_levels.levels.set([NAMING], "info")
+    log_levels.levels.reset()
     assert logging.getLogger(NAMING).level == logging.NOTSET
     assert debug_lines(written) == []
 
@@ -71,7 +71,7 @@ def test_the_setting_names_plugins_and_loggers(loggers_of_process: None) -> None
         logs.configure("info", "json", stream, plugins=["naming"])
         assert debug_lines(stream) == []
     finally:
-        logs.levels.reset()
+        log_levels.levels.reset()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,127 @@
+"""`POST /admin/v1/…`: what changes a running host, at the local socket only. Each call is one line of the log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ctrlhost.server.aside import Aside, TooMany
+from ctrlhost.server.limits import ADMIN
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    Answer = tuple[int, bytes]
+
+log = logging.getLogger("ctrlhost.host")
+
+PREFIX = "/admin/"
+_VERSION = f"{PREFIX}v1/"
+#: Seconds for the body of a request.
+_BODY = 5.0
+#: Requests that are answered at once.
+_MOST = 8
+#: Seconds for the rest of an answer, within the limit of the listener.
+_WAIT = 55.0
+#: The most letters of a name, of a target and of an error in the log.
+_NAME, _TARGET, _ERROR = 40, 300, 300
+
+
+class Acting(Protocol):
+    """What the admin API acts on. Callable from any thread."""
+
+    @property
+    def on(self) -> bool:
+        """Whether the admin API is served."""
+
+    def target(self, action: str, body: bytes) -> str:
+        """Return what a request is about, for the log; does not wait."""
+
+    def act(self, action: str, body: bytes, by: str) -> tuple[int, bytes]:
+        """Do what a request asks for; return the status of HTTP and the JSON of the answer. May wait."""
+
+
+def admin_app(acting: Acting) -> ASGIApp:
+    """Return the application for the paths below `/admin/` of a Unix socket, whose peer is `scope["state"]["peer"]`."""
+    threads = Aside[tuple[int, bytes]]("admin", _MOST)
+
+    async def answered(method: str, action: str, body: bytes | None, by: str) -> Answer:
+        if not acting.on:
+            return _problem(404, "the admin API is off", "start the host with `--admin`, or set host.admin", off=True)
+        if method != "POST":
+            return _problem(405, "no such method", "use POST")
+        if body is None:
+            return _problem(413, f"the body is longer than {ADMIN.body} bytes")
+        try:
+            return await threads.call(lambda: acting.act(action, body, by), _WAIT)
+        except TooMany:
+            return _problem(503, "too many requests at once", "try again in a second")
+        except TimeoutError:
+            return _problem(504, f"no answer within {_WAIT:g} s", "`/readyz?verbose` names what hangs")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        path, by = scope["path"], str(scope["state"].get("peer", "an unknown process"))
+        action = path.removeprefix(_VERSION) if path.startswith(_VERSION) else path
+        target, result = "", "not answered"
+        try:
+            try:
+                async with asyncio.timeout(_BODY):
+                    body = await _body(scope, receive)
+            except TimeoutError:
+                status, answer = _problem(408, "the body did not come in time")
+                complete = False
+            else:
+                complete = body is not None
+                target = acting.target(action, body) if body is not None else ""
+                status, answer = await answered(scope["method"], action, body, by)
+            result = "ok" if status == 200 else f"{status} {_error(answer)}"
+        finally:
+            what = " ".join(filter(None, [_line(action, _NAME), _line(target, _TARGET)]))
+            log.log(logging.INFO if result == "ok" else logging.WARNING, "admin: %s by %s: %s", what, by, result)
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]
+        headers += [(b"allow", b"POST")] if status == 405 else []
+        # What was not read of a request cannot be skipped.
+        headers += [] if complete else [(b"connection", b"close")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer})
+
+    return app
+
+
+async def elsewhere(scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer a request at a listener that is open to others than the user of the host."""
+    status, answer = _problem(404, "the admin API is served at the local socket only", "use --socket")
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, (b"connection", b"close")]})
+    await send({"type": "http.response.body", "body": answer if scope["method"] != "HEAD" else b""})
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes | None:
+    """Return the body of a request; None if it is too long."""
+    limit = ADMIN.body or 0
+    if int(dict(scope["headers"]).get(b"content-length", b"0")) > limit:
+        return None
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > limit:
+            return None
+    return body
+
+
+def _problem(status: int, error: str, hint: str | None = None, **more: Any) -> Answer:
+    return status, json.dumps({"error": error, "hint": hint, **more}).encode()
+
+
+def _error(answer: bytes) -> str:
+    return _line(json.loads(answer).get("error", ""), _ERROR)
+
+
+def _line(text: str, most: int) -> str:
+    """Return a text of a client as one line without control characters."""
+    line = "".join(letter if letter.isprintable() else " " for letter in text[: most + 1])
+    return f"{line[:most]}…" if len(text) > most else line
