@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from typing import TypeAlias, get_args
 
 import msgspec
 
 from ctrlhost.config.settings import LogLevel
 from ctrlhost.status.problem import StatusProblem, unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: The priority of all objects of a controller, as at a resync.
 ALL_PRIORITY = -100
@@ -92,7 +89,7 @@ ACTIONS: dict[str, type[AdminRequest]] = {
 class PauseAnswer(msgspec.Struct, frozen=True):
     """The controllers that are paused or not now, whether any was not before, and their runs and queued keys."""
 
-    controllers: Sequence[str]
+    controllers: list[str]
     changed: bool
     running: int
     queued: int
@@ -103,7 +100,7 @@ class EnqueueAnswer(msgspec.Struct, frozen=True):
 
     controller: str
     queued: int
-    warnings: Sequence[str]
+    warnings: list[str]
 
 
 class LogLevelAnswer(msgspec.Struct, frozen=True):

@@ -64,7 +64,7 @@ def admin_app(acting: Acting) -> ASGIApp:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         path, by = scope["path"], str(scope["state"].get("peer", "an unknown process"))
         action = path.removeprefix(_VERSION) if path.startswith(_VERSION) else path
-        target, result = "", "not answered"
+        target, result = "", "500 not answered"
         try:
             try:
                 async with asyncio.timeout(_BODY):
