@@ -1,4 +1,4 @@
-"""Requests to the admin API of a running host."""
+"""Requests to the admin API of a running host, and a plugin to act on."""
 
 from __future__ import annotations
 
@@ -9,10 +9,42 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.support.host_process import LIMIT
+from tests.support.plugin_modules import config_map
 
 if TYPE_CHECKING:
+    from ctrlhost import Client
     from tests.support.host_process import HostProcess
+
+#: Three controllers; `a` reconciles what is labelled a=1, and so on. It does what the data says.
+ACTING = """
+    import os
+    import time
+    import ctrlhost
+
+    @ctrlhost.hookimpl
+    def ctrlhost_setup(plugin):
+        for name in ("a", "b", "c"):
+            source = ctrlhost.For("v1", "ConfigMap", label_selector=f"{name}=1")
+            plugin.add_controller(name, reconcile, source)
+        plugin.add_controller("free", reconcile)
+
+    def reconcile(ctx, request):
+        found = ctx.get(request) if ctx.controller.rpartition("/")[2] != "free" else None
+        data = found.to_dict().get("data", {}) if found is not None else {}
+        ctx.log.info("run %s %s %s in %d", ctx.controller, request, data.get("n", "-"), os.getpid())
+        ctx.log.debug("a debug line of %s", request)
+        while "hold" in data and not os.path.exists(data["hold"]):
+            time.sleep(0.01)
+        if data.get("fail") and not os.path.exists(data["fail"]):
+            raise KeyError("spec")
+        ctx.log.info("ended %s %s", ctx.controller, request)
+"""
+
+#: `inside` runs in the process of the host, `apart` in one of its own.
+EITHER = pytest.mark.parametrize("plugin", ["inside", "apart"])
 
 
 def socket_of(host: HostProcess) -> Path:
@@ -44,3 +76,24 @@ def done(host: HostProcess, action: str, /, **fields: Any) -> Any:
     status, answer = act(host, action, **fields)
     assert status == 200, answer
     return answer
+
+
+class Acting:
+    """A host that can be acted on, and its API server."""
+
+    def __init__(self, host: HostProcess, client: Client, folder: Path) -> None:
+        self.host = host
+        self.client = client
+        self.folder = folder
+
+    def create(self, label: str, name: str, **data: str) -> None:
+        self.client.create(config_map(name, labels={label: "1"}, **data))
+
+    def runs(self, controller: str, key: str) -> int:
+        """Return how often a key was reconciled so far."""
+        return len([one for one in self.host.lines if one["msg"].startswith(f"run {controller} {key} ")])
+
+    def ran(self, controller: str, key: str, times: int = 1) -> None:
+        """Wait until a key was reconciled so many times."""
+        self.host.wait_for(lambda: self.runs(controller, key) >= times, f"{times} runs of {key}")
+        assert self.runs(controller, key) == times

@@ -1,0 +1,177 @@
+"""Pause and resume: runs end, none begins, events are merged."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ctrlhost import Client
+from ctrlhost.sandbox import Sandbox
+from tests.host.conftest import Distributions, StartHost
+from tests.support.admin import ACTING, EITHER, Acting, act, done
+from tests.support.replicas import LONG
+from tests.support.status import get, key_of, page_of, status_of
+from tests.support.waiting import eventually
+
+behaviour = pytest.mark.behaviour
+
+
+@EITHER
+@behaviour("operations/OP84")
+def test_a_pause_lets_runs_end_and_begins_none(shared: Acting, plugin: str) -> None:
+    gate, names = shared.folder / f"gate-{plugin}", [f"{plugin}/{one}" for one in ("a", "b", "c", "free")]
+    long, late = f"{plugin}-long", f"{plugin}-late"
+    shared.create("a", long, hold=str(gate))
+    shared.ran(f"{plugin}/a", f"default/{long}")
+    answer = done(shared.host, "pause", plugin=plugin)
+    assert answer == {"controllers": names, "changed": True, "running": 1, "queued": answer["queued"]}
+    assert done(shared.host, "pause", plugin=plugin)["changed"] is False
+    by = f"uid {os.geteuid()} pid {os.getpid()}"
+    assert shared.host.line(f"admin: pause {plugin} by {by}: ok")["level"] == "info"
+
+    for label in ("a", "b"):
+        shared.create(label, f"{late}-{label}")
+    other = "apart" if plugin == "inside" else "inside"
+    shared.ran(f"{other}/b", f"default/{late}-b")
+    eventually(lambda: page_of(shared.host, f"{plugin}/b")["total"] == 1)
+    gate.touch()
+    shared.host.line(f"ended {plugin}/a default/{long}")
+    eventually(lambda: page_of(shared.host, f"{plugin}/a")["total"] == 1)
+    assert [shared.runs(f"{plugin}/{one}", f"default/{late}-{one}") for one in "ab"] == [0, 0]
+    assert done(shared.host, "pause", plugin=plugin, controller="a") == {
+        "controllers": [f"{plugin}/a"], "changed": False, "running": 0, "queued": 1,
+    }  # fmt: skip
+
+    shown = {one["name"]: one for one in status_of(shared.host)["controllers"]}
+    for name in names:
+        assert shown[name]["paused"]
+        assert shown[name]["paused_by"] == by
+        assert shown[name]["paused_since"].endswith("Z")
+    assert not shown[f"{other}/a"]["paused"]
+    assert shown[f"{other}/a"]["paused_by"] is None
+    verdict = key_of(shared.host, f"{plugin}/a", f"default/{late}-a")
+    assert (verdict["verdict"], verdict["facts"]) == ("paused", [f"controller {plugin}/a was paused by {by}"])
+    begun = [datetime.fromisoformat(one) for one in (verdict["since"], shown[f"{plugin}/a"]["paused_since"])]
+    assert abs(begun[0] - begun[1]) < timedelta(seconds=1)
+    shared.host.line(f"plugin {plugin} degraded: paused: {plugin}/a by {by}, {plugin}/b by {by}")
+
+    one = done(shared.host, "resume", plugin=plugin, controller="b")
+    assert (one["controllers"], one["changed"]) == ([f"{plugin}/b"], True)
+    shared.ran(f"{plugin}/b", f"default/{late}-b")
+    assert shared.runs(f"{plugin}/a", f"default/{late}-a") == 0
+    assert done(shared.host, "resume", plugin=plugin)["changed"] is True
+    assert done(shared.host, "resume", plugin=plugin)["changed"] is False
+    shared.ran(f"{plugin}/a", f"default/{late}-a")
+    shared.host.line(f"plugin {plugin} no longer degraded: paused")
+
+
+@EITHER
+@behaviour("operations/OP85")
+def test_changes_during_a_pause_are_merged(shared: Acting, plugin: str) -> None:
+    other = "apart" if plugin == "inside" else "inside"
+    names = [f"merged-{plugin}-{number}" for number in range(10)]
+    for name in names:
+        shared.create("c", name, n="0")
+        shared.ran(f"{plugin}/c", f"default/{name}")
+    done(shared.host, "pause", plugin=plugin, controller="c")
+    for count in range(1, 101):
+        for name in names:
+            shared.client.patch("v1", "ConfigMap", name, "default", {"data": {"n": str(count)}})
+
+    def delivered() -> bool:
+        informers = status_of(shared.host)["informers"]
+        return not any(one["cost"]["pending"] for one in informers)
+
+    for name in names:
+        shared.host.line(f"run {other}/c default/{name} 100 ")
+    eventually(delivered)
+    eventually(lambda: page_of(shared.host, f"{plugin}/c")["total"] == 10)
+    before = len(shared.host.lines)
+    assert done(shared.host, "resume", plugin=plugin, controller="c")["queued"] <= 10
+    for name in names:
+        shared.host.line(f"run {plugin}/c default/{name} 100 ", after=before)
+    eventually(lambda: page_of(shared.host, f"{plugin}/c")["total"] == 0)
+    runs = [one for one in shared.host.lines[before:] if one["msg"].startswith(f"run {plugin}/c default/merged-")]
+    assert len(runs) == 10
+
+
+def test_a_pause_outlives_a_restart_of_the_plugin(shared: Acting) -> None:
+    """The process of an isolated plugin is killed; the next one knows what an operator has done."""
+    host, name = shared.host, "after-restart"
+    done(host, "pause", plugin="apart", controller="b")
+    done(host, "log-level", target="apart", level="debug", seconds=3600)
+    before = len(host.lines)
+    (plugin,) = [one for one in status_of(host)["plugins"] if one["name"] == "apart"]
+    line = next(one for one in host.lines if one["msg"].startswith("run apart/"))
+    os.kill(int(line["msg"].rpartition(" ")[2]), signal.SIGKILL)
+    host.line("plugin apart running", after=before)
+    assert plugin["restarts"] == 0
+    shared.create("b", name)
+    shared.create("c", f"{name}-c")
+    eventually(lambda: get(host, f"/keys/apart/b?key=default/{name}")[1].get("verdict") == "paused")
+    host.line(f"a debug line of default/{name}-c", after=before)
+    assert shared.runs("apart/b", f"default/{name}") == 0
+    assert done(host, "resume", plugin="apart")["controllers"] == ["apart/a", "apart/b", "apart/c", "apart/free"]
+    shared.host.line(f"run apart/b default/{name} ")
+    done(host, "log-level", target="apart", level="info", seconds=0)
+
+
+@behaviour("operations/OP86")
+@behaviour("operations/OP88")
+def test_a_pause_is_of_one_replica_and_the_setting_of_all(
+    sandbox: Sandbox, start_host: StartHost, distributions: Distributions, runtime: Path
+) -> None:
+    distributions.add("inside", ACTING)
+    config = runtime / "settings.toml"
+    config.write_text('[controllers."inside/b"]\npaused = true\n')
+    client = Client.load(sandbox.kubeconfig)
+
+    def start(name: str) -> Acting:
+        host = start_host(
+            "--leader-elect",
+            "--admin",
+            f"--kubeconfig={sandbox.kubeconfig}",
+            f"--config={config}",
+            "--set=host.leader_elect_resource_namespace=default",
+            *LONG.options(),
+            plugins="inside",
+            HOSTNAME=name,
+            XDG_RUNTIME_DIR=str(runtime),
+        )
+        host.line("plugin inside running")
+        return Acting(host, client, runtime)
+
+    first = start("first")
+    first.create("a", "before")
+    first.ran("inside/a", "default/before")
+    second = start("second")
+    eventually(lambda: "standing by for first_" in second.host.get("/healthz?verbose")[1])
+    for body in ({"keys": ["default/before"]}, {"all": True}):
+        status, answer = act(second.host, "enqueue", controller="inside/a", **body)
+        assert (status, answer["error"]) == (409, "this replica stands by for `inside/a`")
+        assert re.fullmatch(r"first_\S+ leads: ask that replica", answer["hint"])
+    second.host.line("admin: enqueue inside/a all by uid ", ": 409 this replica stands by for `inside/a`")
+
+    assert done(first.host, "pause", plugin="inside")["changed"] is True
+    for label in ("a", "b"):
+        first.create(label, f"after-{label}")
+    for one in (first, second):
+        eventually(lambda one=one: page_of(one.host, "inside/b")["total"] == 1)
+    eventually(lambda: page_of(first.host, "inside/a")["total"] == 1)
+    first.host.signal(signal.SIGKILL)
+    first.host.wait()
+    # As if its lease had expired.
+    client.patch("coordination.k8s.io/v1", "Lease", "ctrlhost", "default", {"spec": {"holderIdentity": ""}})
+    second.ran("inside/a", "default/after-a")
+    shown = {one["name"]: one for one in status_of(second.host)["controllers"]}
+    assert (shown["inside/a"]["paused"], shown["inside/a"]["leading"]) == (False, True)
+    assert (shown["inside/b"]["paused"], shown["inside/b"]["paused_by"]) == (True, "the setting `paused`")
+    assert page_of(second.host, "inside/b")["total"] == 1
+    assert second.runs("inside/b", "default/after-b") == 0
+    assert done(second.host, "resume", plugin="inside", controller="b")["changed"] is True
+    second.ran("inside/b", "default/after-b")
