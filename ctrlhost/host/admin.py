@@ -96,12 +96,11 @@ class Admin:
     def _plugin(self, request: PauseRequest | EnqueueRequest) -> PluginRuntime:
         plugins = {one.name: one for one in self._host.plugins}
         name = request.plugin if isinstance(request, PauseRequest) else request.controller.partition("/")[0]
-        found = plugins.get(name)
-        if found is not None:
-            return found
-        if isinstance(request, PauseRequest):
+        if isinstance(request, PauseRequest) and name not in plugins:
             raise unknown("plugin", name, plugins)
-        raise unknown("controller", request.controller, self._names())
+        if isinstance(request, EnqueueRequest) and (name not in plugins or "/" not in request.controller):
+            raise unknown("controller", request.controller, self._names())
+        return plugins[name]
 
     def _names(self) -> list[str]:
         return [name for plugin in self._host.plugins for name in plugin.controller_names or ()]

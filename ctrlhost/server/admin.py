@@ -19,8 +19,8 @@ log = logging.getLogger("ctrlhost.host")
 
 PREFIX = "/admin/"
 _VERSION = f"{PREFIX}v1/"
-#: Seconds for the body of a request.
-_BODY = 5.0
+#: Seconds for the body of a request, and the bytes of one that is too long which are read.
+_BODY, _DISCARDED = 5.0, 1 << 20
 #: Requests that are answered at once.
 _MOST = 8
 #: Seconds for the rest of an answer, within the limit of the listener.
@@ -99,18 +99,20 @@ async def elsewhere(scope: Scope, _receive: Receive, send: Send) -> None:
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes | None:
-    """Return the body of a request; None if it is too long."""
+    """Return the body of a request; None if it is too long.
+
+    Most of one that is too long is read: a client that still sends when the connection closes sees no answer.
+    """
     limit = ADMIN.body or 0
-    if int(dict(scope["headers"]).get(b"content-length", b"0")) > limit:
+    if int(dict(scope["headers"]).get(b"content-length", b"0")) > _DISCARDED:
         return None
-    body, more = b"", True
-    while more:
+    body, taken, more = b"", 0, True
+    while more and taken <= _DISCARDED:
         message = await receive()
-        body += message.get("body", b"")
+        taken += len(message.get("body", b""))
+        body = body + message.get("body", b"") if taken <= limit else b""
         more = message.get("more_body", False)
-        if len(body) > limit:
-            return None
-    return body
+    return body if taken <= limit else None
 
 
 def _problem(status: int, error: str, hint: str | None = None, **more: Any) -> Answer:

@@ -7,13 +7,16 @@ import re
 import signal
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ctrlhost import Client
+from ctrlhost import Client, For, Request
 from ctrlhost.sandbox import Sandbox
 from tests.host.conftest import Distributions, StartHost
 from tests.support.admin import ACTING, EITHER, Acting, act, done
+from tests.support.plugin_modules import config_map
+from tests.support.reconcilers import controller
 from tests.support.replicas import LONG
 from tests.support.status import get, key_of, page_of, status_of
 from tests.support.waiting import eventually
@@ -105,12 +108,11 @@ def test_a_pause_outlives_a_restart_of_the_plugin(shared: Acting) -> None:
     host, name = shared.host, "after-restart"
     done(host, "pause", plugin="apart", controller="b")
     done(host, "log-level", target="apart", level="debug", seconds=3600)
+    shared.create("c", f"{name}-first")
+    line = host.line(f"run apart/c default/{name}-first ")
     before = len(host.lines)
-    (plugin,) = [one for one in status_of(host)["plugins"] if one["name"] == "apart"]
-    line = next(one for one in host.lines if one["msg"].startswith("run apart/"))
     os.kill(int(line["msg"].rpartition(" ")[2]), signal.SIGKILL)
     host.line("plugin apart running", after=before)
-    assert plugin["restarts"] == 0
     shared.create("b", name)
     shared.create("c", f"{name}-c")
     eventually(lambda: get(host, f"/keys/apart/b?key=default/{name}")[1].get("verdict") == "paused")
@@ -119,6 +121,25 @@ def test_a_pause_outlives_a_restart_of_the_plugin(shared: Acting) -> None:
     assert done(host, "resume", plugin="apart")["controllers"] == ["apart/a", "apart/b", "apart/c", "apart/free"]
     shared.host.line(f"run apart/b default/{name} ")
     done(host, "log-level", target="apart", level="info", seconds=0)
+
+
+def test_a_pause_outlives_a_restart_in_the_process_of_the_host(ctrlhost_host: Any) -> None:
+    source = For("v1", "ConfigMap", label_selector="mine")
+    reconciled: list[Request] = []
+    plugin = controller(lambda ctx, request: reconciled.append(request), source)
+    host = ctrlhost_host(plugin, supervision={"demo": {"restart_delay": "10ms"}})
+    (runtime,) = host.host.plugins
+    before = host.controllers["demo/c"]
+    assert before.pause("somebody")
+    runtime.failed_now(runtime.attempt, "on purpose")
+    eventually(lambda: runtime.state == "running" and host.controllers["demo/c"] is not before)
+    after = host.controllers["demo/c"]
+    assert after.pause_state == before.pause_state
+    host.client.create(config_map("a", labels={"mine": "1"}))
+    eventually(lambda: len(after.queue) == 1)
+    assert reconciled == []
+    assert after.resume()
+    eventually(lambda: reconciled == [Request("a", "default")])
 
 
 @behaviour("operations/OP86")

@@ -74,6 +74,13 @@ def test_changes_replace_the_pods_and_comments_do_not(printed: Printed, settings
         assert template(one) != template(first)
 
 
+def test_the_admin_api_is_on_only_with_its_flag(printed: Printed) -> None:
+    for arguments, on in (([], False), (["--admin"], True), (["--set=host.admin=true"], True)):
+        (deployment,) = of_kind(printed("--plugins=greeter", *arguments), "Deployment")
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert ("--admin" in container["args"]) is on
+
+
 @behaviour("operations/OP146")
 def test_a_leader_election_gets_two_replicas_on_different_nodes(printed: Printed) -> None:
     elected, alone = printed("--plugins=greeter", "--leader-elect"), printed("--plugins=greeter")
