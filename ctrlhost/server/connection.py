@@ -176,7 +176,8 @@ class Connection(H11Protocol):
         """Begin to read."""
         super().connection_made(transport)
         self._made = True
-        if (own := transport.get_extra_info("socket")) is not None and own.family == socket.AF_UNIX:
+        own = transport.get_extra_info("socket")
+        if own is not None and own.family == getattr(socket, "AF_UNIX", None):
             self.app_state = {**self.app_state, "peer": peer_of(own)}
         if self not in self._all.open:
             transport.abort()

@@ -63,6 +63,9 @@ def send(path: Path, action: str, body: bytes, method: str = "POST", prefix: str
         connection.request(method, prefix + action, body)
         answer = connection.getresponse()
         assert answer.getheader("content-type") == "application/json"
+        assert answer.getheader("x-content-type-options") == "nosniff"
+        assert answer.getheader("cache-control") == "no-store"
+        assert answer.getheader("allow") == ("POST" if answer.status == 405 else None)
         return answer.status, json.loads(answer.read())
 
 

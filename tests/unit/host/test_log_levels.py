@@ -61,6 +61,19 @@ def test_a_later_change_replaces_an_earlier_one(written: io.StringIO) -> None:
     assert debug_lines(written) == []
 
 
+def test_another_process_gets_the_changes_that_have_not_ended(written: io.StringIO) -> None:
+    log_levels.levels.set([NAMING, "ctrlhost.host"], "debug", 3600)
+    log_levels.levels.set(["ctrlhost.host"], "warning")
+    log_levels.levels.set(["a.library"], "error", 0.01)
+    eventually(lambda: len(log_levels.levels.changes()) == 2)
+    timed, lasting = log_levels.levels.changes()
+    assert (timed.loggers, timed.level) == ((NAMING,), "debug")
+    assert 3500 < timed.seconds <= 3600
+    assert (lasting.loggers, lasting.level, lasting.seconds) == (("ctrlhost.host",), "warning", 0.0)
+    log_levels.levels.reset()
+    assert log_levels.levels.changes() == ()
+
+
 def test_the_setting_names_plugins_and_loggers(loggers_of_process: None) -> None:
     stream = io.StringIO()
     levels = {"naming": "debug", "ctrlhost.host": "error", "misspelt": "debug"}
