@@ -24,7 +24,6 @@ from ctrlhost.request import Request
 from ctrlhost.status.keys import find_key
 from ctrlhost.status.model import Problem, moment
 from ctrlhost.status.problem import StatusProblem, unknown
-from ctrlhost.supervisor.channel import LogLevel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,6 +153,7 @@ class Admin:
         was = logging.getLevelName(logging.getLogger(loggers[0]).getEffectiveLevel()).lower()
         levels.set(loggers, request.level, request.seconds)
         for attempt in [one.attempt for one in plugins if one.isolation is not None]:
+            from ctrlhost.supervisor.channel import LogLevel
             from ctrlhost.supervisor.child import ChildAttempt
 
             if isinstance(attempt, ChildAttempt):

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.config.types import canonical, suggest
 from ctrlhost.errors import ConfigError
-from ctrlhost.supervisor.channel import LogLevel
 from ctrlhost.supervisor.loader import installed_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from ctrlhost.supervisor.channel import LogLevel
 
 _OF_PLUGIN = "ctrlhost.plugin."
 #: The host's own loggers; what is before a dot may be named, too.
@@ -105,6 +106,9 @@ class LogLevels:
 
     def changes(self) -> tuple[LogLevel, ...]:
         """Return the changes that have not ended, for another process."""
+        # Not for a host without such processes, whose start it would delay.
+        from ctrlhost.supervisor.channel import LogLevel
+
         with self._lock:
             now = time.monotonic()
             return tuple(
