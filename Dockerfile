@@ -13,6 +13,8 @@ COPY rust /source/rust
 COPY ctrlhost /source/ctrlhost
 COPY plugins /source/plugins
 COPY image /source/image
+ARG REVISION
+ENV CTRLHOST_REVISION=${REVISION}
 RUN /source/image/wheels.sh /source /wheels
 
 # The same Debian, and so the same Python, as the last stage.

@@ -14,6 +14,9 @@ from ctrlhost.workqueue import KeyState, QueuePage, QueueSnapshot, QueueSummary,
 
 __version__: Final[str]
 
+# Return the revision of the source, or `unknown`; the version of the Rust compiler; and the profile of the build.
+def build_info() -> tuple[str, str, str]: ...
+
 _Key: TypeAlias = str | int | tuple[Any, ...]
 _T = TypeVar("_T")
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from prometheus_client.core import Metric
-    from prometheus_client.samples import Sample
 
     from ctrlhost.health import Check
     from ctrlhost.supervisor.child import ChildAttempt
@@ -162,12 +161,17 @@ class ChildMetrics:
 
     @property
     def errors(self) -> Counter[str]:
-        """What was left out here or in the process, by reason."""
+        """What was left out or came too late, here or in the process, by reason."""
         return self._answer.value.errors + self._skipped
 
     def age(self) -> float:
         """Return the age of the plugin's own metrics in seconds; 0 if they are current."""
         return self._answer.value.age + self._answer.age()
+
+    def late(self) -> None:
+        """Count a scrape whose answer has old values, if the process has not answered yet; it counts its own."""
+        if self._answer.age():
+            self._skipped["timeout"] += 1
 
     def skip(self, reason: str, what: str) -> None:
         """Count something that was left out for `reason`, and log `what` the first time."""
@@ -190,24 +194,5 @@ class ChildMetrics:
 
 
 def _parsed(text: str) -> dict[str, Metric]:
-    """Return the metrics of an exposition by name; ValueError if it is malformed.
-
-    The text format has the times at which series were created as metrics of their own; OpenMetrics does not allow that.
-    """
-    found: dict[str, Metric] = {}
-    for metric in text_string_to_metric_families(text):
-        whole = found.get(metric.name.removesuffix("_created"))
-        if whole is not None and whole.type in ("counter", "histogram", "summary"):
-            whole.samples = _grouped([*whole.samples, *metric.samples])
-        else:
-            found[metric.name] = metric
-    return found
-
-
-def _grouped(samples: list[Sample]) -> list[Sample]:
-    """Return samples in an order in which those of one series of a metric follow each other."""
-    groups: dict[frozenset[tuple[str, str]], list[Sample]] = {}
-    for one in samples:
-        labels = frozenset(label for label in one.labels.items() if label[0] not in ("le", "quantile"))
-        groups.setdefault(labels, []).append(one)
-    return [one for group in groups.values() for one in group]
+    """Return the metrics of an exposition by name; ValueError if it is malformed."""
+    return {metric.name: metric for metric in text_string_to_metric_families(text)}

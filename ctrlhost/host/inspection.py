@@ -214,7 +214,10 @@ class Inspection:
         """Return all metrics, those of plugins as they were collected last, and their content type."""
         if self.metrics is None:
             return b"", "text/plain"
-        return self.metrics.exposition([one.collected for one in self._set_up()], accept)
+        collected = [one.collected for one in self._set_up()]
+        for one in collected:
+            one.late()
+        return self.metrics.exposition(collected, accept)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics and their content type, after waiting for plugins for a short time."""

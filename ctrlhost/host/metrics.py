@@ -6,6 +6,7 @@ the core, the informers, the client and the controllers.
 
 from __future__ import annotations
 
+import platform
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,10 +16,12 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from ctrlhost import __version__
+from ctrlhost._core import build_info
 from ctrlhost.entries import REASONS
 from ctrlhost.host import logs
 from ctrlhost.host.log_handler import HOST
 from ctrlhost.host.log_sampling import REASONS as LEFT_OUT
+from ctrlhost.plugin.metrics import REASONS as MISSING
 from ctrlhost.plugin.metrics import Family
 
 if TYPE_CHECKING:
@@ -43,10 +46,13 @@ class Collected(Protocol):
 
     @property
     def errors(self) -> Mapping[str, float]:
-        """What was left out, by reason."""
+        """What was left out or came too late, by reason."""
 
     def age(self) -> float:
         """Return the age of `families` in seconds: 0 if they are current."""
+
+    def late(self) -> None:
+        """Count a scrape whose answer has old values, if it has."""
 
     def skip(self, reason: str, what: str) -> None:
         """Count something that was left out for `reason`, and log `what` the first time."""
@@ -128,7 +134,7 @@ class _Families:
 
 def _skip(plugin: Collected | None, what: str) -> None:
     if plugin is not None:
-        plugin.skip("repeated", what)
+        plugin.skip("duplicate", what)
 
 
 def about_collections(plugins: Iterable[Collected]) -> Iterator[Metric]:
@@ -137,12 +143,15 @@ def about_collections(plugins: Iterable[Collected]) -> Iterator[Metric]:
         "ctrlhost_metrics_age_seconds", "Age of the plugin's own metrics in this answer", labels=("plugin",)
     )
     errors = CounterMetricFamily(
-        "ctrlhost_metrics_collector_errors", "Metrics of the plugin that were left out", labels=("plugin", "reason")
+        "ctrlhost_metrics_collector_errors",
+        "Metrics of the plugin that were left out, or too late for a scrape",
+        labels=("plugin", "reason"),
     )
     for plugin in plugins:
         age.add_metric((plugin.plugin,), plugin.age())
-        for reason, count in sorted(plugin.errors.items()):
-            errors.add_metric((plugin.plugin, reason), count)
+        counts = plugin.errors
+        for reason in MISSING:
+            errors.add_metric((plugin.plugin, reason), counts.get(reason, 0))
     yield from (age, errors)
 
 
@@ -168,8 +177,12 @@ class PluginCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return the families."""
-        build = InfoMetricFamily("ctrlhost_build", "The running version")
-        build.add_metric((), {"version": __version__})
+        build = InfoMetricFamily(
+            "ctrlhost_build", "Version, revision, Python, Rust compiler and profile of the compiled core, as labels"
+        )
+        revision, rustc, profile = build_info()
+        labels = {"version": __version__, "revision": revision, "python": platform.python_version()}
+        build.add_metric((), {**labels, "rustc": rustc, "core_profile": profile})
         yield build
         state = GaugeMetricFamily(
             "ctrlhost_plugin_state",

@@ -28,12 +28,16 @@ log = logging.getLogger("ctrlhost.metrics")
 
 T = TypeVar("T")
 
+#: Why metrics of a plugin are missing or old; a `timeout` is one of the scrape.
+REASONS = ("timeout", "error", "series", "duplicate", "invalid")
 #: Series of a plugin beyond this number are left out.
 MAX_SERIES = 10_000
 #: Characters of a label's value.
 _MAX_LABEL = 10_000
 #: Different warnings of a plugin; an error's message may contain anything.
 _MAX_WARNINGS = 100
+#: Types whose metrics have times of creation in prometheus-client.
+_WITH_CREATION_TIMES = ("counter", "histogram", "summary", "gaugehistogram")
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _END = b"# EOF\n"
@@ -94,7 +98,7 @@ class PluginMetrics:
     def __init__(self, plugin: str, registry: CollectorRegistry, entries: Entries | None = None) -> None:
         """Prepare; `start` collects."""
         self.plugin = plugin
-        #: What was left out, by reason: an `error` of a collector, `invalid` or `repeated` ones, too many `series`.
+        #: What was left out or came too late, by one of `REASONS`.
         self.errors: Counter[str] = Counter()
         self._registry = registry
         self._entries = entries or Entries(plugin)
@@ -125,6 +129,11 @@ class PluginMetrics:
         begun = outcome.at if outcome is not None else self._begun
         return time.monotonic() - begun if begun is not None else 0.0
 
+    def late(self) -> None:
+        """Count a scrape whose answer has old values, if the collection has not ended yet."""
+        if self.age():
+            self.errors["timeout"] += 1
+
     def skip(self, reason: str, what: str) -> None:
         """Count something that was left out for `reason`, and log `what` the first time."""
         self.errors[reason] += 1
@@ -152,7 +161,7 @@ class PluginMetrics:
             first = known.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type, metric.unit))
             for sample in metric.samples:
                 if (series := series_of(sample)) in seen:
-                    self.skip("repeated", f"{metric.name} has a series twice")
+                    self.skip("duplicate", f"{metric.name} has a series twice")
                 else:
                     seen.add(series)
                     first.samples.append(sample)
@@ -163,9 +172,7 @@ class PluginMetrics:
         collected = iter(self._registry.collect())
 
         def copied() -> list[tuple[Metric, bool]]:
-            given = next(collected)
-            copy = _copied(given, left())
-            return [(copy, len(given.samples) > len(copy.samples))]
+            return [_copied(next(collected), left())]
 
         while (found := self._raised(copied)) is not None:
             for copy, more in found:
@@ -196,15 +203,20 @@ def series_of(sample: Sample) -> Series:
     return sample.name, frozenset(sample.labels.items())
 
 
-def _copied(given: Any, limit: int) -> Metric:
-    """Return a metric, with its first series, as one of plain types; Invalid for what is none, or has a bad name."""
+def _copied(given: Any, limit: int) -> tuple[Metric, bool]:
+    """Return a metric of plain types with its first series, and whether it has more; Invalid for a bad one.
+
+    The times at which series were created are left out: each is a series more, and few read them.
+    """
     if not isinstance(given, Metric):
         raise Invalid(f"a collector gave a {type(given).__name__}, which is no metric")
     name = str(given.name)
     if not _NAME.fullmatch(name):
         raise Invalid(f"`{name}` is not the name of a metric")
     copy = Metric(name, str(given.documentation), given.type, str(given.unit))
-    for sample in islice(given.samples, limit):
+    created = f"{name}_created" if given.type in _WITH_CREATION_TIMES else None
+    wanted = (sample for sample in given.samples if sample.name != created)
+    for sample in islice(wanted, limit):
         labels = {str(label): str(value) for label, value in sample.labels.items()}
         if not str(sample.name).startswith(name) or not _NAME.fullmatch(sample.name):
             raise Invalid(f"`{sample.name}` is not the name of a series of {name}")
@@ -214,4 +226,4 @@ def _copied(given: Any, limit: int) -> Metric:
             raise Invalid(f"{name} has a label with an invalid name")
         value = sample.value if type(sample.value) in (int, float) else float(sample.value)
         copy.samples.append(Sample(str(sample.name), labels, value, sample.timestamp, sample.exemplar))
-    return copy
+    return copy, next(wanted, None) is not None

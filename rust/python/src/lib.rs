@@ -9,6 +9,7 @@
     reason = "Python calls methods, whether or not they use the object"
 )]
 
+mod build_info;
 mod clock;
 mod errors;
 mod interpreter;
@@ -50,6 +51,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(build_info::build_info, module)?)?;
     module.add_class::<clock::SystemClock>()?;
     module.add_class::<clock::ManualClock>()?;
     module.add_class::<queue::WorkQueue>()?;

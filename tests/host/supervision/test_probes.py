@@ -214,7 +214,7 @@ def test_two_plugins_with_one_series_are_served_as_one(ctrlhost_host, hang: Hang
         (made,) = [one for one in families if one.name == "made"]
         found = {one.labels["kind"]: one.value for one in made.samples if one.name == "made_total"}
         assert found == {"same": 1, "of 1": 1, "of 2": 2}
-    assert (metric(host, "ctrlhost_metrics_collector_errors_total", plugin="two", reason="repeated") or 0) >= 1
+    assert (metric(host, "ctrlhost_metrics_collector_errors_total", plugin="two", reason="duplicate") or 0) >= 1
 
 
 @behaviour("supervision/PR6")
