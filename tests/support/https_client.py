@@ -38,8 +38,9 @@ class HttpsConnection:
         assert certificate is not None
         return certificate
 
-    def get(self, path: str = "/metrics", token: str | None = None, method: str = "GET") -> Answer:
-        self._connection.request(method, path, headers={} if token is None else {"Authorization": f"Bearer {token}"})
+    def get(self, path: str = "/metrics", token: str | None = None, method: str = "GET", accept: str = "*/*") -> Answer:
+        headers = {"Accept": accept} | ({} if token is None else {"Authorization": f"Bearer {token}"})
+        self._connection.request(method, path, headers=headers)
         # `request` would connect again if the server had closed the connection.
         response = self._connection.getresponse()
         return Answer(response.status, response.read().decode(), response.headers)

@@ -1,0 +1,219 @@
+"""The dashboard for Grafana and the alerts for Prometheus: well-formed, complete, and tested by promtool."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Literal
+
+import msgspec
+import promql_parser
+import pytest
+import yaml
+
+from tests.support import promql
+from tests.support.promtool import promtool
+
+ROWS = ["Overview", "Controllers", "Queues", "Informers", "API server", "Process", "Plugin $plugin"]
+#: What the specification asks for, and the alerts that watch it.
+ALERTS = {
+    "host down": {"CtrlhostDown"},
+    "plugin failed": {"CtrlhostPluginFailed"},
+    "plugin degraded 15 min": {"CtrlhostPluginDegraded"},
+    "no leader": {"CtrlhostNoLeader"},
+    "two leaders": {"CtrlhostTwoLeaders"},
+    "API server unreachable": {"CtrlhostApiServerUnreachable"},
+    "cache stale": {"CtrlhostCacheStale"},
+    "queue backlog": {"CtrlhostQueueBacklog"},
+    "error ratio": {"CtrlhostReconcileErrors"},
+    "hung reconcile": {"CtrlhostReconcileHangs"},
+    "certificate or credential": {
+        "CtrlhostCertificateExpires",
+        "CtrlhostTokenExpires",
+        "CtrlhostExecCredentialExpires",
+    },
+    "lines dropped": {"CtrlhostLogLinesDropped"},
+}
+
+
+class DataSource(msgspec.Struct, forbid_unknown_fields=True):
+    type: Literal["prometheus"]
+    uid: Literal["${datasource}"]
+
+
+class Place(msgspec.Struct, forbid_unknown_fields=True):
+    h: int
+    w: int
+    x: int
+    y: int
+
+
+class Defaults(msgspec.Struct):
+    unit: str
+
+
+class Fields(msgspec.Struct, forbid_unknown_fields=True):
+    defaults: Defaults
+    overrides: list[Any]
+
+
+class Target(msgspec.Struct, forbid_unknown_fields=True):
+    ref_id: str = msgspec.field(name="refId")
+    datasource: DataSource
+    expr: str
+    legend: str = msgspec.field(name="legendFormat")
+    editor: Literal["code"] = msgspec.field(name="editorMode")
+    range: bool
+    instant: bool
+    format: Literal["table", "time_series"] = "time_series"
+
+
+class Row(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="row"):
+    id: int
+    title: str
+    collapsed: Literal[False]
+    place: Place = msgspec.field(name="gridPos")
+    panels: list[Any]
+    repeat: str | None = None
+
+
+class Panel(msgspec.Struct, forbid_unknown_fields=True):
+    id: int
+    type: Literal["timeseries", "stat", "table", "state-timeline"]
+    title: str
+    description: str
+    datasource: DataSource
+    place: Place = msgspec.field(name="gridPos")
+    fields: Fields = msgspec.field(name="fieldConfig")
+    options: dict[str, Any]
+    targets: list[Target]
+    transformations: list[dict[str, Any]] = []
+
+
+class Variable(msgspec.Struct):
+    name: str
+    label: str
+    type: Literal["datasource", "query"]
+    query: str | dict[str, str]
+    datasource: DataSource | None = None
+
+
+class Variables(msgspec.Struct, forbid_unknown_fields=True):
+    variables: list[Variable] = msgspec.field(name="list")
+
+
+class Dashboard(msgspec.Struct):
+    """What Grafana requires of a dashboard, and what ours has."""
+
+    title: str
+    uid: str
+    id: None
+    description: str
+    tags: list[str]
+    editable: bool
+    schema_version: int = msgspec.field(name="schemaVersion")
+    version: int
+    tooltip: Literal[0, 1, 2] = msgspec.field(name="graphTooltip")
+    time: dict[Literal["from", "to"], str]
+    templating: Variables
+    annotations: dict[str, Any]
+    panels: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def dashboard() -> Dashboard:
+    return msgspec.json.decode(promql.DASHBOARD.read_bytes(), type=Dashboard)
+
+
+@pytest.fixture(scope="module")
+def rows(dashboard: Dashboard) -> list[Row]:
+    return [msgspec.convert(one, Row) for one in dashboard.panels if one["type"] == "row"]
+
+
+@pytest.fixture(scope="module")
+def panels(dashboard: Dashboard) -> list[Panel]:
+    return [msgspec.convert(one, Panel) for one in dashboard.panels if one["type"] != "row"]
+
+
+@pytest.mark.behaviour("operations/OP124")
+def test_the_rows_are_those_that_were_asked_for(rows: list[Row]) -> None:
+    assert [row.title for row in rows] == ROWS
+    assert [row.repeat for row in rows] == [None] * (len(ROWS) - 1) + ["plugin"]
+
+
+@pytest.mark.behaviour("operations/OP124")
+def test_ids_are_unique(rows: list[Row], panels: list[Panel]) -> None:
+    ids = [one.id for one in (*rows, *panels)]
+    assert len(set(ids)) == len(ids)
+    assert min(ids) > 0
+    for panel in panels:
+        refs = [target.ref_id for target in panel.targets]
+        assert len(set(refs)) == len(refs) > 0
+    titles = Counter(panel.title for panel in panels)
+    assert [title for title, count in titles.items() if count > 1] == []
+
+
+@pytest.mark.behaviour("operations/OP124")
+def test_the_data_source_is_a_variable(dashboard: Dashboard) -> None:
+    first, *others = dashboard.templating.variables
+    assert (first.name, first.type, first.query) == ("datasource", "datasource", "prometheus")
+    assert [one.name for one in others] == ["job", "instance", "plugin"]
+    # The types of the panels admit no other.
+    assert all(one.datasource is not None for one in others)
+    (annotation,) = dashboard.annotations["list"]
+    assert annotation["datasource"]["uid"] == "-- Grafana --"
+
+
+@pytest.mark.behaviour("operations/OP124")
+def test_each_panel_has_a_unit_a_description_and_a_place(rows: list[Row], panels: list[Panel]) -> None:
+    taken: set[tuple[int, int]] = set()
+    for one in (*rows, *panels):
+        place = one.place
+        cells = {(x, y) for x in range(place.x, place.x + place.w) for y in range(place.y, place.y + place.h)}
+        assert len(cells) == place.w * place.h > 0
+        assert place.x + place.w <= 24
+        assert taken.isdisjoint(cells), one.title
+        taken |= cells
+    for panel in panels:
+        assert panel.fields.defaults.unit, panel.title
+        assert panel.description.endswith("."), panel.title
+
+
+def test_each_expression_is_limited_to_the_chosen_hosts() -> None:
+    for expression in promql.of_dashboard():
+        for _, matchers in promql.used_by(expression).selectors:
+            # The variable `job` has no other to be limited by.
+            chosen = {name for name, _, _ in matchers} >= {"job", "instance"}
+            assert chosen or expression.startswith(("count by (job)", "count by (instance)")), expression
+
+
+@pytest.mark.behaviour("operations/OP123")
+def test_promtool_accepts_the_rules() -> None:
+    code, said = promtool("check", "rules", promql.RULES)
+    assert code == 0, said
+    assert f"SUCCESS: {len(promql.rules())} rules found" in said
+
+
+@pytest.mark.behaviour("operations/OP123")
+def test_the_rules_pass_their_tests() -> None:
+    code, said = promtool("test", "rules", promql.RULE_TESTS)
+    assert code == 0, said
+
+
+@pytest.mark.behaviour("operations/OP123")
+def test_each_alert_fires_in_a_test_and_does_not_fire_in_another() -> None:
+    outcomes: dict[str, set[bool]] = {}
+    for test in yaml.safe_load(promql.RULE_TESTS.read_text())["tests"]:
+        for one in test["alert_rule_test"]:
+            outcomes.setdefault(one["alertname"], set()).add(bool(one["exp_alerts"]))
+    assert outcomes == {rule["alert"]: {True, False} for rule in promql.rules()}
+
+
+@pytest.mark.behaviour("operations/OP123")
+def test_there_is_an_alert_for_everything_that_was_asked_for() -> None:
+    found = {rule["alert"]: rule for rule in promql.rules()}
+    assert set(found) == set().union(*ALERTS.values())
+    assert found["CtrlhostPluginDegraded"]["for"] == "15m"
+    for name, rule in found.items():
+        assert rule["labels"]["severity"] in ("critical", "warning"), name
+        assert set(rule["annotations"]) == {"summary", "description"}, name
+        promql_parser.parse(rule["expr"])
