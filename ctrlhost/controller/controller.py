@@ -201,7 +201,7 @@ class Controller:
             self._watchdog = Watchdog(
                 self.name, queue, services.clock, self._plugin.entries, options.timeout, options.slow_after
             )
-            self._counts.longest = self._watchdog.longest
+            self._counts.longest, self._counts.working = self._watchdog.longest, self._may_work
             if services.supervision(self._plugin.name).hot_loop:
                 self._hot_loops = self._find_hot_loops(queue, self._counts)
             scope = self._scope(queue, self._results, self._watchdog)

@@ -74,6 +74,8 @@ class ControllerCounts:
         self.hot_keys = 0
         #: Returns the seconds that the longest of the running reconciles has taken so far.
         self.longest: Callable[[], float] = float
+        #: Returns whether workers are given keys: this replica leads, and nobody has paused the controller.
+        self.working: Callable[[], bool] = bool
         self._counts: list[WorkerCounts] = []
 
     def worker(self) -> WorkerCounts:
@@ -171,9 +173,16 @@ class ReconcileMetrics:
             "How long the longest of the running reconciles has taken so far",
             labels=labels,
         )
+        working = GaugeMetricFamily(
+            "ctrlhost_controller_working",
+            "1 while the controller's workers are given keys: its replica leads, and it is not paused",
+            labels=labels,
+        )
         for one in controllers:
             longest.add_metric((one.name,), one.longest())
+            working.add_metric((one.name,), float(one.working()))
         yield longest
+        yield working
 
     @staticmethod
     def _durations(metric: str, totals: list[tuple[str, int, WorkerCounts]]) -> HistogramMetricFamily:

@@ -104,6 +104,7 @@ def test_last_values_are_shown_with_their_age(start, hang: Hang) -> None:
     eventually(lambda: (metric(host, "ctrlhost_metrics_age_seconds", plugin="bad") or 0) > 0)
     first = metric(host, "ctrlhost_metrics_age_seconds", plugin="bad")
     assert metric(host, "size") == 2
+    assert metric(host, "ctrlhost_metrics_collector_errors_total", plugin="bad", reason="timeout") > 0
     eventually(lambda: metric(host, "ctrlhost_metrics_age_seconds", plugin="bad") > first)
     assert eventually(lambda: metric(host, "ctrlhost_metrics_age_seconds", plugin="good") == 0)
     hangs.clear()

@@ -22,6 +22,15 @@ def test_every_series_but_the_histogram_exists_before_the_first_run() -> None:
     assert "reconcile_time_seconds_bucket" not in generate_latest(registry).decode()
 
 
+def test_whether_a_controller_works_is_asked_at_each_scrape() -> None:
+    metrics, registry = ReconcileMetrics(), CollectorRegistry()
+    registry.register(metrics)
+    counts = metrics.controller("demo/pods", 4)
+    for works in (False, True, False):
+        counts.working = lambda works=works: works
+        assert registry.get_sample_value("ctrlhost_controller_working", {"controller": "demo/pods"}) == works
+
+
 def test_the_buckets_are_those_of_controller_runtime() -> None:
     assert len(BUCKETS) == 40
     assert BUCKETS[:6] == (0.005, 0.01, 0.025, 0.05, 0.1, 0.15)

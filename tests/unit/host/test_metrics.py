@@ -3,12 +3,13 @@ from __future__ import annotations
 import logging
 import typing
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+import pytest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 from prometheus_client.parser import text_string_to_metric_families
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.host.metrics import HostMetrics, PluginCollector
-from ctrlhost.plugin.metrics import PluginMetrics
+from ctrlhost.plugin.metrics import REASONS, PluginMetrics
 from ctrlhost.supervisor.runtime import PluginRuntime, State
 
 
@@ -82,6 +83,41 @@ def test_openmetrics_is_served_on_request():
     )
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
+
+
+@pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text; version=1.0.0"])
+def test_times_of_creation_are_left_out_and_metrics_of_such_names_are_not(accept):
+    registry = CollectorRegistry()
+    made = Counter("made", "A counter", ["kind"], registry=registry)
+    for kind in ("a", "b"):
+        made.labels(kind).inc()
+    Histogram("took", "A histogram", registry=registry).observe(1)
+    Summary("size", "A summary", registry=registry).observe(1)
+    Gauge("pods_created", "A gauge", registry=registry).set(7)
+    body = HostMetrics().exposition(collected({"one": registry}), accept)[0].decode()
+    assert [line for line in body.splitlines() if "_created" in line and not line.startswith("#")] == [
+        "pods_created 7.0"
+    ]
+    assert 'made_total{kind="b"} 1.0' in body
+
+
+def test_each_reason_for_what_is_missing_is_there_from_the_start():
+    found = scrape(HostMetrics(), {"one": counter("one", 1)})["ctrlhost_metrics_collector_errors"]
+    assert {sample.labels["reason"]: sample.value for sample in found} == dict.fromkeys(REASONS, 0)
+
+
+def test_series_beyond_the_limit_are_counted_without_times_of_creation(monkeypatch):
+    monkeypatch.setattr("ctrlhost.plugin.metrics.MAX_SERIES", 4)
+    registry = CollectorRegistry()
+    made = Counter("made", "A counter", ["kind"], registry=registry)
+    for kind in "abcd":
+        made.labels(kind).inc()
+    (plugin,) = collected({"one": registry})
+    assert [sample.name for family in plugin.families for sample in family.metric.samples] == ["made_total"] * 4
+    assert plugin.errors["series"] == 0
+    made.labels("e").inc()
+    plugin.start("").result(30)
+    assert plugin.errors["series"] == 1
 
 
 def test_two_hosts_share_no_metrics():
