@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections import Counter
 from typing import Any, Literal
 
@@ -119,6 +121,11 @@ class Dashboard(msgspec.Struct):
     panels: list[dict[str, Any]]
 
 
+@pytest.fixture
+def page() -> str:
+    return (promql.ROOT / "docs" / "how-to" / "observe.md").read_text()
+
+
 @pytest.fixture(scope="module")
 def dashboard() -> Dashboard:
     return msgspec.json.decode(promql.DASHBOARD.read_bytes(), type=Dashboard)
@@ -217,3 +224,15 @@ def test_there_is_an_alert_for_everything_that_was_asked_for() -> None:
         assert rule["labels"]["severity"] in ("critical", "warning"), name
         assert set(rule["annotations"]) == {"summary", "description"}, name
         promql_parser.parse(rule["expr"])
+
+
+def test_the_page_has_each_alert(page: str) -> None:
+    assert re.findall(r"^\| `(Ctrlhost\w+)` \|", page, re.MULTILINE) == [rule["alert"] for rule in promql.rules()]
+
+
+def test_the_command_of_the_page_makes_a_prometheus_rule(page: str) -> None:
+    (command,) = re.findall(r"\$ (\(printf .*?\)) \| kubectl apply", page, re.DOTALL)
+    made = subprocess.run(["bash", "-c", command], cwd=promql.ROOT, capture_output=True, text=True, check=True).stdout
+    rule = yaml.safe_load(made)
+    assert (rule["apiVersion"], rule["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load(promql.RULES.read_text())
