@@ -216,6 +216,19 @@ def test_the_page_shows_the_findings_as_html_and_json(
     assert "<td>field: shortName<br>name: x<br>owners: as.g.io" in page("")
 
 
+@behaviour("operations/OP117")
+def test_reasons_that_others_write_add_no_series(start: Callable[..., Cluster], external: Sandbox) -> None:
+    cluster = start(external)
+    cluster.settled("as/a/A/AList", "bs/b/B/BList")
+    for plural in ("as", "bs"):
+        condition = {"type": "NamesAccepted", "status": "False", "reason": f'evil"{plural}', "message": ""}
+        change = {"status": {"conditions": [condition]}}
+        cluster.client.patch(API, KIND, f"{plural}.g.io", None, change, subresource="status")
+    cluster.host.wait_for(lambda: cluster.metric("conflicts", reason="other") == 2)
+    (family,) = [one for one in cluster.plugin.context.metrics.collect() if one.name == "ctrlhost_naming_conflicts"]
+    assert [sample.labels for sample in family.samples] == [{"reason": "other"}]
+
+
 def test_the_documentation_names_every_setting_metric_and_finding() -> None:
     text = (Path(__file__).parents[3] / "docs/plugins/naming.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"`(\w+)(?:\{\w+\})?`", text))

@@ -9,6 +9,7 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 
 from ctrlhost_naming.differences import Finding
+from ctrlhost_naming.names import Field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 RESULTS = ("shortcut", "noop", "written", "conflict409", "gone", "error")
 CAUSES = ("release", "taken", "delete")
+REASONS = frozenset(field.reason for field in Field)
 STATES = ("accepted", "conflict", "pending")
 
 
@@ -65,7 +67,9 @@ class NamingMetrics:
                 states["accepted"] += 1
             else:
                 states["conflict"] += 1
-                reasons[crd.names_accepted.reason] += 1
+                # Another writer of the status may give any text.
+                reason = crd.names_accepted.reason
+                reasons[reason if reason in REASONS else "other"] += 1
         crds = GaugeMetricFamily("ctrlhost_naming_crds", "CRDs by NamesAccepted", labels=("state",))
         for state in STATES:
             crds.add_metric((state,), states[state])
