@@ -42,6 +42,13 @@ def test_the_slow_tests_have_a_stage_in_ci() -> None:
     assert re.findall(r"\bmake (test|slow)$", ci, re.MULTILINE) == ["test", "slow"]
 
 
+def test_ci_fetches_programs_before_the_tests_that_would_fail_without_them() -> None:
+    stages = re.findall(r"; +make ([a-z-]+)", (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+    for program in ("bitcoind", "promtool"):
+        assert stages.index(program) < stages.index("test")
+        assert f"tests/{program}/fetch" in commands(program)
+
+
 @pytest.mark.behaviour("findings/FT5")
 def test_long_proofs_are_in_soak_and_short_in_the_suite() -> None:
     soak = commands("soak")
