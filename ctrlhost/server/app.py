@@ -7,6 +7,7 @@ and each page on the loop of its plugin, so that neither delays a probe.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import ipaddress
 import time
 from typing import TYPE_CHECKING, Protocol
@@ -196,29 +197,42 @@ def _others(host: Inspected, patience: float, *, probes: bool, metrics: bool) ->
 
 
 def _scrapes(host: Inspected, patience: float) -> Callable[[Request], Awaitable[Response]]:
-    """Return what answers `/metrics`. Requests that come at the same time share a scrape."""
-    scrapes: dict[str, asyncio.Task[Response]] = {}
+    """Return what answers `/metrics`. Requests that come at the same time share a scrape and its compression."""
+    scrapes: dict[tuple[str, bool], asyncio.Task[Response]] = {}
 
-    def exposed(accept: str) -> Response:
+    def exposed(accept: str, compressed: bool) -> Response:
         body, content_type = host.scraped(accept)
-        return Response(body, headers={"Content-Type": content_type})
+        headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
+        if compressed:
+            # The fastest level: the exposition becomes a tenth of its size.
+            body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
+        return Response(body, headers=headers)
 
-    async def scrape(accept: str) -> Response:
+    async def scrape(accept: str, compressed: bool) -> Response:
         try:
             await _soon(host.begin_scrape(accept), patience)
         finally:
             # Those that come from here on wait for another scrape: this one may lack what they have just changed.
-            scrapes.pop(accept, None)
-        return exposed(accept)
+            scrapes.pop((accept, compressed), None)
+        return exposed(accept, compressed)
 
     async def metrics(request: Request) -> Response:
-        accept = request.headers.get("accept", "")
-        running = scrapes.get(accept)
+        wanted = request.headers.get("accept", ""), _accepts_gzip(request.headers.get("accept-encoding", ""))
+        running = scrapes.get(wanted)
         if running is None:
-            running = scrapes[accept] = asyncio.create_task(scrape(accept))
+            running = scrapes[wanted] = asyncio.create_task(scrape(*wanted))
         return await asyncio.shield(running)
 
     return metrics
+
+
+def _accepts_gzip(header: str) -> bool:
+    """Return whether a client that sends this `Accept-Encoding` wants gzip."""
+    for coding in header.lower().split(","):
+        name, _, weight = coding.replace(" ", "").partition(";q=")
+        if name == "gzip":
+            return weight.strip("0.") != "" or not weight
+    return False
 
 
 async def _aside(threads: Aside[Response], function: Callable[[], Response]) -> Response:

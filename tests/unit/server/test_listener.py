@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import urllib.error
@@ -67,6 +68,12 @@ def server(host):
     assert loop.stop(10)
 
 
+def get_bytes(server, path, **headers):
+    request = urllib.request.Request(f"http://{server.address}{path}", headers=headers)
+    with urllib.request.urlopen(request) as answer:
+        return answer.read(), answer.headers
+
+
 def get(server, path, **headers):
     try:
         with urllib.request.urlopen(
@@ -96,6 +103,21 @@ def test_metrics_are_served_in_the_requested_format(server):
     status, body, headers = get(server, "/metrics", Accept="application/openmetrics-text")
     assert (status, body) == (200, "accept application/openmetrics-text")
     assert headers["Content-Type"] == "text/plain; version=0.0.4"
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate, GZIP;q=0.5", "br;q=1.0, gzip ; q=1"])
+def test_metrics_are_compressed_for_clients_that_accept_it(server, coding):
+    body, headers = get_bytes(server, "/metrics", **{"Accept-Encoding": coding, "Accept": "text/plain"})
+    assert headers["Content-Encoding"] == "gzip"
+    assert headers["Vary"] == "Accept, Accept-Encoding"
+    assert gzip.decompress(body) == b"accept text/plain"
+
+
+@pytest.mark.parametrize("coding", ["", "identity", "gzip;q=0", "deflate, gzip; q=0.0", "x-gzip2"])
+def test_metrics_are_not_compressed_for_others(server, coding):
+    body, headers = get_bytes(server, "/metrics", **{"Accept-Encoding": coding, "Accept": "text/plain"})
+    assert "Content-Encoding" not in headers
+    assert body == b"accept text/plain"
 
 
 def test_queues_are_shown(server):
