@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from ctrlhost.server.page import Page, problem_page
 from ctrlhost.status import model
-from ctrlhost.status.keys import explain
+from ctrlhost.status.keys import Asked, explain, reconciles
+from ctrlhost.status.pages.controller import PARTS, Shown, controller_page
+from ctrlhost.status.pages.key import key_page
+from ctrlhost.status.pages.overview import overview
+from ctrlhost.status.pages.plugin import plugin_page
 from ctrlhost.status.problem import StatusProblem, unknown
 from ctrlhost.status.queues import LIMIT, queue_page
-from ctrlhost.status.samples import PERIOD
+from ctrlhost.status.samples import PERIOD, SAMPLES
 from ctrlhost.status.snapshot import StatusReader
 
 if TYPE_CHECKING:
@@ -25,6 +31,11 @@ if TYPE_CHECKING:
     from ctrlhost.host.children import Children
     from ctrlhost.status.snapshot import ReadHost
     from ctrlhost.supervisor.runtime import PluginRuntime
+
+#: Seconds for which a page does not ask the API server, or a predicate, again.
+_ASKED_EVERY = 10.0
+#: The last runs that the page of a controller has.
+_RUNS = 50
 
 
 class Inspected(Protocol):
@@ -50,6 +61,8 @@ class Reports:
         self._host = host
         self._inspection = inspection
         self.reader = StatusReader(host)
+        #: For pages, which are rendered once a second.
+        self._asked = Asked(_ASKED_EVERY)
 
     def begin_status(self) -> list[Future[None]]:
         """Begin to ask the processes of isolated plugins for their status, unless this is under way."""
@@ -80,7 +93,8 @@ class Reports:
         def status() -> model.KeyStatus:
             if not (key := query.get("key")):
                 raise StatusProblem(400, "the parameter `key` is missing", "write it as `key=NAMESPACE/NAME`")
-            return explain(self._host, *self._find(plugin, controller), key)
+            found = self._find(plugin, controller)
+            return explain(self._host, *found, key, asked=Asked(), writes=self.reader.writes)
 
         return _answer(status)
 
@@ -95,6 +109,55 @@ class Reports:
             return model.Series(period_seconds=PERIOD, **found)
 
         return _answer(series)
+
+    def page(self, path: str, query: dict[str, str]) -> Page:
+        """Return the status page at a path; one with a problem for a path that names something unknown."""
+        try:
+            match path.strip("/").split("/"):
+                case [""]:
+                    return overview(self.status())
+                case ["status", "plugins", name]:
+                    return self._plugin_page(name)
+                case ["status", "controllers", plugin, name]:
+                    return self._controller_page(plugin, name, query)
+                case ["status", "keys", plugin, name]:
+                    return self._key_page(plugin, name, query)
+        except StatusProblem as problem:
+            return problem_page(problem.status, problem.error, problem.hint)
+        return problem_page(404, f"no page at {path}")
+
+    def _plugin_page(self, name: str) -> Page:
+        views = (view for view in self._inspection.views() if view.name == name)
+        others = [one for view in views if (status := view.status()) is not None for one in status.failing]
+        page = plugin_page(self.status(), name, [*self.reader.failing(name), *others])
+        if page is None:
+            raise unknown("plugin", name, [one.name for one in self._host.plugins])
+        return page
+
+    def _controller_page(self, plugin: str, name: str, query: dict[str, str]) -> Page:
+        runtime, controller = self._find(plugin, name)
+        full, samples = f"{plugin}/{name}", self.reader.samples
+        shown = Shown(
+            name=full,
+            time=model.moment(time.time()),
+            notice="" if controller is not None else f"does not run: {_state(runtime)}",
+            state=runtime.state,
+            status=self.reader.controller(controller) if controller is not None else None,
+            series=samples.series(full),
+            parts={part: queue_page(controller, part, str(LIMIT), query.get(part)) for part in PARTS}
+            if controller is not None
+            else {},
+            runs=reconciles(controller, controller.history.last_runs()[:_RUNS] if controller is not None else []),
+            span=SAMPLES * PERIOD,
+        )
+        return controller_page(shown, query)
+
+    def _key_page(self, plugin: str, name: str, query: dict[str, str]) -> Page:
+        if not (key := query.get("key")):
+            raise StatusProblem(400, "the parameter `key` is missing", "write it as `key=NAMESPACE/NAME`")
+        found = self._find(plugin, name)
+        status = explain(self._host, *found, key, asked=self._asked, writes=self.reader.writes)
+        return key_page(f"{plugin}/{name}", key, status, model.moment(time.time()))
 
     def elsewhere(self, plugin: str) -> ASGIApp | None:
         """Return the application that answers for an isolated plugin."""
@@ -115,9 +178,12 @@ class Reports:
     def _running(self, plugin: str, name: str) -> Controller:
         runtime, controller = self._find(plugin, name)
         if controller is None:
-            hint = f"plugin {plugin} is {runtime.state}{f': {runtime.reason}' if runtime.reason else ''}"
-            raise StatusProblem(409, f"controller `{plugin}/{name}` does not run", hint)
+            raise StatusProblem(409, f"controller `{plugin}/{name}` does not run", _state(runtime))
         return controller
+
+
+def _state(plugin: PluginRuntime) -> str:
+    return f"plugin {plugin.name} is {plugin.state}{f': {plugin.reason}' if plugin.reason else ''}"
 
 
 def _answer(make: Callable[[], Any]) -> tuple[int, bytes]:

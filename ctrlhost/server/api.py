@@ -12,28 +12,27 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ctrlhost.server.aside import Aside, TooMany
+from ctrlhost.server.status_pages import Rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Awaitable, Callable
 
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+    Respond = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 #: Seconds for an answer, less than a listener allows, and for what other processes add to it.
 _TIMEOUT, _OTHERS = 8.0, 1.0
 #: Requests that are answered at once.
 _MOST = 8
-_HINTS = {404: "paths: /status, /queues/PLUGIN/NAME, /keys/PLUGIN/NAME?key=KEY, /series/PLUGIN/NAME", 405: "use GET"}
+_HINTS = {
+    404: "paths: /status, /queues/PLUGIN/NAME, /keys/PLUGIN/NAME?key=KEY, /series/PLUGIN/NAME, /events?page=PATH",
+    405: "use GET",
+}
 
 
-class Reported(Protocol):
-    """What the API shows. All but `begin_status` and `elsewhere` may wait; callable from any thread."""
-
-    def begin_status(self) -> Sequence[Future[None]]:
-        """Begin to ask other processes for their status, unless this is under way; return what ends with that."""
-
-    def elsewhere(self, plugin: str) -> ASGIApp | None:
-        """Return the application that answers for a plugin in another process; None for others."""
+class Reported(Rendered, Protocol):
+    """What the API and the pages show. All but `begin_status` and `elsewhere` may wait; callable from any thread."""
 
     def status_json(self) -> bytes:
         """Return the status of the host, those of other processes as they said last."""
@@ -48,8 +47,11 @@ class Reported(Protocol):
         """Return the status of HTTP and the samples of a controller, or a problem."""
 
 
-def api_app(host: Reported, is_allowed: Callable[[Request], bool]) -> ASGIApp:
-    """Return the application for the paths below `/api/v1`; requests that are not allowed are answered 403."""
+def api_app(host: Reported, is_allowed: Callable[[Request], bool], events: Respond) -> ASGIApp:
+    """Return the application for the paths below `/api/v1`, of which `events` answers one.
+
+    Requests that are not allowed are answered 403.
+    """
     threads = Aside[tuple[int, bytes]]("status", _MOST)
 
     async def aside(function: Callable[[], tuple[int, bytes]]) -> Response:
@@ -69,7 +71,7 @@ def api_app(host: Reported, is_allowed: Callable[[Request], bool]) -> ASGIApp:
 
     def of_controller(
         answer: Callable[[str, str, dict[str, str]], tuple[int, bytes]],
-    ) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+    ) -> Respond:
         async def respond(request: Request) -> Response:
             plugin, name = request.path_params["plugin"], request.path_params["name"]
             query = dict(request.query_params)
@@ -92,6 +94,7 @@ def api_app(host: Reported, is_allowed: Callable[[Request], bool]) -> ASGIApp:
 
     routes = [
         Route("/status", status),
+        Route("/events", _Endpoint(events)),
         Route("/queues/{plugin}/{name}", _Endpoint(of_controller(host.queue_json))),
         Route("/keys/{plugin}/{name}", _Endpoint(of_controller(host.key_json))),
         Route("/series/{plugin}/{name}", _Endpoint(of_controller(host.series_json))),
@@ -116,7 +119,7 @@ def problem(status: int, error: str, hint: str | None = None) -> Response:
 class _Endpoint:
     """An ASGI application as the endpoint of a route, which then answers GET and HEAD only."""
 
-    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+    def __init__(self, app: Respond) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -13,22 +13,23 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from ctrlhost.health import report
-from ctrlhost.server.api import api_app
+from ctrlhost.server.api import api_app, problem
 from ctrlhost.server.aside import Aside, TooMany
 from ctrlhost.server.guard import PAGE_POLICY, limited, secured
 from ctrlhost.server.limits import METRICS, PROBES, STATUS
 from ctrlhost.server.relay import relayed
+from ctrlhost.server.status_pages import Endpoint, StatusPages, wants_html
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from concurrent.futures import Future
     from typing import Any
 
-    from starlette.requests import Request
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -182,15 +183,36 @@ def _others(host: Inspected, patience: float, *, probes: bool, metrics: bool) ->
             return PlainTextResponse("only for clients on this machine\n", 403)
         return PlainTextResponse(host.stacks())
 
-    async def index(_request: Request) -> Response:
+    pages = StatusPages(host.reports, problem)
+
+    async def index(scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        if wants_html(request) and _is_local(request):
+            await pages.show(scope, receive, send)
+            return
         own = [f"/{probe}" for probe in _PROBES] if probes else []
         own += ["/metrics"] if metrics else []
         own += ["/debug/queues", "/debug/stacks", "/api/v1/status"]
-        pages = [f"/{plugin}{path}" for plugin, paths in host.pages().items() for path in paths]
-        return PlainTextResponse("\n".join([*own, *pages, ""]))
+        others = [f"/{plugin}{path}" for plugin, paths in host.pages().items() for path in paths]
+        response = PlainTextResponse("\n".join([*own, *others, ""]), headers={"Vary": "Accept"})
+        await response(scope, receive, send)
 
-    api = Mount("/api/v1", app=api_app(host.reports, _is_local))
-    routes: list[BaseRoute] = [api, Route("/debug/queues", queues), Route("/debug/stacks", stacks), Route("/", index)]
+    async def status(scope: Scope, receive: Receive, send: Send) -> None:
+        if _is_local(Request(scope)):
+            await pages.show(scope, receive, send)
+        else:
+            await PlainTextResponse("only for clients on this machine\n", 403)(scope, receive, send)
+
+    routes: list[BaseRoute] = [
+        Mount("/api/v1", app=api_app(host.reports, _is_local, pages.events)),
+        Mount("/api", app=_no_path),
+        Mount("/admin", app=_no_path),
+        Route("/debug/queues", queues),
+        Route("/debug/stacks", stacks),
+        Route("/", Endpoint(index)),
+        Mount("/assets", app=Endpoint(pages.asset)),
+        Mount("/status", app=Endpoint(status)),
+    ]
     if metrics:
         routes.append(Route("/metrics", _scrapes(host, patience)))
     return limited(Starlette(routes=[*routes, _UNKNOWN]), STATUS)
@@ -243,6 +265,10 @@ async def _aside(threads: Aside[Response], function: Callable[[], Response]) -> 
         return PlainTextResponse("too many requests at once\n", 503)
     except TimeoutError:
         return PlainTextResponse(f"no answer within {_WAIT:g} s; `/readyz?verbose` names what hangs\n", 504)
+
+
+async def _no_path(scope: Scope, receive: Receive, send: Send) -> None:
+    await problem(404, "no such path", "the API is below /api/v1")(scope, receive, send)
 
 
 async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:

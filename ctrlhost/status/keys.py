@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future, wait
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from ctrlhost.controller.key_text import key_text
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.request import Request
 from ctrlhost.status.model import KeyStatus, Reconcile, Verdict, moment
+from ctrlhost.status.snapshot import shown_write
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from ctrlhost.cache import Object
     from ctrlhost.controller.controller import Controller
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from ctrlhost.informers import Informer
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.status.snapshot import ReadHost
+    from ctrlhost.status.writes import WriteLog
     from ctrlhost.supervisor.runtime import PluginRuntime
     from ctrlhost.workqueue import KeyState
+
+_T = TypeVar("_T")
 
 #: The runs of a key that are shown.
 RUNS = 50
@@ -43,7 +47,30 @@ class Answer(NamedTuple):
     position: int | None = None
 
 
-def explain(host: ReadHost, plugin: PluginRuntime, controller: Controller | None, text: str) -> KeyStatus:
+class Asked:
+    """What the API server and the plugins' predicates said last, for those who look again and again."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        """Ask again after so many seconds."""
+        self._seconds = seconds
+        self._known: dict[Hashable, tuple[float, Any]] = {}
+
+    def ask(self, what: Hashable, question: Callable[[], _T]) -> _T:
+        """Return what `question` returns, or has returned."""
+        now = time.monotonic()
+        known = self._known.get(what)
+        if known is not None and now - known[0] < self._seconds:
+            return cast("_T", known[1])
+        answer = question()
+        if self._seconds:
+            kept = {one: told for one, told in self._known.copy().items() if now - told[0] < self._seconds}
+            self._known = kept | {what: (now, answer)}
+        return answer
+
+
+def explain(
+    host: ReadHost, plugin: PluginRuntime, controller: Controller | None, text: str, *, asked: Asked, writes: WriteLog
+) -> KeyStatus:
     """Return the status of the key that is written as `text`.
 
     `controller` is None if its plugin does not run, so that its controllers are unknown.
@@ -53,7 +80,8 @@ def explain(host: ReadHost, plugin: PluginRuntime, controller: Controller | None
     if controller is not None:
         key, state = find_key(controller, text)
         runs = [run for run in controller.history.last_runs() if run.key == key][:RUNS]
-        answer = answer or _of_queue(controller, key, state) or _of_cache(plugin, controller, key, runs)
+        answer = answer or _of_queue(controller, key, state) or _of_cache(plugin, controller, key, runs, asked)
+        text = key_text(key)
     if answer is None:
         answer = Answer("unknown key", [f"plugin {plugin.name} has no such controller now"])
     now = time.time()
@@ -64,6 +92,7 @@ def explain(host: ReadHost, plugin: PluginRuntime, controller: Controller | None
         due_seconds=answer.due,
         position=answer.position,
         reconciles=reconciles(controller, runs),
+        writes=[shown_write(one) for one in writes.of_key(controller.name, text)] if controller is not None else [],
     )
 
 
@@ -161,7 +190,7 @@ def _last_error(failure: Failure | None) -> list[str]:
     return [f"last error: {failure.error}{place}, reconcile {failure.reconcile_id}"]
 
 
-def _of_cache(plugin: PluginRuntime, controller: Controller, key: Any, runs: Sequence[Run]) -> Answer:
+def _of_cache(plugin: PluginRuntime, controller: Controller, key: Any, runs: Sequence[Run], asked: Asked) -> Answer:
     informer, context = controller.primary, plugin.context
     if informer is None or context is None or type(key) is not Request:
         return _of_runs(controller, key, runs) or Answer("unknown key", _unknown(controller))
@@ -171,8 +200,9 @@ def _of_cache(plugin: PluginRuntime, controller: Controller, key: Any, runs: Seq
         return Answer("filtered", [f"namespace `{key.namespace}` is not among those of {controller.name}: {where}"])
     cached = informer.lister.get(key.name, key.namespace)
     if cached is None:
-        return _not_cached(context, informer, source, key)
-    if not runs and not _passes(context, controller, source, cached):
+        return _not_cached(context, informer, source, key, asked)
+    passes = lambda: _passes(context, controller, source, cached)  # noqa: E731
+    if not runs and not asked.ask((controller.name, key, cached.resource_version), passes):
         return Answer("filtered", ["a predicate of the source drops the addition of this object"])
     return _of_runs(controller, key, runs) or Answer(
         "done", [f"none of the last {len(controller.history.runs)} runs was of this key; it has not changed since"]
@@ -193,13 +223,13 @@ def _unknown(controller: Controller) -> list[str]:
     return [f"{controller.name} has no such key in its queue, and none of its last {runs} runs was of it"]
 
 
-def _not_cached(context: PluginContext, informer: Informer, source: KindSource, key: Request) -> Answer:
+def _not_cached(context: PluginContext, informer: Informer, source: KindSource, key: Request, asked: Asked) -> Answer:
     state = f"informer {informer.key}: {informer.state}" + (f": {informer.reason}" if informer.reason else "")
     if not informer.has_synced:
         return Answer("not in the cache", [state, "its first list is not complete"])
     selectors = {"labels": source.label_selector, "fields": source.field_selector}
     chosen = ", ".join(f"{what} `{selector}`" for what, selector in selectors.items() if selector)
-    exists = _exists(context, source, key)
+    exists = asked.ask((source.api_version, source.kind, key), lambda: _exists(context, source, key))
     if exists and chosen:
         return Answer("filtered", [f"the object exists, but the source selects only {chosen}"])
     if exists:

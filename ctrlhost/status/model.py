@@ -103,7 +103,7 @@ class Degraded(msgspec.Struct, frozen=True):
 
 
 class PluginStatus(msgspec.Struct, frozen=True):
-    """One plugin; `missing_rights` are rules that its account lacks, `pages` paths on this server."""
+    """One plugin; `rights` are rules that it needs, `missing_rights` what its account lacks, `pages` paths here."""
 
     name: str
     version: str
@@ -112,7 +112,9 @@ class PluginStatus(msgspec.Struct, frozen=True):
     since: str
     degraded: list[Degraded]
     missing_rights: list[str]
+    rights: list[str]
     cpu_per_second: float | None
+    cpu_seconds: float
     restarts: int
     restart_reasons: dict[str, int]
     pages: list[str]
@@ -133,6 +135,7 @@ class ControllerStatus(msgspec.Struct, frozen=True):
     """One controller; rates and quantiles are those of the last minute, None without runs or before two samples.
 
     `paused_by` and `paused_since` say who has paused it, and since when.
+    `recent_per_second` has the rates of the last 60 minutes, the newest last; None where there are no samples.
     """
 
     name: str
@@ -147,6 +150,7 @@ class ControllerStatus(msgspec.Struct, frozen=True):
     p50: float | None
     p99: float | None
     oldest_running_seconds: float
+    recent_per_second: list[float | None]
     queue: QueueStatus
 
 
@@ -273,7 +277,7 @@ Verdict = Literal[
 
 
 class KeyStatus(msgspec.Struct, frozen=True):
-    """Why a key is not being reconciled, or that it is; with the facts for that, and its last runs."""
+    """Why a key is not being reconciled, or that it is; with the facts for that, its last runs and their writes."""
 
     verdict: Verdict
     facts: list[str]
@@ -281,6 +285,7 @@ class KeyStatus(msgspec.Struct, frozen=True):
     due_seconds: float | None
     position: int | None
     reconciles: list[Reconcile]
+    writes: list[LastWrite]
 
 
 class Series(msgspec.Struct, frozen=True):

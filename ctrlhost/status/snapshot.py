@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.health import Check
     from ctrlhost.informers import InformerFactory
+    from ctrlhost.status.writes import Write
     from ctrlhost.supervisor.processor import PluginProcessor
     from ctrlhost.supervisor.runtime import PluginRuntime
     from ctrlhost.transport.reachability import Reachability
@@ -162,10 +163,7 @@ class StatusReader:
         server = self.server()
         if server is not None:
             up, reason = server.up, server.reason
-        last = [model.LastWrite(
-            model.moment(one.time), one.verb, one.target.resource, one.target.namespace, one.target.name, one.code,
-            one.controller, one.key, one.reconcile_id,
-        ) for one in self.writes.last()]  # fmt: skip
+        last = [shown_write(one) for one in self.writes.last()]
         last += [one for child in children for one in child.apiserver.last_writes]
         throttled = self.services.client_counts.throttled_seconds if self.services is not None else 0.0
         return model.ApiServerStatus(
@@ -211,7 +209,9 @@ class StatusReader:
                 for reason, one in sorted(plugin.entries.degradations().items())
             ],
             missing_rights=list(inner.missing_rights if inner is not None else plugin.missing_rights),
+            rights=list(inner.rights if inner is not None else plugin.rights),
             cpu_per_second=self.samples.per_second(f"cpu/{plugin.name}", seconds),
+            cpu_seconds=seconds,
             restarts=sum(plugin.restarted.values()),
             restart_reasons=dict(plugin.restarted),
             pages=[f"/{plugin.name}{page}" for page in pages],
@@ -239,6 +239,7 @@ class StatusReader:
             p50=rates.p50,
             p99=rates.p99,
             oldest_running_seconds=counts.longest() if counts is not None else 0.0,
+            recent_per_second=self.samples.minutes(controller.name),
             queue=model.QueueStatus(
                 depth=depth,
                 oldest_seconds=oldest,
@@ -248,9 +249,20 @@ class StatusReader:
             ),
         )
 
-    def _failing(self) -> list[model.FailingKey]:
+    def failing(self, plugin: str) -> list[model.FailingKey]:
+        """Return the most failing keys of the controllers of a plugin in this process."""
+        return heapq.nlargest(FAILING, self._failing(plugin), key=lambda one: one.failures)
+
+    def controller(self, controller: Controller) -> model.ControllerStatus:
+        """Return the status of one controller."""
+        row = next((row for row in _core.queue_metrics() if row["id"] == controller.queue.id), None)
+        return self._controller(controller, row)
+
+    def _failing(self, plugin: str | None = None) -> list[model.FailingKey]:
         found = []
         for controller in self.controllers():
+            if plugin is not None and controller.name.partition("/")[0] != plugin:
+                continue
             most = heapq.nlargest(FAILING, controller.history.failures(), key=lambda one: one[1].failures)
             for key, failure in most:
                 retry = None if failure.terminal else next_run(controller, key)
@@ -288,6 +300,15 @@ class StatusReader:
             )
             for one in self.services.errors.entries()
         ]
+
+
+def shown_write(one: Write) -> model.LastWrite:
+    """Return a write as it is shown."""
+    where = one.target
+    return model.LastWrite(
+        model.moment(one.time), one.verb, where.resource, where.namespace, where.name, one.code,
+        one.controller, one.key, one.reconcile_id,
+    )  # fmt: skip
 
 
 def next_run(controller: Controller, key: Any) -> float | None:

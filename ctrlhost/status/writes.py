@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import Counter, deque
@@ -10,8 +11,8 @@ from typing import NamedTuple
 from ctrlhost.controller.context import current
 from ctrlhost.controller.key_text import key_text
 
-#: The number of writes that are kept.
-LAST = 20
+#: The numbers of writes that are kept, and that the status of a host has.
+KEPT, LAST = 500, 20
 #: The verbs, as in RBAC.
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 #: POSTs that write nothing.
@@ -48,7 +49,7 @@ class WriteLog:
         """Start empty."""
         self._lock = threading.Lock()
         self._counts: Counter[tuple[str, str, str]] = Counter()
-        self._last: deque[Write] = deque(maxlen=LAST)
+        self._last: deque[Write] = deque(maxlen=KEPT)
 
     def wrote(self, method: str, path: str, code: str) -> None:
         """Count one request, on the thread or in the task that made it."""
@@ -73,9 +74,16 @@ class WriteLog:
             return dict(self._counts)
 
     def last(self) -> list[Write]:
-        """Return the last writes, the newest first."""
+        """Return the last writes of all, the newest first."""
         with self._lock:
-            return list(self._last)[::-1]
+            return list(itertools.islice(reversed(self._last), LAST))
+
+    def of_key(self, controller: str, key: str) -> list[Write]:
+        """Return those of the kept writes that the reconciles of a key made, the newest first, but for the oldest."""
+        with self._lock:
+            kept = list(self._last)
+        found = (one for one in reversed(kept) if one.key == key and one.controller == controller)
+        return list(itertools.islice(found, LAST))
 
 
 def target_of(path: str) -> WrittenTo | None:

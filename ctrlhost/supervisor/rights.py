@@ -20,7 +20,7 @@ from ctrlhost.permissions import Permission
 from ctrlhost.selectors.namespaces import narrowed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ctrlhost.client import Client
     from ctrlhost.informers import Informer
@@ -95,7 +95,9 @@ class Rights:
         if context is None:
             return
         try:
-            missing = missing_rights(context, plugin.declared_rights, self._stopped.is_set)
+            wanted = list(declared(context, plugin.declared_rights))
+            plugin.rights = tuple(sorted({rule_text(one) for one in wanted}))
+            missing = missing_rights(context, wanted, self._stopped.is_set)
         except (CtrlhostError, ValueError) as error:
             log.debug("plugin %s: its rights cannot be checked: %s", plugin.name, error)
             missing = None
@@ -151,13 +153,13 @@ def _of_source(source: Any, plural: Callable[[str, str], tuple[str, bool]], limi
 
 
 def missing_rights(
-    context: PluginContext, permissions: Sequence[Permission], stopped: Callable[[], bool]
+    context: PluginContext, wanted: Iterable[Permission], stopped: Callable[[], bool]
 ) -> tuple[str, ...] | None:
-    """Return the rules that the plugin's account lacks, one line each; None if that cannot be found out."""
+    """Return those of the rights that the plugin's account lacks, one line each; None if that cannot be found out."""
     client = context.scope.account
     lacking: dict[tuple[str | None, str, str, tuple[str, ...]], list[str]] = {}
     asked: dict[tuple[str | None, str, str, str, str], bool] = {}
-    for one in declared(context, permissions):
+    for one in wanted:
         for resource in one.resources:
             for verb in one.verbs:
                 for name in one.resource_names or ("",):

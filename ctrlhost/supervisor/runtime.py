@@ -86,7 +86,8 @@ class PluginRuntime:
         self.logs_states = True
         #: Set for a plugin that runs in a process of its own.
         self.isolation: Isolation | None = None
-        #: The rules that the plugin's account lacks, one line each.
+        #: The rules that the plugin needs, and those that its account lacks, one line each; as they were checked last.
+        self.rights: tuple[str, ...] = ()
         self.missing_rights: tuple[str, ...] = ()
         #: The number of restarts by reason; only grows.
         self.restarted: Counter[str] = Counter()

@@ -1,0 +1,65 @@
+"""HTML as text: what is no `Html` is escaped, and control characters are shown, not sent."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: Where the pictures of control characters begin.
+_PICTURES = 0x2400
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def html(value: object) -> str:
+    """Return a value as HTML: as it is if it is `Html`, else escaped, in one line."""
+    if isinstance(value, Html):
+        return value
+    text = str(value)
+    if not text.isprintable():
+        text = "".join(map(_shown, text))
+    return escape(text)
+
+
+def tag(name: str, *children: object, **attributes: object) -> Html:
+    """Return an element; attributes that are None or False are left out, and `_` in their names is `-`."""
+    return Html(f"<{name}{_attributes(attributes)}>{''.join(map(html, children))}</{name}>")
+
+
+def void(name: str, **attributes: object) -> Html:
+    """Return an element without an end."""
+    return Html(f"<{name}{_attributes(attributes)}>")
+
+
+def join(parts: Iterable[object], between: str = "") -> Html:
+    """Return the parts as HTML, with a text between them."""
+    return Html(escape(between).join(map(html, parts)))
+
+
+def _attributes(given: dict[str, object]) -> str:
+    found = []
+    for name, value in given.items():
+        if value is None or value is False:
+            continue
+        shown = name.rstrip("_").replace("_", "-")
+        found.append(f" {shown}" if value is True else f' {shown}="{html(value)}"')
+    return "".join(found)
+
+
+def _shown(char: str) -> str:
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if char.isspace():
+        return " "
+    if code < 0x20:
+        return chr(_PICTURES + code)
+    # Lone surrogates cannot be encoded; marks of direction would reorder what follows.
+    return "\N{SYMBOL FOR DELETE}" if code == 0x7F else "\N{REPLACEMENT CHARACTER}"

@@ -1,0 +1,167 @@
+"""The status pages of a host over HTTP: documents, their assets, and event streams."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import parse_qsl, unquote
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from ctrlhost.server.aside import Aside, TooMany
+from ctrlhost.server.asset_files import AssetFiles
+from ctrlhost.server.page import document
+from ctrlhost.server.streams import Streams
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from concurrent.futures import Future
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from ctrlhost.server.page import Page
+
+    #: Makes the answer to a request for JSON that cannot be answered, of a status, an error and a hint.
+    Problem = Callable[[int, str, str | None], Response]
+
+#: Seconds for a rendering, less than a listener allows, and for what other processes add to it.
+_TIMEOUT, _OTHERS = 8.0, 1.0
+#: Renderings at once.
+_MOST = 8
+#: Answers of the process of a plugin that does not run, or hangs.
+_DOWN = frozenset({502, 503, 504})
+
+
+class Rendered(Protocol):
+    """What the pages show; callable from any thread."""
+
+    def begin_status(self) -> Sequence[Future[None]]:
+        """Begin to ask other processes for their status, unless this is under way; return what ends with that."""
+
+    def elsewhere(self, plugin: str) -> ASGIApp | None:
+        """Return the application that answers for a plugin in another process; None for others."""
+
+    def page(self, path: str, query: dict[str, str]) -> Page:
+        """Return the page at a path; may wait."""
+
+
+class StatusPages:
+    """The pages of one host. Belongs to one event loop; nothing here waits for locks of the core."""
+
+    def __init__(self, host: Rendered, problem: Problem) -> None:
+        """Show `host`; requests for a stream that cannot be answered get a `problem`."""
+        self._host = host
+        self._problem = problem
+        self._threads: Aside[Page] = Aside("page", _MOST)
+        self._assets: AssetFiles | None = None
+        self._streams = Streams(self._render)
+
+    async def show(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with a page."""
+        path, query = scope["path"], scope["query_string"].decode("latin-1")
+        other = self._elsewhere(path)
+        if other is not None and not await _answered(other, scope, receive, send):
+            other = None
+        if other is None:
+            response = await self._document(f"{path}?{query}")
+            await response(scope, receive, send)
+
+    async def asset(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the style or the script."""
+        found = self._files().by_path.get(scope["path"])
+        response: Response = PlainTextResponse(f"no page at {scope['path']}\n", 404)
+        if found is not None:
+            # The address has a hash of the content.
+            headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+            response = Response(found.content, headers=headers, media_type=found.media_type)
+        await response(scope, receive, send)
+
+    async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the events of the page in the parameter `page`."""
+        address = Request(scope).query_params.get("page", "/")
+        path, _, query = address.partition("?")
+        path = unquote(path)
+        if (other := self._elsewhere(path)) is not None:
+            await other(scope, receive, send)
+            return
+        async with self._streams.follow(f"{path}?{query}") as followed:
+            try:
+                async with asyncio.timeout(_TIMEOUT):
+                    await followed.first()
+            except TimeoutError:
+                response = self._problem(504, f"no answer within {_TIMEOUT:g} s", "`/readyz?verbose` names what hangs")
+            else:
+                if followed.status == 200:
+                    response = StreamingResponse(followed.events(), media_type="text/event-stream")
+                else:
+                    hint = "`page` is the path of a page, with its query"
+                    response = self._problem(followed.status, followed.title, hint)
+            await response(scope, receive, send)
+
+    def _elsewhere(self, path: str) -> ASGIApp | None:
+        """Return what answers for the page of a controller or a key in another process."""
+        parts = path.split("/")
+        if len(parts) == 5 and parts[:2] == ["", "status"] and parts[2] in ("controllers", "keys"):
+            return self._host.elsewhere(parts[3])
+        return None
+
+    async def _document(self, address: str) -> Response:
+        files = self._files()
+        try:
+            page = await self._render(address)
+        except TooMany:
+            return PlainTextResponse("too many requests at once\n", 503, {"Retry-After": "1"})
+        except TimeoutError:
+            return PlainTextResponse(f"no answer within {_TIMEOUT:g} s; `/readyz?verbose` names what hangs\n", 504)
+        headers = {"Vary": "Accept"}
+        return Response(document(page, files.style, files.script), page.status, headers, "text/html; charset=utf-8")
+
+    async def _render(self, address: str) -> Page:
+        """Render a page on a thread of its own: a lock of the core must not hold up other requests."""
+        path, _, query = address.partition("?")
+        if not path.startswith(("/status/controllers/", "/status/keys/")) and (others := self._host.begin_status()):
+            await asyncio.wait([asyncio.wrap_future(one) for one in others], timeout=_OTHERS)
+        found = dict(parse_qsl(query, keep_blank_values=True))
+        return await self._threads.call(lambda: self._host.page(path, found), _TIMEOUT)
+
+    def _files(self) -> AssetFiles:
+        if self._assets is None:
+            self._assets = AssetFiles()
+        return self._assets
+
+
+async def _answered(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> bool:
+    """Run an app; False without an answer if it says that its process is down."""
+    down = False
+
+    async def passed(message: Message) -> None:
+        nonlocal down
+        if message["type"] == "http.response.start":
+            down = message["status"] in _DOWN
+        if not down:
+            await send(message)
+
+    await app(scope, receive, passed)
+    return not down
+
+
+def wants_html(request: Request) -> bool:
+    """Return whether a browser asks, which names HTML among what it accepts."""
+    kinds = [one.partition(";")[0].strip().lower() for one in request.headers.get("accept", "").split(",")]
+    return "text/html" in kinds
+
+
+class Endpoint:
+    """An ASGI application that answers GET and HEAD only."""
+
+    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        """Answer by `app`."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["method"] in ("GET", "HEAD"):
+            await self._app(scope, receive, send)
+        else:
+            await PlainTextResponse("use GET\n", 405, {"Allow": "GET, HEAD"})(scope, receive, send)

@@ -1,0 +1,330 @@
+"""The tables that several pages have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ctrlhost.server.html import Html, join, tag
+from ctrlhost.server.page import Column, Row, Section, head_cell, number_cell, table_row
+from ctrlhost.status.pages.plots import sparkline
+from ctrlhost.status.pages.text import (
+    NONE,
+    age,
+    clock,
+    controller_link,
+    count,
+    key_link,
+    plugin_link,
+    rate,
+    seconds,
+    size,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ctrlhost.status import model
+
+#: How a plugin is by its state, as a class and a sign.
+_STATES = {"running": "good", "disabled": "quiet", "stopped": "quiet", "failing": "bad", "failed": "bad"}
+_SIGNS = {"good": "\N{BLACK CIRCLE}", "warn": "\N{BLACK UP-POINTING TRIANGLE}", "bad": "\N{HEAVY MULTIPLICATION X}"}
+#: States in which the pages of a plugin answer.
+_ANSWERS = frozenset({"running", "waiting", "syncing"})
+#: States of an informer that need nothing.
+_CURRENT = frozenset({"watching"})
+
+
+def state(kind: str, text: str) -> Html:
+    """Return a state with a sign, so that its colour is not all that tells it from others."""
+    return tag("span", f"{_SIGNS.get(kind, NONE)} {text}", class_=f"{kind} nb")
+
+
+def nothing(name: str, columns: Sequence[Column], text: str = "none") -> list[Row]:
+    """Return the row of an empty table."""
+    row_id = f"{name}-none"
+    return [Row(row_id, tag("tr", tag("td", text, colspan=len(columns), class_="quiet"), id=row_id))]
+
+
+def _section(name: str, title: str, columns: tuple[Column, ...], rows: list[Row], note: str = "") -> Section:
+    return Section(name, rows or nothing(name, columns), title, columns, note)
+
+
+_PLUGINS = (
+    Column("Plugin"),
+    Column("State"),
+    Column("Reason"),
+    Column("Since (UTC)"),
+    Column("CPU", number=True, note="processor seconds per second"),
+    Column("Restarts", number=True),
+    Column("Pages"),
+)
+
+
+def plugins(found: Iterable[model.PluginStatus]) -> Section:
+    """Return the plugins, with their state and why they are degraded."""
+    rows = []
+    for one in found:
+        kind = _STATES.get(one.state, "warn")
+        shown = [state("warn" if kind == "good" and one.degraded else kind, one.state)]
+        reasons: list[object] = [one.reason] if one.reason else []
+        for degraded in one.degraded:
+            shown.append(state("warn", f"degraded: {degraded.reason}"))
+            since = f" since {clock(degraded.since)}: "
+            reasons.append(join((tag("b", degraded.reason), since, degraded.message)))
+        reasons += [f"missing right: {rule}" for rule in one.missing_rights]
+        cells = [
+            head_cell(plugin_link(one.name)),
+            lines(shown),
+            lines(reasons, wide=True),
+            Html(f'<span class="nb">{clock(one.since)}</span>'),
+            number_cell(rate(one.cpu_per_second)),
+            number_cell(count(one.restarts)),
+            page_links(one),
+        ]
+        rows.append(table_row(f"p-{one.name}", cells))
+    return _section("plugins", "Plugins", _PLUGINS, rows)
+
+
+def page_links(plugin: model.PluginStatus) -> Html:
+    """Return links to the pages of a plugin; only their addresses while it does not run."""
+    if plugin.state not in _ANSWERS:
+        return join(plugin.pages, " ")
+    return join((tag("a", page, href=quote(page)) for page in plugin.pages), " ")
+
+
+def lines(parts: Sequence[object], *, wide: bool = False) -> Html:
+    """Return the parts below each other."""
+    return Html("".join(tag("div", part, class_="t" if wide else None) for part in parts))
+
+
+_CONTROLLERS = (
+    Column("Controller"),
+    Column("State"),
+    Column("Runs/s", number=True, note="over the last minute"),
+    Column("Errors/s", number=True, note="over the last minute"),
+    Column("p50", number=True),
+    Column("p99", number=True),
+    Column("Active", number=True, note="of the workers"),
+    Column("Longest", number=True, note="the oldest reconcile that runs"),
+    Column("Depth", number=True, note="keys that need work"),
+    Column("Oldest", number=True, note="the key that is queued for longest"),
+    Column("Delayed", number=True),
+    Column("Retrying", number=True, note="keys that have failed and are tried again"),
+    Column("Last hour", note="runs per second"),
+)
+
+
+def controllers(found: Iterable[model.ControllerStatus], states: Mapping[str, str]) -> Section:
+    """Return the controllers, with their rates over the last minute, and their queues; `states` are of the plugins."""
+    rows = []
+    for one in found:
+        queue, failing = one.queue, bool(one.errors_per_second)
+        plugin = states.get(one.name.partition("/")[0], "running")
+        if plugin != "running":
+            shown = state(_STATES.get(plugin, "warn"), plugin)
+        elif one.paused:
+            shown = state("warn", "paused")
+        elif not one.leading:
+            shown = state("quiet", "standby")
+        else:
+            shown = state("bad", "errors") if failing else state("good", "ok")
+        cells = [
+            head_cell(controller_link(one.name)),
+            shown,
+            number_cell(rate(one.per_second)),
+            number_cell(rate(one.errors_per_second)),
+            number_cell(seconds(one.p50)),
+            number_cell(seconds(one.p99)),
+            number_cell(f"{one.active}/{one.workers}"),
+            number_cell(age(one.oldest_running_seconds) if one.active else NONE),
+            number_cell(count(queue.depth)),
+            number_cell(age(queue.oldest_seconds) if queue.depth else NONE),
+            *(number_cell(count(value)) for value in (queue.delayed, queue.retrying)),
+            sparkline(one.recent_per_second, "runs per second"),
+        ]
+        rows.append(table_row(f"c-{one.name}", cells))
+    return _section("controllers", "Controllers and their queues", _CONTROLLERS, rows)
+
+
+_FAILING = (
+    Column("Key"),
+    Column("Controller"),
+    Column("Failures", number=True),
+    Column("Next retry", number=True),
+    Column("Last error"),
+    Column("Reconcile"),
+)
+
+
+def failing(found: Iterable[model.FailingKey]) -> Section:
+    """Return the most failing keys."""
+    rows = []
+    for one in found:
+        cells = [
+            head_cell(key_link(one.controller, one.key)),
+            controller_link(one.controller),
+            number_cell(count(one.failures)),
+            number_cell(retry(one.next_retry_seconds)),
+            tag("div", error(one.error, one.place), class_="t"),
+            one.reconcile_id,
+        ]
+        rows.append(table_row(f"f-{one.controller}/{one.key}", cells))
+    return _section("failing", "Most failing keys", _FAILING, rows)
+
+
+def retry(value: float | None) -> str:
+    """Return when a failing key runs again."""
+    if value is None:
+        return "gave up"
+    return seconds(value) if value else "now"
+
+
+def error(text: str, place: str) -> str:
+    """Return an error with its place."""
+    return f"{text} ({place})" if place else text
+
+
+_INFORMERS = (
+    Column("Informer"),
+    Column("Selection"),
+    Column("State"),
+    Column("Objects", number=True),
+    Column("Bytes", number=True),
+    Column("Last event", number=True),
+    Column("Users, what each reads, and what it costs"),
+)
+
+
+def informers(found: Iterable[model.InformerRow]) -> Section:
+    """Return the informers, with what each of their users reads, and what its functions cost."""
+    rows = []
+    for one in found:
+        kind = "good" if one.state in _CURRENT else "warn"
+        name = f"{one.resource}.{one.group}" if one.group else one.resource
+        shown: list[object] = [state(kind, one.state)]
+        if one.reason:
+            shown.append(tag("span", one.reason, class_="t"))
+        cells = [
+            head_cell(name),
+            one.selection or "all",
+            lines(shown),
+            number_cell(count(one.objects)),
+            number_cell(size(one.bytes)),
+            number_cell(age(one.last_event_seconds)),
+            lines([_user(user) for user in one.users], wide=True),
+        ]
+        rows.append(table_row(f"i-{one.id}", cells))
+    note = "Python seconds since the start in maps, predicates and indexes, and in handlers; pending notifications."
+    return _section("informers", "Informers", _INFORMERS, rows, note)
+
+
+def _user(user: model.User) -> Html:
+    name = controller_link(user.controller) if user.controller else plugin_link(user.plugin)
+    cost = user.cost
+    spent = f" reads {user.reads}" if user.reads else ""
+    spent += f": {cost.cpu_seconds:.2f} s, handlers {cost.handler_seconds:.2f} s, {count(cost.pending)} pending"
+    return join((name, spent))
+
+
+_LEASES = (Column("Lease"), Column("Role"), Column("Holder"), Column("Renewed", number=True), Column("Plugins"))
+
+
+def leases(leader: model.LeaderStatus, plugin: str | None = None) -> Section:
+    """Return the leases, or that of one plugin."""
+    rows = []
+    for one in leader.leases:
+        if plugin is not None and plugin not in one.plugins:
+            continue
+        cells = [
+            head_cell(one.name),
+            state("good", "leads") if one.mine else state("quiet", "standby"),
+            one.holder or NONE,
+            number_cell(age(one.renewed_seconds)),
+            ", ".join(one.plugins),
+        ]
+        rows.append(table_row(f"l-{one.name}", cells))
+    if not rows:
+        text = "none" if leader.elected else "no leader election: this replica does all work"
+        rows = nothing("leases", _LEASES, text)
+    return Section("leases", rows, "Leases", _LEASES)
+
+
+_WRITES = (
+    Column("Verb"),
+    Column("Resource"),
+    Column("Code"),
+    Column("Per second", number=True),
+    Column("Total", number=True),
+)
+_LAST_WRITES = (
+    Column("Time (UTC)"),
+    Column("Verb"),
+    Column("Object"),
+    Column("Code"),
+    Column("By"),
+    Column("For the key"),
+    Column("Reconcile"),
+)
+
+
+def writes(server: model.ApiServerStatus) -> Section:
+    """Return how often the host writes what, with which outcome."""
+    rows = []
+    for one in server.writes:
+        cells = [
+            head_cell(one.verb),
+            one.resource,
+            code(one.code),
+            number_cell(rate(one.per_second)),
+            number_cell(count(one.total)),
+        ]
+        rows.append(table_row(f"w-{one.verb}/{one.resource}/{one.code}", cells))
+    note = f"Requests waited {server.throttled_seconds:.1f} s for client_qps since the start."
+    return _section("writes", "Writes to the API server", _WRITES, rows, note)
+
+
+def last_writes(found: Iterable[model.LastWrite]) -> Section:
+    """Return the last writes."""
+    rows = []
+    for one in found:
+        target = "/".join(part for part in (one.namespace, one.name) if part)
+        cells = [
+            clock(one.time),
+            one.verb,
+            f"{one.resource} {target}".strip(),
+            code(one.code),
+            controller_link(one.controller) if one.controller else NONE,
+            key_link(one.controller, one.key) if one.key else NONE,
+            one.reconcile_id,
+        ]
+        rows.append(table_row(f"lw-{one.time}/{one.verb}/{one.resource}/{target}", cells))
+    return _section("last-writes", "Last writes", _LAST_WRITES, unique(rows))
+
+
+def code(text: str) -> Html:
+    """Return the outcome of a write."""
+    return state("good" if text.startswith("2") else "bad", text)
+
+
+_ERRORS = (Column("Time (UTC)"), Column("Key"), Column("Plugin"), Column("Reconcile"), Column("Error"))
+
+
+def errors(found: Iterable[model.ErrorRow]) -> Section:
+    """Return the last errors."""
+    rows = []
+    for one in found:
+        cells = [
+            Html(f'<span class="nb">{clock(one.time)}</span>'),
+            key_link(one.controller, one.key) if one.key else NONE,
+            plugin_link(one.plugin),
+            one.reconcile_id,
+            tag("div", error(one.message, one.place), class_="t"),
+        ]
+        rows.append(table_row(f"e-{one.controller}/{one.reconcile_id}/{one.time[11:]}", cells))
+    return _section("errors", "Last errors", _ERRORS, unique(rows))
+
+
+def unique(rows: list[Row]) -> list[Row]:
+    """Return rows whose ids may be equal without the later ones of an id."""
+    return list({row.id: row for row in reversed(rows)}.values())[::-1]
