@@ -66,6 +66,9 @@ class Connections:
 
     def take(self, accepted: socket.socket) -> None:
         """Serve a connection; when there are too many, close the longest idle one, or this one if none is idle."""
+        if self.limits.kept is not None:
+            # So that a client that does not read is noticed, and takes little memory.
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.kept)
         received: bytes | None = b""
         if self._at_once is not None:
             received = answer_at_once(accepted, self._at_once, self.limits, self.counts)

@@ -22,11 +22,13 @@ class Limits:
     header_bytes: int = 16 << 10
     #: Seconds for which a client may read nothing of what waits for it.
     unread: float = 5.0
+    #: Bytes of an answer that the kernel keeps for a client; None for what it likes, which may be megabytes.
+    kept: int | None = None
 
 
 PROBES = Limits(connections=64, idle=30, body=0, answer=1)
 METRICS = Limits(connections=32, idle=60, body=0, answer=10)
-STATUS = Limits(connections=128, idle=60, body=0, answer=10, streams=32, unread=30)
-ADMIN = Limits(connections=8, idle=5, body=64 << 10, answer=60, streams=8, unread=30)
+STATUS = Limits(connections=128, idle=60, body=0, answer=10, streams=32, unread=30, kept=64 << 10)
+ADMIN = Limits(connections=8, idle=5, body=64 << 10, answer=60, streams=8, unread=30, kept=64 << 10)
 #: A plugin's own listener, where its deadline `page` limits the answers; and the pages in the process of a plugin.
 PLUGIN = Limits(connections=512, idle=60, body=None, answer=None, streams=512, unread=30)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from ctrlhost.server.html import Html, tag
+from ctrlhost.server.html import Html, html, tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -109,7 +109,7 @@ def table_row(row_id: str, cells: Iterable[object], kind: str = "") -> Row:
     """Return the row of a table; cells that are no `Cell` become one. The id may be any text."""
     if not (row_id.isascii() and row_id.isprintable() and " " not in row_id):
         row_id = quote(row_id, safe="/:", errors="replace")
-    shown = "".join(cell if type(cell) is Cell else tag("td", cell) for cell in cells)
+    shown = "".join(cell if type(cell) is Cell else f"<td>{html(cell)}</td>" for cell in cells)
     return Row(row_id, tag("tr", Html(shown), id=row_id, class_=kind or None))
 
 
@@ -121,9 +121,19 @@ class Cell(Html):
 
 def head_cell(value: object) -> Cell:
     """Return the cell that names its row."""
-    return Cell(tag("th", value, scope="row"))
+    return Cell(f'<th scope="row">{html(value)}</th>')
 
 
 def number_cell(value: object) -> Cell:
     """Return a cell with a number."""
-    return Cell(tag("td", value, class_="n"))
+    return Cell(f'<td class="n">{html(value)}</td>')
+
+
+def text_cell(value: object) -> Cell:
+    """Return a cell with a text that may be long."""
+    return Cell(f'<td class="t">{html(value)}</td>')
+
+
+def code_cell(value: object) -> Cell:
+    """Return a cell with a text that is not broken into lines."""
+    return Cell(f'<td class="c">{html(value)}</td>')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import parse_qsl, unquote
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _TIMEOUT, _OTHERS = 8.0, 1.0
 #: Renderings at once.
 _MOST = 8
+#: How much processor time the compression of a page takes, from 1 to 9.
+_LEVEL = 5
 #: Answers of the process of a plugin that does not run, or hangs.
 _DOWN = frozenset({502, 503, 504})
 
@@ -64,7 +67,8 @@ class StatusPages:
         if other is not None and not await _answered(other, scope, receive, send):
             other = None
         if other is None:
-            response = await self._document(f"{path}?{query}")
+            packs = "gzip" in Request(scope).headers.get("accept-encoding", "")
+            response = await self._document(f"{path}?{query}", packs=packs)
             await response(scope, receive, send)
 
     async def asset(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -106,7 +110,7 @@ class StatusPages:
             return self._host.elsewhere(parts[3])
         return None
 
-    async def _document(self, address: str) -> Response:
+    async def _document(self, address: str, *, packs: bool) -> Response:
         files = self._files()
         try:
             page = await self._render(address)
@@ -114,8 +118,10 @@ class StatusPages:
             return PlainTextResponse("too many requests at once\n", 503, {"Retry-After": "1"})
         except TimeoutError:
             return PlainTextResponse(f"no answer within {_TIMEOUT:g} s; `/readyz?verbose` names what hangs\n", 504)
-        headers = {"Vary": "Accept"}
-        return Response(document(page, files.style, files.script), page.status, headers, "text/html; charset=utf-8")
+        body, headers = document(page, files.style, files.script), {"Vary": "Accept, Accept-Encoding"}
+        if packs:
+            body, headers["Content-Encoding"] = gzip.compress(body, _LEVEL), "gzip"
+        return Response(body, page.status, headers, "text/html; charset=utf-8")
 
     async def _render(self, address: str) -> Page:
         """Render a page on a thread of its own: a lock of the core must not hold up other requests."""

@@ -135,7 +135,7 @@ class ControllerStatus(msgspec.Struct, frozen=True):
     """One controller; rates and quantiles are those of the last minute, None without runs or before two samples.
 
     `paused_by` and `paused_since` say who has paused it, and since when.
-    `recent_per_second` has the rates of the last 60 minutes, the newest last; None where there are no samples.
+    `recent_per_second` has the rates of the last hour in steps of two minutes, the newest last; None without samples.
     """
 
     name: str

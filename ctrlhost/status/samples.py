@@ -25,9 +25,9 @@ SAMPLES = 720
 #: Seconds over which rates and quantiles are computed.
 WINDOW = 60.0
 
-#: Samples in a minute, and minutes whose rates a controller shows.
-_MINUTE = round(60 / PERIOD)
-MINUTES = SAMPLES // _MINUTE
+#: Samples of which a sparkline has the mean, and its length.
+_STEP = 24
+SPARKS = SAMPLES // _STEP
 
 SERIES = ("rate", "errors", "p50", "p99", "depth")
 
@@ -59,8 +59,8 @@ class Ring:
         self._values = {name: array("f", [math.nan]) * SAMPLES for name in SERIES}
         #: The number of the newest sample, by its time; None before the first.
         self._slot: int | None = None
-        #: The last value of `minutes`, and the slots for which it is right.
-        self._minutes: tuple[tuple[int | None, int], list[float | None]] | None = None
+        #: The last value of `recent`, and the slots for which it is right.
+        self._recent: tuple[tuple[int | None, int], list[float | None]] | None = None
 
     def add(self, slot: int, values: Mapping[str, float]) -> None:
         """Set the sample `slot`; those that are missing before it stay empty. An earlier slot is ignored."""
@@ -82,25 +82,23 @@ class Ring:
         known = [series[at % SAMPLES] if newest - SAMPLES < at <= newest else math.nan for at in _last(slot)]
         return [None if math.isnan(value) else value for value in known]
 
-    def minutes(self, slot: int) -> list[float | None]:
-        """Return the mean rates of the minutes up to `slot`, the newest last; None where there is no sample."""
+    def recent(self, slot: int) -> list[float | None]:
+        """Return the mean rates of 24 samples each up to `slot`, the newest last; None where there is no sample."""
         at = (self._slot, slot)
-        if self._minutes is None or self._minutes[0] != at:
-            last = slot // _MINUTE
-            self._minutes = (at, [self._minute(one) for one in range(last - MINUTES + 1, last + 1)])
-        return self._minutes[1]
+        if self._recent is None or self._recent[0] != at:
+            last = slot // _STEP
+            self._recent = (at, [self._mean(step * _STEP) for step in range(last - SPARKS + 1, last + 1)])
+        return self._recent[1]
 
-    def _minute(self, minute: int) -> float | None:
-        newest, first = self._slot, minute * _MINUTE
+    def _mean(self, first: int) -> float | None:
+        newest = self._slot
         if newest is None or first > newest or first <= newest - SAMPLES:
             return None
         start = first % SAMPLES
-        values = self._values["rate"][start : start + min(_MINUTE, newest - first + 1)]
-        total = sum(values)
-        if math.isnan(total):
-            known = [value for value in values if not math.isnan(value)]
-            return round(sum(known) / len(known), 3) if known else None
-        return round(total / len(values), 3)
+        # What follows the newest sample is an hour old.
+        values = self._values["rate"][start : start + min(_STEP, newest - first + 1)]
+        known = [value for value in values if not math.isnan(value)]
+        return round(sum(known) / len(known), 3) if known else None
 
 
 class _Sampled:
@@ -182,10 +180,10 @@ class Samples:
         at, totals = next((one for one in tuple(self._bases) if now - one[0] <= WINDOW), (now, {}))
         return (value - totals.get(name, 0.0)) / (now - at) if now > at else None
 
-    def minutes(self, controller: str) -> list[float | None]:
-        """Return the rates of a controller in the last minutes, the newest last; None where there is no sample."""
+    def recent(self, controller: str) -> list[float | None]:
+        """Return the mean rates of a controller in the last hour, the newest last; None where there is no sample."""
         known, slot = self._sampled.get(controller), self._slot
-        return [None] * MINUTES if known is None or slot is None else known.ring.minutes(slot)
+        return [None] * SPARKS if known is None or slot is None else known.ring.recent(slot)
 
     def series(self, controller: str) -> dict[str, list[float | None]] | None:
         """Return the series of a controller, the newest sample last; None for an unknown one."""

@@ -239,7 +239,7 @@ class StatusReader:
             p50=rates.p50,
             p99=rates.p99,
             oldest_running_seconds=counts.longest() if counts is not None else 0.0,
-            recent_per_second=self.samples.minutes(controller.name),
+            recent_per_second=self.samples.recent(controller.name),
             queue=model.QueueStatus(
                 depth=depth,
                 oldest_seconds=oldest,

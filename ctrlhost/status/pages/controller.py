@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode
 
 from ctrlhost.server.html import tag
-from ctrlhost.server.page import Column, Page, Row, Section, head_cell, number_cell, table_row
+from ctrlhost.server.page import Column, Page, Row, Section, code_cell, head_cell, number_cell, table_row
 from ctrlhost.status.pages import tables
 from ctrlhost.status.pages.overview import updated
 from ctrlhost.status.pages.plots import Line, figure
@@ -150,11 +150,11 @@ def runs(title: str, controller: str, found: Sequence[model.Reconcile]) -> Secti
         kind = "good" if one.result in ("success", "requeue_after") else "bad"
         result = [tables.state(kind, one.result), *([tag("span", one.error, class_="t")] if one.error else [])]
         cells = [
-            clock(one.time),
+            code_cell(clock(one.time)),
             key_link(controller, one.key),
             number_cell(seconds(one.seconds)),
             tables.lines(result),
-            one.reconcile_id,
+            code_cell(one.reconcile_id),
         ]
         rows.append(table_row(f"run-{one.reconcile_id}", cells))
     return Section("runs", tables.unique(rows) or tables.nothing("runs", RUNS), title, RUNS)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 #: The height of a plot in units of its own; it is stretched to the room that it has.
 _HEIGHT = 100
-_SPARK_HEIGHT = 16
+_SPARK_HEIGHT = 10
 
 
 class Line(NamedTuple):
@@ -22,12 +22,14 @@ class Line(NamedTuple):
     values: Sequence[float | None]
 
 
-def sparkline(values: Sequence[float | None], label: str) -> Html:
-    """Return a small plot; empty without samples."""
+def sparkline(values: Sequence[float | None]) -> Html:
+    """Return a small plot of what the row says in numbers; empty without samples."""
     known = [value for value in values if value is not None]
     if not known:
         return Html("")
-    return _svg([path(values, max(known), _SPARK_HEIGHT)], len(values), _SPARK_HEIGHT, label, "spark")
+    line = path(values, max(known), _SPARK_HEIGHT)
+    box = f"0 0 {len(values)} {_SPARK_HEIGHT}"
+    return Html(f'<svg class="spark" viewBox="{box}" aria-hidden="true"><path d="{line}"/></svg>')
 
 
 def figure(row_id: str, title: str, lines: Sequence[Line], show: Callable[[float | None], str], span: float) -> Row:
@@ -73,12 +75,7 @@ def path(values: Sequence[float | None], top: float, height: int) -> str:
     return "".join([*parts, f"h{flat}"] if flat else parts)
 
 
-def _svg(paths: Sequence[str], width: int, height: int, label: str, kind: str | None = None) -> Html:
-    lines = [
-        tag("path", d=one, vector_effect="non-scaling-stroke", class_="second" if number else None)
-        for number, one in enumerate(paths)
-    ]
-    return tag(
-        "svg", *lines, viewBox=f"0 0 {width} {height}", preserveAspectRatio="none", role="img", aria_label=label,
-        class_=kind,
-    )  # fmt: skip
+def _svg(paths: Sequence[str], width: int, height: int, label: str) -> Html:
+    lines = [tag("path", d=one, class_="second" if number else None) for number, one in enumerate(paths)]
+    box = f"0 0 {width} {height}"
+    return tag("svg", *lines, viewBox=box, preserveAspectRatio="none", role="img", aria_label=label)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ctrlhost.server.html import Html, join, tag
-from ctrlhost.server.page import Column, Row, Section, head_cell, number_cell, table_row
+from ctrlhost.server.page import Column, Row, Section, code_cell, head_cell, number_cell, table_row, text_cell
 from ctrlhost.status.pages.plots import sparkline
 from ctrlhost.status.pages.text import (
     NONE,
@@ -77,7 +77,7 @@ def plugins(found: Iterable[model.PluginStatus]) -> Section:
             head_cell(plugin_link(one.name)),
             lines(shown),
             lines(reasons, wide=True),
-            Html(f'<span class="nb">{clock(one.since)}</span>'),
+            code_cell(clock(one.since)),
             number_cell(rate(one.cpu_per_second)),
             number_cell(count(one.restarts)),
             page_links(one),
@@ -141,7 +141,7 @@ def controllers(found: Iterable[model.ControllerStatus], states: Mapping[str, st
             number_cell(count(queue.depth)),
             number_cell(age(queue.oldest_seconds) if queue.depth else NONE),
             *(number_cell(count(value)) for value in (queue.delayed, queue.retrying)),
-            sparkline(one.recent_per_second, "runs per second"),
+            sparkline(one.recent_per_second),
         ]
         rows.append(table_row(f"c-{one.name}", cells))
     return _section("controllers", "Controllers and their queues", _CONTROLLERS, rows)
@@ -166,8 +166,8 @@ def failing(found: Iterable[model.FailingKey]) -> Section:
             controller_link(one.controller),
             number_cell(count(one.failures)),
             number_cell(retry(one.next_retry_seconds)),
-            tag("div", error(one.error, one.place), class_="t"),
-            one.reconcile_id,
+            text_cell(error(one.error, one.place)),
+            code_cell(one.reconcile_id),
         ]
         rows.append(table_row(f"f-{one.controller}/{one.key}", cells))
     return _section("failing", "Most failing keys", _FAILING, rows)
@@ -212,7 +212,7 @@ def informers(found: Iterable[model.InformerRow]) -> Section:
             number_cell(count(one.objects)),
             number_cell(size(one.bytes)),
             number_cell(age(one.last_event_seconds)),
-            lines([_user(user) for user in one.users], wide=True),
+            text_cell(lines([_user(user) for user in one.users])),
         ]
         rows.append(table_row(f"i-{one.id}", cells))
     note = "Python seconds since the start in maps, predicates and indexes, and in handlers; pending notifications."
@@ -290,15 +290,15 @@ def last_writes(found: Iterable[model.LastWrite]) -> Section:
     for one in found:
         target = "/".join(part for part in (one.namespace, one.name) if part)
         cells = [
-            clock(one.time),
+            code_cell(clock(one.time)),
             one.verb,
             f"{one.resource} {target}".strip(),
             code(one.code),
-            controller_link(one.controller) if one.controller else NONE,
+            one.controller or NONE,
             key_link(one.controller, one.key) if one.key else NONE,
-            one.reconcile_id,
+            code_cell(one.reconcile_id),
         ]
-        rows.append(table_row(f"lw-{one.time}/{one.verb}/{one.resource}/{target}", cells))
+        rows.append(table_row(f"lw-{one.time[11:]}-{one.reconcile_id}", cells))
     return _section("last-writes", "Last writes", _LAST_WRITES, unique(rows))
 
 
@@ -315,16 +315,22 @@ def errors(found: Iterable[model.ErrorRow]) -> Section:
     rows = []
     for one in found:
         cells = [
-            Html(f'<span class="nb">{clock(one.time)}</span>'),
+            code_cell(clock(one.time)),
             key_link(one.controller, one.key) if one.key else NONE,
-            plugin_link(one.plugin),
-            one.reconcile_id,
-            tag("div", error(one.message, one.place), class_="t"),
+            one.plugin,
+            code_cell(one.reconcile_id),
+            text_cell(error(one.message, one.place)),
         ]
-        rows.append(table_row(f"e-{one.controller}/{one.reconcile_id}/{one.time[11:]}", cells))
+        rows.append(table_row(f"e-{one.time[11:]}-{one.reconcile_id}", cells))
     return _section("errors", "Last errors", _ERRORS, unique(rows))
 
 
 def unique(rows: list[Row]) -> list[Row]:
-    """Return rows whose ids may be equal without the later ones of an id."""
-    return list({row.id: row for row in reversed(rows)}.values())[::-1]
+    """Return the rows, those with the id of an earlier one with another id."""
+    found: dict[str, Row] = {}
+    for row in rows:
+        new = row
+        while new.id in found:
+            new = Row(f"{new.id}+", new.html.replace(f'id="{new.id}"', f'id="{new.id}+"', 1))
+        found[new.id] = new
+    return list(found.values())
