@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ctrlhost.server.html import join, tag
 from ctrlhost.server.page import Page, Row, Section
 from ctrlhost.status.pages import tables
-from ctrlhost.status.pages.text import age, clock
+from ctrlhost.status.pages.text import age, clock, rate
 
 if TYPE_CHECKING:
     from ctrlhost.status import model
@@ -52,6 +52,8 @@ def verdict(status: model.Status) -> Section:
         f"started {clock(host.started)}",
         f"settings {host.config.file}" if host.config.file else "no settings file",
         *([f"API server {server.url}"] if server.url else []),
+        f"requests {rate(server.requests_per_second)}/s",
+        f"throttled for {server.throttled_seconds:.1f} s",
     ]
     return Section(
         "verdict",

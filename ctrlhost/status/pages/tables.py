@@ -280,8 +280,7 @@ def writes(server: model.ApiServerStatus) -> Section:
             number_cell(count(one.total)),
         ]
         rows.append(table_row(f"w-{one.verb}/{one.resource}/{one.code}", cells))
-    note = f"Requests waited {server.throttled_seconds:.1f} s for client_qps since the start."
-    return _section("writes", "Writes to the API server", _WRITES, rows, note)
+    return _section("writes", "Writes to the API server", _WRITES, rows)
 
 
 def last_writes(found: Iterable[model.LastWrite]) -> Section:

@@ -1,0 +1,520 @@
+"""The status pages over HTTP: what each of them shows."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from typing import Any
+
+import pytest
+
+import ctrlhost
+from ctrlhost import For, Request, Result, TerminalError, Watches
+from ctrlhost.entries import REASONS
+from ctrlhost.status.pages.text import NONE
+from ctrlhost.testing import Fault, ManualClock
+from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.reconcilers import controller
+from tests.support.status import status_of
+from tests.support.status_page import get, page_at
+
+behaviour = pytest.mark.behaviour
+
+LISTEN = "127.0.0.1:0"
+MINE = {"mine": "1"}
+HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+def quiet(_ctx: ctrlhost.Context, _request: Request) -> Result | None:
+    return None
+
+
+def one_controller(name: str) -> Any:
+    return plugin_of(lambda plugin: plugin.add_controller("c", quiet, For("v1", "ConfigMap")), name)
+
+
+async def hello(_scope: Any, _receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/html")]})
+    await send({"type": "http.response.body", "body": b"<p>hello</p>"})
+
+
+@behaviour("operations/OP53")
+@behaviour("operations/OP50")
+def test_a_page_is_whole_without_script_and_programs_get_a_list(ctrlhost_host: Any) -> None:
+    host = ctrlhost_host(one_controller("demo"), listen=LISTEN)
+    host.wait_for(lambda: host.host.plugins[0].state == "running")
+    page = page_at(host)
+    assert page.status == 200
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "Accept" in page.headers["Vary"].split(", ")
+    assert [row["Plugin"] for row in page.rows("plugins")] == ["demo"]
+    assert [row["Controller"] for row in page.rows("controllers")] == ["demo/c"]
+    assert [row["Informer"] for row in page.rows("informers")] == ["configmaps"]
+    (reload,) = (one for one in page.root.all("noscript"))
+    assert next(reload.all("meta")).attributes == {"http-equiv": "refresh", "content": "10"}
+    for accept in ("*/*", "text/plain", ""):
+        status, headers, body = get(host, "/", Accept=accept)
+        assert (status, headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
+        assert {"/livez", "/metrics", "/api/v1/status", "/debug/stacks"} <= set(body.decode().split())
+    assert get(host, "/", **HTML)[1]["Content-Type"] == "text/html; charset=utf-8"
+    packed = page_at(host, **{"Accept-Encoding": "gzip"})
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert packed.rows("plugins") == page.rows("plugins")
+
+
+@behaviour("operations/OP20")
+@behaviour("operations/OP50")
+def test_pages_load_their_own_style_and_script_and_nothing_else(ctrlhost_host: Any) -> None:
+    host = ctrlhost_host(one_controller("demo"), listen=LISTEN)
+    host.wait_for(lambda: host.host.plugins[0].state == "running")
+    paths = ("/", "/status/plugins/demo", "/status/controllers/demo/c", "/status/keys/demo/c?key=default/a")
+    assets = set()
+    for path in paths:
+        page = page_at(host, path)
+        assert page.status == 200
+        elements = list(page.root.all())
+        loaded = [one for one in elements if one.name in ("script", "link", "img", "iframe", "style", "form")]
+        assert [one.name for one in loaded] == ["link", "link", "script"]
+        assert loaded[0].attributes["rel"] == "icon"
+        assert (loaded[0].attributes["href"] or "").startswith("data:")
+        assert loaded[2].attributes["type"] == "module"
+        assets |= {loaded[1].attributes["href"], loaded[2].attributes["src"]}
+        # The policy forbids what is inline.
+        assert not [name for one in elements for name in one.attributes if name.startswith("on") or name == "style"]
+        assert not loaded[2].text
+        assert page.headers["Cache-Control"] == "no-store"
+        assert "script-src 'self'; style-src 'self'" in page.headers["Content-Security-Policy"]
+        assert next(page.root.all("html")).attributes["lang"] == "en"
+        assert len(list(page.root.all("h1"))) == 1
+        assert all(one.attributes.get("scope") in ("col", "row") for one in page.root.all("th"))
+    assert len(assets) == 2
+    size = 0
+    for address in sorted(one or "" for one in assets):
+        status, headers, body = get(host, address)
+        kind = "text/javascript" if address.endswith(".js") else "text/css"
+        assert (status, headers["Content-Type"]) == (200, f"{kind}; charset=utf-8")
+        assert headers["Cache-Control"] == "public, max-age=31536000, immutable"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert b"http://" not in body
+        assert b"https://" not in body
+        assert not address.endswith(".js") or len(body) <= 8 << 10
+        size += len(body)
+    assert size <= 24 << 10
+    assert get(host, "/assets/status-0000000000000000.js")[0] == 404
+
+
+@behaviour("operations/OP50")
+def test_a_page_of_fifty_controllers_is_small(ctrlhost_host: Any) -> None:
+    kinds = [("v1", "ConfigMap"), ("v1", "Secret"), ("v1", "Service"), ("apps/v1", "Deployment")]
+
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        for number in range(50):
+            version, kind = kinds[number % len(kinds)]
+            selector = f"group-{number % 20}"
+            plugin.add_controller(f"controller-{number}", fails, For(version, kind, label_selector=selector))
+
+    def fails(_ctx: ctrlhost.Context, _request: Request) -> None:
+        raise KeyError("spec")
+
+    host = ctrlhost_host(plugin_of(setup, "hostname"), listen=LISTEN)
+    for number in range(60):
+        host.client.create(config_map(f"object-{number}", labels={f"group-{one}": "1" for one in range(20)}))
+    host.wait_for(lambda: len(page_at(host).rows("errors")) == 50)
+    page = page_at(host)
+    assert len(page.rows("controllers")) == 50
+    assert len(page.rows("informers")) == 20
+    assert len(page.body) <= 80 << 10
+    assert len(gzip.compress(page.body)) <= 12 << 10
+
+
+@behaviour("operations/OP57")
+def test_each_state_and_each_reason_is_on_the_page_and_the_verdict_says_the_worst(ctrlhost_host: Any) -> None:
+    def fail(_plugin: ctrlhost.PluginContext) -> None:
+        raise ctrlhost.PluginLoadError("broken", "no settings")
+
+    waits = plugin_of(lambda plugin: plugin.add_controller("c", quiet, For("example.com/v1", "Missing")), "waits")
+    off = plugin_of(lambda _plugin: None, "off")
+    host = ctrlhost_host(one_controller("runs"), waits, off, supervision={"off": {"enabled": False}}, listen=LISTEN)
+    host.wait_for(lambda: [one.state for one in host.host.plugins] == ["running", "waiting", "disabled"])
+    host.host._review.stop()
+    host.host._review._thread.join()
+
+    def verdict() -> str:
+        return page_at(host).section("verdict")[0].text
+
+    assert "ready, waiting: waits · no leader election · API server ok" in verdict()
+    page = page_at(host)
+    assert page.row("plugins", "runs")["State"] == "● running"
+    waiting = page.row("plugins", "waits")
+    assert (waiting["State"], waiting["Reason"][:30]) == ("▲ waiting", "Missing (example.com/v1): the ")
+    assert page.row("plugins", "off")["State"].endswith("disabled")
+    assert page.row("controllers", "waits/c")["State"] == "▲ waiting"
+    since = {one["name"]: one["since"] for one in status_of(host)["plugins"]}
+    for name in ("runs", "waits", "off"):
+        assert page.row("plugins", name)["Since (UTC)"] == since[name][:19].replace("T", " ")
+    for reason in REASONS:
+        host.host.plugins[0].entries.degrade(reason, f"because of {reason}")
+        page = page_at(host)
+        row = page.row("plugins", "runs")
+        assert row["State"] == f"▲ running ▲ degraded: {reason}"
+        assert row["Reason"].startswith(f"{reason} since ")
+        assert row["Reason"].endswith(f": because of {reason}")
+        assert f"ready, degraded: runs ({reason})" in page.section("verdict")[0].text
+        assert page_at(host, "/status/plugins/runs").row("plugins", "runs") == row
+        host.host.plugins[0].entries.recover(reason)
+    broken = ctrlhost_host(one_controller("runs"), plugin_of(fail, "broken"), listen=LISTEN)
+    broken.wait_for(lambda: broken.host.plugins[1].state == "failed")
+    page = page_at(broken)
+    assert (page.row("plugins", "broken")["State"], page.row("plugins", "broken")["Reason"]) == (
+        "✖ failed",
+        "no settings",
+    )
+    assert "✖ not ready: plugin/broken failed: failed: no settings" in page.section("verdict")[0].text
+    broken.host.stopping.set()
+    assert "✖ stopping" in page_at(broken).section("verdict")[0].text
+
+
+@behaviour("operations/OP58")
+def test_every_link_of_every_page_answers(ctrlhost_host: Any) -> None:
+    def with_pages(plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_controller("c", fails, For("v1", "ConfigMap", label_selector="mine"))
+        plugin.add_page("/", hello)
+        plugin.add_page("/deep page", hello)
+
+    def fails(_ctx: ctrlhost.Context, request: Request) -> None:
+        raise KeyError(request.name)
+
+    def gone(plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_page("/", hello)
+        plugin.add_controller("c", quiet, For("v1", "ConfigMap"))
+        ended.append(plugin)
+
+    ended: list[ctrlhost.PluginContext] = []
+    host = ctrlhost_host(
+        plugin_of(with_pages, "shows"), plugin_of(gone, "gone"), one_controller("plain"), listen=LISTEN
+    )
+    host.client.create(config_map("a", labels=MINE))
+    host.wait_for(lambda: page_at(host).rows("errors"))
+    assert "/gone/" in page_at(host).links
+    host.host.plugins[1].fail("on purpose")
+    host.wait_for(lambda: host.host.plugins[1].context is None)
+    seen, todo = set(), ["/"]
+    while todo:
+        path = todo.pop()
+        page = page_at(host, path)
+        assert page.status == 200, path
+        targets = {one.attributes.get("id") for one in page.root.all()}
+        for link in page.links:
+            if link.startswith("#"):
+                assert link[1:] in targets
+            elif link not in seen:
+                seen.add(link)
+                if link.startswith("/status/"):
+                    todo.append(link)
+                else:
+                    assert get(host, link, **HTML)[0] == 200, link
+    assert {"/", "/shows/", "/shows/deep%20page", "/status/plugins/gone", "/status/plugins/plain"} <= seen
+    assert {"/status/controllers/shows/c", "/status/keys/shows/c?key=default/a"} <= seen
+    assert "/gone/" not in seen
+
+
+@behaviour("operations/OP59")
+def test_an_informer_names_its_users_and_what_each_of_them_costs(ctrlhost_host: Any) -> None:
+    release = threading.Event()
+
+    def slow(obj: Any) -> list[Request]:
+        if obj.name.startswith("held"):
+            release.wait(60)
+        return []
+
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_controller("all", quiet, For("v1", "ConfigMap"))
+        plugin.add_controller("some", quiet, For("v1", "ConfigMap", label_selector="mine", reads="metadata"))
+
+    def setup_slow(plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_controller("slow", quiet, Watches("v1", "ConfigMap", map=slow))
+
+    host = ctrlhost_host(plugin_of(setup), plugin_of(setup_slow, "other"), listen=LISTEN)
+    for number in range(3):
+        host.client.create(config_map(f"held{number}"))
+
+    def users() -> str:
+        return page_at(host).row("informers", "configmaps")["Users, what each reads, and what it costs"]
+
+    try:
+        host.wait_for(lambda: "other/slow : 0.00 s, handlers 0.00 s, 3 pending" in users())
+        text = users()
+        assert "demo/all : 0.00 s, handlers 0.00 s, 0 pending" in text
+        assert "demo/some reads labels=mine reads=metadata: 0.00 s, handlers 0.00 s, 0 pending" in text
+        row = page_at(host).row("informers", "configmaps")
+        assert (row["Selection"], row["State"]) == ("all", "● watching")
+        assert page_at(host, "/status/plugins/other").row("informers", "configmaps")["Selection"] == "all"
+    finally:
+        release.set()
+
+
+@behaviour("operations/OP63")
+def test_the_page_of_a_key_says_why_it_is_not_reconciled(ctrlhost_host: Any, manual_clock: ManualClock) -> None:
+    def reconcile(ctx: ctrlhost.Context, request: Request) -> Result | None:
+        match request.name:
+            case "failing":
+                raise KeyError("spec")
+            case "later":
+                return Result(requeue_after=60)
+            case "given-up":
+                raise TerminalError("the name is taken")
+            case "writes":
+                ctx.client.patch("v1", "ConfigMap", "other", "default", {"data": {"a": "1"}})
+        return None
+
+    plugin = controller(reconcile, For("v1", "ConfigMap", label_selector="mine"))
+    host = ctrlhost_host(plugin, clock=manual_clock, listen=LISTEN)
+    host.client.create(config_map("other"))
+    for name in ("failing", "later", "given-up", "writes"):
+        host.client.create(config_map(name, labels=MINE))
+    host.wait_for(lambda: host.controllers["demo/c"].status().runs >= 4)
+    host.run_until_idle()
+
+    def page(name: str) -> Any:
+        return page_at(host, f"/status/keys/demo/c?key=default/{name}")
+
+    failing = page("failing")
+    assert failing.section("verdict")[0].text.startswith("backing off, since ")
+    assert ", due in " in failing.section("verdict")[0].text
+    facts = [one.text for one in failing.section("facts")]
+    assert facts[0].startswith("1 failures, next run in 0.0 s")
+    assert facts[1].startswith("last error: KeyError: 'spec' (test_pages.py:")
+    (run,) = failing.rows("runs")
+    assert (run["Key"], run["Result"]) == ("default/failing", "✖ error KeyError: 'spec'")
+    assert facts[1].endswith(f"reconcile {run['Reconcile']}")
+    assert page("later").section("verdict")[0].text.startswith("delayed, due in ")
+    assert page("given-up").section("verdict")[0].text.startswith("gave up, since ")
+    assert page("writes").section("verdict")[0].text.startswith("done, since ")
+    (write,) = page("writes").rows("last-writes")
+    assert (write["Verb"], write["Object"], write["Code"]) == ("patch", "configmaps default/other", "● 200")
+    assert write["Reconcile"] == page("writes").rows("runs")[0]["Reconcile"]
+    assert page("later").rows("last-writes") == []
+    assert page("missing").section("verdict")[0].text == "not in the cache"
+    host.host.stopping.set()
+    assert page("later").section("verdict")[0].text.startswith("host stopping")
+
+
+def test_pages_of_what_is_unknown_name_the_nearest(ctrlhost_host: Any) -> None:
+    host = ctrlhost_host(one_controller("demo"), listen=LISTEN)
+    host.wait_for(lambda: host.host.plugins[0].state == "running")
+    for path, status, text in (
+        ("/status/plugins/dem0", 404, "hint: did you mean `demo`?"),
+        ("/status/controllers/demo/d", 404, "hint: did you mean `demo/c`?"),
+        ("/status/keys/demo/d?key=a", 404, "hint: did you mean `demo/c`?"),
+        ("/status/keys/demo/c", 400, "hint: write it as `key=NAMESPACE/NAME`"),
+        ("/status/controllers/demo/c?queued=x", 400, "error: invalid cursor `x`"),
+        ("/status/nothing", 404, "error: no page at /status/nothing"),
+    ):
+        page = page_at(host, path)
+        assert (page.status, text in page.text) == (status, True), path
+        # It is not loaded again and again.
+        assert not list(page.root.all("script"))
+        assert not list(page.root.all("noscript"))
+    for path in ("/api/", "/api/v2/status", "/admin/v1/pause", "/api/v1/events?page=/status/plugins/dem0"):
+        status, headers, body = get(host, path)
+        assert (status, headers["Content-Type"]) == (404, "application/json"), path
+        assert {b'"error"', b'"hint"'} == {one for one in (b'"error"', b'"hint"') if one in body}
+    assert get(host, "/nothing")[::2] == (404, b"no page at /nothing\n")
+
+
+@behaviour("operations/OP64")
+@behaviour("operations/OP102")
+def test_writes_and_errors_are_on_the_page_with_the_reconcile(ctrlhost_host: Any, faults: Any, sandbox: Any) -> None:
+    proxy = faults(sandbox)
+    answers = {"create": None, "patch": None, "conflict": 409, "busy": 429, "broken": 500}
+    done: dict[str, str] = {}
+
+    def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
+        done[request.name] = ctx.reconcile_id
+        if request.name == "create":
+            ctx.client.create(config_map("made", "default"))
+        else:
+            ctx.client.patch("v1", "ConfigMap", request.name, "default", {"data": {"a": "1"}})
+
+    for name, code in answers.items():
+        if code is not None:
+            proxy.next(Fault.answer(code, retry_after=7), verb="patch", resource="configmaps", name=name)
+    plugin = controller(reconcile, For("v1", "ConfigMap", label_selector="mine"))
+    host = ctrlhost_host(
+        plugin, sandbox=sandbox, through=proxy, listen=LISTEN, controllers={"demo/c": {"base_delay": "10m"}}
+    )
+    for name in answers:
+        host.client.create(config_map(name, labels=MINE))
+    host.wait_for(
+        lambda: {row["Key"] for row in page_at(host).rows("errors")} >= {"default/conflict", "default/broken"}
+    )
+    page = page_at(host)
+    counts = {(row["Verb"], row["Resource"], row["Code"]) for row in page.rows("writes")}
+    assert counts >= {("create", "configmaps", "● 201"), ("patch", "configmaps", "● 200")}
+    assert counts >= {("patch", "configmaps", f"✖ {code}") for code in (409, 429, 500)}
+    assert "throttled for 0.0 s" in page.section("verdict")[1].text
+    write = next(row for row in page.rows("last-writes") if row["Object"] == "configmaps default/conflict")
+    assert (write["Code"], write["By"], write["For the key"]) == ("✖ 409", "demo/c", "default/conflict")
+    assert write["Reconcile"] == done["conflict"]
+    assert len(page.rows("last-writes")) <= 20
+    (error,) = (row for row in page.rows("errors") if row["Key"] == "default/conflict")
+    assert (error["Plugin"], error["Reconcile"]) == ("demo", done["conflict"])
+    assert "(test_pages.py:" in error["Error"]
+    failing = page.row("failing", "default/conflict")
+    assert (failing["Failures"], failing["Reconcile"]) == ("1", done["conflict"])
+    assert failing["Next retry"].endswith(" s")
+
+
+@behaviour("operations/OP65")
+def test_the_page_names_the_holder_and_the_own_role_of_each_lease(ctrlhost_host: Any) -> None:
+    options = {"leader_elect": True, "leader_elect_plugins": ["two"], "listen": LISTEN}
+    plugins = [one_controller("one"), one_controller("two")]
+    leader = ctrlhost_host(*plugins, **options)
+    leader.wait_for(lambda: all(one.mine for one in leader.host.leadership.leases()))
+    standby = ctrlhost_host(*plugins, sandbox=leader.sandbox, **options)
+    identity = leader.host.leadership.identity
+    standby.wait_for(lambda: all(one.holder == identity for one in standby.host.leadership.leases()))
+    for host, role, verdict in ((leader, "● leads", "leads "), (standby, f"{NONE} standby", f"{identity} leads ")):
+        page = page_at(host)
+        rows = page.rows("leases")
+        assert sorted(row["Plugins"] for row in rows) == ["one", "two"]
+        assert {(row["Role"], row["Holder"]) for row in rows} == {(role, identity)}
+        assert f" · {verdict}" in page.section("verdict")[0].text
+        assert [row["Plugins"] for row in page_at(host, "/status/plugins/two").rows("leases")] == ["two"]
+    alone = page_at(ctrlhost_host(one_controller("one"), listen=LISTEN))
+    assert alone.section("leases")[0].text == "no leader election: this replica does all work"
+    assert " · no leader election · " in alone.section("verdict")[0].text
+
+
+@behaviour("operations/OP66")
+def test_a_long_queue_is_shown_a_hundred_keys_at_a_time(ctrlhost_host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_controller("c", quiet, For("v1", "ConfigMap", label_selector="none"), needs_leader=True)
+
+    # A standby: its queue is not emptied.
+    leader = ctrlhost_host(plugin_of(setup), leader_elect=True)
+    leader.wait_for(lambda: leader.host.leadership.leases()[0].mine)
+    host = ctrlhost_host(plugin_of(setup), sandbox=leader.sandbox, leader_elect=True, listen=LISTEN)
+    queue = host.controllers["demo/c"].queue
+    queue.add_many([Request(f"a{number}", "default") for number in range(100_000)])
+    # No page takes a snapshot of the whole queue, or lists a cache.
+    forbidden = pytest.fail
+    monkeypatch.setattr(type(queue), "summary", lambda *_: forbidden("a summary of the queue"), raising=False)
+    monkeypatch.setattr("ctrlhost.informers.lister.Lister.list", lambda *_, **__: forbidden("a list of the cache"))
+    assert page_at(host).row("controllers", "demo/c")["Depth"] == "100,000"
+    keys, path = [], "/status/controllers/demo/c"
+    for _ in range(3):
+        page = page_at(host, path)
+        assert page.status == 200
+        rows = page.rows("queued")
+        assert len(rows) == 100
+        keys += [row["Key"] for row in rows]
+        more = page.section("queued")[-1]
+        assert more.text.startswith("100 of 100,000: ")
+        (path,) = (link.attributes["href"] for link in more.all("a") if link.text == "next")
+    assert keys == [f"default/a{number}" for number in range(300)]
+    assert [link.text for link in page_at(host, path).section("queued")[-1].all("a")] == ["first", "next"]
+
+
+def test_the_page_of_a_controller_has_plots_parts_and_runs(ctrlhost_host: Any, manual_clock: ManualClock) -> None:
+    release = threading.Event()
+
+    def reconcile(_ctx: ctrlhost.Context, request: Request) -> Result | None:
+        match request.name:
+            case "later":
+                return Result(requeue_after=60)
+            case "fails":
+                raise KeyError("spec")
+            case "long":
+                release.wait(60)
+        return None
+
+    plugin = controller(reconcile, For("v1", "ConfigMap", label_selector="mine"))
+    host = ctrlhost_host(
+        plugin, clock=manual_clock, listen=LISTEN, controllers={"demo/c": {"slow_after": "1h", "base_delay": "10m"}}
+    )
+    path = "/status/controllers/demo/c"
+    try:
+        for name in ("later", "fails"):
+            host.client.create(config_map(name, labels=MINE))
+        host.wait_for(lambda: host.controllers["demo/c"].status().runs == 2)
+        for name in ("long", "waits"):
+            host.client.create(config_map(name, labels=MINE))
+            host.wait_for(lambda: page_at(host, path).rows("processing"))
+        page = host.wait_for(lambda: (one := page_at(host, path)).rows("queued") and one)
+        assert [row["Key"] for row in page.rows("processing")] == ["default/long"]
+        assert [row["Key"] for row in page.rows("queued")] == ["default/waits"]
+        assert {row["Key"] for row in page.rows("delayed")} == {"default/later", "default/fails"}
+        (failing,) = page.rows("failing")
+        assert (failing["Key"], failing["Failures"]) == ("default/fails", "1")
+        runs = page.rows("runs")
+        assert {row["Key"]: row["Result"] for row in runs} == {
+            "default/later": "● requeue_after",
+            "default/fails": "✖ error KeyError: 'spec'",
+        }
+        assert all(row["Start (UTC)"] and row["Duration"] and row["Reconcile"] for row in runs)
+        figures = [next(one.all("figcaption")).text for one in page.section("plots")]
+        titles = ("Runs per second", "Errors per second", "Duration", "Depth of the queue")
+        assert [text for text, title in zip(figures, titles, strict=True) if not text.startswith(title)] == []
+        assert all(list(one.all("svg")) for one in page.section("plots"))
+        assert page.row("controllers", "demo/c")["Active"] == "1/1"
+    finally:
+        release.set()
+
+
+def test_the_page_of_a_plugin_has_rights_restarts_and_time(ctrlhost_host: Any) -> None:
+    host = ctrlhost_host(one_controller("demo"), listen=LISTEN)
+    page = host.wait_for(lambda: (one := page_at(host, "/status/plugins/demo")).rows("rights") and one)
+    rules = {row["Rule"]: row["State"] for row in page.rows("rights")}
+    watched = '{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]} to a ClusterRole'
+    assert rules[watched] == "● declared"
+    facts = " ".join(one.text for one in page.section("facts"))
+    assert "in the process of the host." in facts
+    assert "Processor time: " in facts
+    assert "Restarts: 0." in facts
+    assert "Pages: none" in facts
+    assert [row["Controller"] for row in page.rows("controllers")] == ["demo/c"]
+
+
+def test_a_missing_right_is_on_the_page(ctrlhost_host: Any) -> None:
+    wanted = [ctrlhost.Permission("", ["nodes"], ["delete"])]
+    plugin = plugin_of(lambda _plugin: None, permissions=lambda: wanted)
+    host = ctrlhost_host(plugin, listen=LISTEN, least_privilege=True)
+    host.host._rights.stop()
+    host.host._rights._thread.join()
+    host.host.plugins[0].missing_rights = ("add nothing",)
+    page = page_at(host, "/status/plugins/demo")
+    assert page.rows("rights")[0] == {"Rule": "add nothing", "State": "✖ missing"}
+    assert "missing right: add nothing" in page_at(host).row("plugins", "demo")["Reason"]
+
+
+@behaviour("operations/OP49")
+def test_hostile_text_is_shown_as_text_in_one_line(ctrlhost_host: Any) -> None:
+    hostile = "<script>alert(1)</script> \x1b[31mred {{7*7}} \"'&amp;\nsecond line \u202egnp\x00"
+
+    def reconcile(_ctx: ctrlhost.Context, _request: Request) -> None:
+        raise RuntimeError(hostile)
+
+    handles: list[Any] = []
+    plugin = plugin_of(lambda plugin: handles.append(plugin.add_controller("c", reconcile)))
+    host = ctrlhost_host(plugin, listen=LISTEN)
+    key = "<img src=x onerror=alert(1)> a\nb"
+    handles[0].enqueue(key)
+    host.wait_for(lambda: page_at(host).rows("errors"))
+    page = page_at(host)
+    paths = ["/", "/status/plugins/demo", "/status/controllers/demo/c"]
+    paths += [link for link in page.links if link.startswith("/status/keys/")][:1]
+    assert len(paths) == 4
+    for path in paths:
+        page = page_at(host, path)
+        assert page.status == 200
+        assert not [one for one in page.root.all("script") if one.text]
+        assert not list(page.root.all("img"))
+        assert not [char for char in page.source if (ord(char) < 0x20 and char != "\n") or char in "\x7f\u202e"]
+        # The document has no line break but its last one.
+        assert page.source.count("\n") == 1
+        assert "<script>alert(1)</script> " in page.text
+        assert "{{7*7}}" in page.text
+    assert any("[31mred" in row["Error"] for row in page_at(host).rows("errors"))
+    with_key = page_at(host).rows("errors")[0]["Key"]
+    assert with_key == "<img src=x onerror=alert(1)> a b"

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from ctrlhost.status.pages.plots import Line, figure, path, sparkline
+from ctrlhost.status.pages.text import rate
+
+HEIGHT = 100
+
+
+def points(drawn: str) -> list[list[tuple[int, int]]]:
+    """Return the lines of a path as lists of points, as a browser draws them."""
+    lines: list[list[tuple[int, int]]] = []
+    for command, numbers in re.findall(r"([Mlh])([^Mlh]*)", drawn):
+        values = [int(one) for one in re.findall(r"-?\d+", numbers)]
+        if command == "M":
+            lines.append([(values[0], values[1])])
+            continue
+        x, y = lines[-1][-1]
+        if command == "l":
+            lines[-1].append((x + values[0], y + values[1]))
+        else:
+            lines[-1] += [(x + step, y) for step in range(1, values[0] + 1)]
+    return lines
+
+
+@pytest.mark.behaviour("operations/OP68")
+@pytest.mark.parametrize(
+    "values",
+    [
+        [None, None, 1.0, 2.0, None, 3.0, None, 0.0, 0.0, 4.0],
+        [4.0],
+        [None],
+        [0.0, 0.0, 0.0],
+        [1.0, 1.0, None, None, 1.0, 1.0],
+        [float(number % 7) for number in range(720)],
+    ],
+)
+def test_a_line_has_each_sample_and_gaps_are_not_joined(values: Sequence[float | None]) -> None:
+    top = max((value for value in values if value is not None), default=0.0)
+    drawn = points(path(values, top, HEIGHT))
+    found = {x: y for line in drawn for x, y in line}
+    expected = {at: value for at, value in enumerate(values) if value is not None}
+    assert found.keys() == expected.keys()
+    for at, value in expected.items():
+        assert found[at] == HEIGHT - 1 - round(value * (HEIGHT - 2) / top if top else 0)
+    starts = [at for at in expected if at - 1 not in expected]
+    assert [line[0][0] for line in drawn] == starts
+    assert all(1 <= y <= HEIGHT - 1 for y in found.values())
+
+
+@pytest.mark.behaviour("operations/OP68")
+def test_a_plot_says_what_it_shows_and_is_empty_without_samples() -> None:
+    series = [None] * 718 + [2.0, 1.0]
+    made = figure("plot", "Runs per second", [Line("", series)], rate, 3600).html
+    assert 'viewBox="0 0 720 100"' in made
+    assert 'aria-label="Runs per second: now 1.0; highest 2.0"' in made
+    assert 'd="M718 1h0l1 49"' in made
+    assert "60 min ago" in made
+    empty = figure("plot", "Runs per second", [Line("", [None] * 720)], rate, 3600).html
+    assert "no samples yet" in empty
+    assert 'd=""' in empty
+    two = figure("plot", "Duration", [Line("p50", [1.0]), Line("p99", [2.0])], rate, 3600).html
+    assert "now p50 1.0, p99 2.0; highest 2.0 (the second is dashed)" in two
+    assert two.count("<path") == 2
+    assert two.count('class="second"') == 1
+    assert sparkline([None, None]) == ""
+    assert 'd="M1 1h0"' in sparkline([None, 3.0])
