@@ -20,6 +20,7 @@ from ctrlhost.sandbox import Sandbox
 from tests.support.control_plane import KubeApiserver
 from tests.support.host_process import HostProcess
 from tests.support.plugin_modules import config_map
+from tests.support.status_page import page_at
 from tests.support.two_networks import THERE, TwoNetworks
 from tests.support.waiting import create_eventually, eventually
 
@@ -71,6 +72,9 @@ def test_a_server_that_hangs_is_noticed_and_the_host_goes_on_where_it_was(
         # Nothing else is said to be wrong.
         assert [line[:3] for line in body.splitlines()].count("[-]") == 1
         assert host.metric("ctrlhost_apiserver_up") == 0
+        verdict = page_at(host).section("verdict")[0].text
+        assert "API server does not answer: no answer for " in verdict
+        assert "(GET /version: " in verdict
         assert (host.get("/livez")[0], host.get("/healthz")[0]) == (200, 200)
         # The kernel takes the request, and the server carries it out when it goes on.
         change = threading.Thread(
@@ -88,6 +92,7 @@ def test_a_server_that_hangs_is_noticed_and_the_host_goes_on_where_it_was(
     host.wait_for(lambda: "saw meanwhile" in host.output, "the change")
     assert of_config_maps(host, "ctrlhost_informer_lists_total") == lists == 1
     assert host.metric("ctrlhost_apiserver_up") == 1
+    assert "● ready · " in page_at(host).section("verdict")[0].text
     change.join(60)
     lines = [(line["level"], line["msg"]) for line in host.lines if "API server" in line["msg"]]
     assert [level for level, _ in lines] == ["error", "info"]

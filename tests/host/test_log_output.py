@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ctrlhost import Client
 from tests.support.host_process import LIMIT
 from tests.support.plugin_modules import config_map
+from tests.support.status_page import page_at
 from tests.support.waiting import eventually
 
 #: A plugin that reconciles without end, and logs much.
@@ -173,4 +174,10 @@ def test_each_error_has_all_fields(start_host: Any, distributions: Any) -> None:
     assert all(one.items() >= fields.items() for one in lines)
     attempts = [one["attempt"] for one in host.lines if "reconcile failed" in one["msg"]]
     assert attempts == sorted(set(attempts))
+    # The id leads from the log to the same reconcile on the page.
+    row = next(one for one in page_at(host).rows("errors") if one["Reconcile"] == first["reconcile_id"])
+    assert (row["Key"], row["Error"]) == ("default/ann", "ValueError: no such thing (test_fails.py:14)")
+    runs = page_at(host, "/status/keys/fails/c?key=default/ann").rows("runs")
+    (run,) = (one for one in runs if one["Reconcile"] == first["reconcile_id"])
+    assert run["Result"] == "✖ error ValueError: no such thing"
     assert host.stop() == 0

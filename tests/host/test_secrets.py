@@ -14,6 +14,7 @@ from ctrlhost.client import Client
 from ctrlhost.sandbox import Sandbox
 from tests.support.byte_servers import Tunnels
 from tests.support.kubeconfigs import kubeconfig, written
+from tests.support.status_page import events_of, page_at
 from tests.support.stub_api_server import Failure, Json, StubApiServer, pod_list, serve
 from tests.support.tls_files import Authority
 
@@ -31,6 +32,7 @@ def reconcile(ctx, request):
     raise RuntimeError(f"{ctx.client!r} {vars(ctx.client)!r} {vars(ctx.client.transport)!r}")
 """
 TOKEN, PASSWORD = "s3cr3t-token", "s3cr3t-p@ss"
+STATUS = ["/", "/status/plugins/p", "/status/controllers/p/s", "/status/keys/p/s?key=default/fails"]
 PAGES = [
     *("/", "/metrics", "/debug/queues", "/nothing", "/p/"),
     *(f"/{probe}?verbose" for probe in ("livez", "readyz", "healthz", "readyz/p", "healthz/p")),
@@ -120,6 +122,13 @@ def test_values_of_secrets_in_a_cache_are_shown_nowhere(
         listed = [line for line in host.get("/")[1].split() if line.startswith("/")]
         assert {"/metrics", "/readyz", "/debug/queues"} <= set(listed)
         pages = [host.get(path)[1] for path in dict.fromkeys([*listed, *PAGES])]
+        shown_by_pages = [page_at(host, path) for path in STATUS]
+        assert all(page.status == 200 for page in shown_by_pages)
+        assert "default/fails" in shown_by_pages[0].text
+        pages += [page.source for page in shown_by_pages]
+        with events_of(host) as stream:
+            stream.until(lambda: len(stream.sections) == 9)
+            pages += stream.received
         host.stop()
         shown = "\n".join([*pages, *map(json.dumps, host.lines), *host.output])
         written_back = client.get("v1", "Secret", "fails", "default")["data"]["more"]

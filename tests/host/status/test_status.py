@@ -17,6 +17,7 @@ from tests.support.json_schema import problems
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.reconcilers import controller
 from tests.support.status import SCHEMA, get, page_of, status_of
+from tests.support.status_page import page_at
 
 behaviour = pytest.mark.behaviour
 
@@ -118,12 +119,17 @@ def test_ten_failures_in_a_row_show_everywhere_until_one_run_succeeds(
     checks = {check.name: check for check in host.host.inspection.checks("readyz")}
     assert "running, degraded: errors: the last " in checks["plugin/demo"].detail
     assert all(check.passed for check in checks.values() if check.decides)
+    row = page_at(host).row("plugins", "demo")
+    assert row["State"] == "▲ running ▲ degraded: errors"
+    assert "the last " in row["Reason"]
+    assert "KeyError: 'spec' (test_status.py:" in row["Reason"]
     labels = {"plugin": "demo", "reason": "errors"}
     registry = host.host.inspection.metrics.registry
     assert registry.get_sample_value("ctrlhost_plugin_degraded", labels) == 1
     failing.clear()
     host.wait_for(lambda: not status_of(host)["plugins"][0]["degraded"])
     assert registry.get_sample_value("ctrlhost_plugin_degraded", labels) == 0
+    assert page_at(host).row("plugins", "demo")["State"] == "● running"
     lines = [one.message for one in caplog.records if "degraded" in one.message]
     assert [line.partition(": the last")[0] for line in lines] == [
         "plugin demo degraded: errors",

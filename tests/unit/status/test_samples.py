@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ctrlhost.controller.metrics import BUCKETS, ControllerCounts
-from ctrlhost.status.samples import PERIOD, SAMPLES, SERIES, Ring, Samples, quantile
+from ctrlhost.status.samples import PERIOD, SAMPLES, SERIES, SPARKS, Ring, Samples, quantile
 from ctrlhost.workqueue import WorkQueue
 
 behaviour = pytest.mark.behaviour
@@ -83,6 +83,33 @@ def test_gaps_are_not_joined_and_a_clock_that_goes_back_changes_nothing() -> Non
     rig.now += 10 * PERIOD
     rig.samples.check()
     assert rig.series("depth")[-6:] == before[-6:]
+
+
+@behaviour("operations/OP68")
+def test_the_last_hour_in_steps_of_two_minutes_has_means_and_gaps() -> None:
+    rig = Rig()
+    # Steps begin at a multiple of two minutes of the clock.
+    rig.now = 120 * 100
+    rig.samples.check()
+    assert rig.samples.recent("demo/c") == [None] * SPARKS
+    for _ in range(23):
+        rig.run(0.1, 0.1)
+        rig.advance(PERIOD)
+    assert rig.samples.recent("demo/c") == [*[None] * (SPARKS - 1), pytest.approx(2 / PERIOD)]
+    rig.run(0.1)
+    rig.advance(PERIOD)
+    assert rig.samples.recent("demo/c")[-2:] == [pytest.approx(2 / PERIOD), pytest.approx(1 / PERIOD)]
+    # A gap of ten minutes, and then the mean of what is there.
+    rig.advance(600)
+    rig.run(0.1, 0.1, 0.1)
+    rig.advance(PERIOD)
+    recent = rig.samples.recent("demo/c")
+    assert recent[-6:-1] == [0.2, None, None, None, None] or recent[-5:-1] == [None] * 4
+    assert recent[-1] == pytest.approx(3 / PERIOD)
+    for _ in range(SAMPLES):
+        rig.advance(PERIOD)
+    assert set(rig.samples.recent("demo/c")) == {0.0}
+    assert rig.samples.recent("demo/none") == [None] * SPARKS
 
 
 @behaviour("operations/OP68")

@@ -1,0 +1,77 @@
+"""The status pages of a host with an isolated plugin: its controllers' pages come from its process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.isolated import IsolatedHost
+from tests.support.plugin_modules import config_map
+from tests.support.status_page import events_of, get, page_at
+
+BAD = """
+    import os
+    import ctrlhost
+
+    async def page(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"here"})
+
+    @ctrlhost.hookimpl
+    def ctrlhost_setup(plugin):
+        plugin.add_controller("all", reconcile, ctrlhost.For("v1", "ConfigMap", label_selector="mine"))
+        plugin.add_page("/", page)
+
+    def reconcile(ctx, request):
+        if request.name == "exits":
+            os._exit(3)
+        raise KeyError("spec")
+"""
+
+
+@pytest.mark.behaviour("operations/OP58")
+def test_every_link_answers_and_what_a_process_shows_goes_on_after_its_restart(
+    isolated: Callable[..., IsolatedHost],
+) -> None:
+    host = isolated(bad=BAD)
+    host.running()
+    process = host.process
+    host.client.create(config_map("fails", labels={"mine": "1"}))
+    process.eventually(lambda: page_at(process).rows("errors"), "error on the page")
+    seen, todo = {"/"}, ["/"]
+    while todo:
+        path = todo.pop()
+        if not path.startswith("/status/") and path != "/":
+            assert get(process, path, Accept="text/html")[0] == 200, path
+            continue
+        page = page_at(process, path)
+        assert page.status == 200, path
+        for link in page.links:
+            if not link.startswith("#") and link not in seen:
+                seen.add(link)
+                todo.append(link)
+    assert {"/bad/", "/good/modules", "/status/plugins/bad", "/status/controllers/bad/all"} <= seen
+    assert "/status/keys/bad/all?key=default/fails" in seen
+    plugin = page_at(process, "/status/plugins/bad")
+    assert "in a process of its own." in plugin.text
+    assert plugin.rows("failing")[0]["Key"] == "default/fails"
+    key = "/status/keys/bad/all?key=default/fails"
+    assert page_at(process, key).section("verdict")[0].text.split(",")[0] in ("backing off", "queued", "processing")
+
+    with events_of(process, key) as of_key, events_of(process) as overview:
+        of_key.until(lambda: of_key.text("verdict", "verdict"))
+        overview.until(lambda: "c-bad/all" in overview.sections.get("controllers", {}))
+    host.client.create(config_map("exits", labels={"mine": "1"}))
+
+    def down() -> Any:
+        page = page_at(process, "/status/controllers/bad/all")
+        assert page.status == 200
+        text = page.section("facts")[0].text
+        return "does not run: plugin bad is " in text
+
+    # Each restart ends in the same way, so that it is down for longer and longer.
+    process.eventually(down, "page that says why the controller does not run")
+    assert page_at(process, "/status/plugins/bad").status == 200
+    assert page_at(process).status == 200
