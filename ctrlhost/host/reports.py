@@ -140,7 +140,7 @@ class Reports:
         shown = Shown(
             name=full,
             time=model.moment(time.time()),
-            notice="" if controller is not None else f"does not run: {_state(runtime)}",
+            notice="" if controller is not None else _notice(runtime),
             state=runtime.state,
             status=self.reader.controller(controller) if controller is not None else None,
             series=samples.series(full),
@@ -180,6 +180,13 @@ class Reports:
         if controller is None:
             raise StatusProblem(409, f"controller `{plugin}/{name}` does not run", _state(runtime))
         return controller
+
+
+def _notice(plugin: PluginRuntime) -> str:
+    """Return why a controller of the plugin cannot be shown."""
+    if plugin.isolation is not None and plugin.state == "running":
+        return f"the process of plugin {plugin.name} does not answer now"
+    return f"does not run: {_state(plugin)}"
 
 
 def _state(plugin: PluginRuntime) -> str:

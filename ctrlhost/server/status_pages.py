@@ -96,7 +96,10 @@ class StatusPages:
             except TimeoutError:
                 response = self._problem(504, f"no answer within {_TIMEOUT:g} s", "`/readyz?verbose` names what hangs")
             else:
-                if followed.status == 200:
+                if scope["method"] == "HEAD":
+                    # Nobody reads what would never end.
+                    response = Response(status_code=followed.status, media_type="text/event-stream")
+                elif followed.status == 200:
                     response = StreamingResponse(followed.events(), media_type="text/event-stream")
                 else:
                     hint = "`page` is the path of a page, with its query"

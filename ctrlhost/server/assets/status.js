@@ -102,7 +102,7 @@ async function poll() {
       const rows = [...box.children].map((row) => ({ id: row.id, html: row.outerHTML }));
       apply({ section: box.dataset.rows, rows, gone: [], order: rows.map((row) => row.id) });
     }
-    say("polling", "too many open pages: this one is renewed every 10 s");
+    say("polling", "no live updates (too many open pages?): renewed every 10 s");
     later(POLL);
   } catch {
     say("lost", "connection lost; trying again");

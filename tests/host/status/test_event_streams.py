@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import time
+import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from ctrlhost import For, Request
 from tests.support.host_process import HostProcess
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.reconcilers import controller
-from tests.support.status_page import EventStream, events_of, get, page_at
+from tests.support.status_page import EventStream, address_of, events_of, get, page_at
 from tests.support.waiting import eventually
 
 behaviour = pytest.mark.behaviour
@@ -146,6 +147,9 @@ def test_a_stream_ends_with_the_host_and_says_what_is_unknown(ctrlhost_host: Any
     host.wait_for(lambda: host.host.plugins[0].state == "running")
     for page, status in (("/status/plugins/dem0", 404), ("/status/keys/demo/c", 400), ("/nothing", 404)):
         assert get(host, f"/api/v1/events?page={page}")[0] == status
+    asked = urllib.request.Request(f"{address_of(host)}/api/v1/events?page=/", method="HEAD")
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        assert (answer.status, answer.headers["Content-Type"]) == (200, "text/event-stream; charset=utf-8")
     with events_of(host) as stream:
         stream.until(lambda: stream.sections)
         ender = threading.Thread(target=host.stop)

@@ -174,6 +174,11 @@ def test_each_state_and_each_reason_is_on_the_page_and_the_verdict_says_the_wors
     assert "✖ stopping" in page_at(broken).section("verdict")[0].text
 
 
+def test_a_dry_run_is_on_the_page(ctrlhost_host: Any) -> None:
+    host = ctrlhost_host(one_controller("demo"), listen=LISTEN, dry_run=True)
+    assert " · dry run: nothing is written · " in page_at(host).section("verdict")[0].text
+
+
 @behaviour("operations/OP58")
 def test_every_link_of_every_page_answers(ctrlhost_host: Any) -> None:
     def with_pages(plugin: ctrlhost.PluginContext) -> None:
