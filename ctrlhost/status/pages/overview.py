@@ -78,7 +78,9 @@ def _worst(status: model.Status) -> tuple[str, str]:
     if not status.apiserver.up:
         return "bad", f"API server does not answer: {status.apiserver.reason}"
     if not host.ready:
-        named = "; ".join(line.removeprefix("[-]") for line in host.not_ready[:_NAMED])
+        named = "; ".join(
+            line.removeprefix("[-]").replace(" failed: failed: ", " failed: ") for line in host.not_ready[:_NAMED]
+        )
         more = len(host.not_ready) - _NAMED
         return "bad", f"not ready: {named}{f'; {more} more' if more > 0 else ''}"
     broken = [f"{one.name} {one.state}: {one.reason}" for one in status.plugins if one.state in _BROKEN]

@@ -169,7 +169,7 @@ def test_each_state_and_each_reason_is_on_the_page_and_the_verdict_says_the_wors
         "✖ failed",
         "no settings",
     )
-    assert "✖ not ready: plugin/broken failed: failed: no settings" in page.section("verdict")[0].text
+    assert "✖ not ready: plugin/broken failed: no settings" in page.section("verdict")[0].text
     broken.host.stopping.set()
     assert "✖ stopping" in page_at(broken).section("verdict")[0].text
 
