@@ -124,7 +124,8 @@ def controllers(found: Iterable[model.ControllerStatus], states: Mapping[str, st
         if plugin != "running":
             shown = state(_STATES.get(plugin, "warn"), plugin)
         elif one.paused:
-            shown = state("warn", "paused")
+            since = f" since {clock(one.paused_since)}" if one.paused_since else ""
+            shown = lines((state("warn", "paused"), f"by {one.paused_by}{since}"))
         elif not one.leading:
             shown = state("quiet", "standby")
         else:

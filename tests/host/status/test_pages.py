@@ -174,6 +174,21 @@ def test_each_state_and_each_reason_is_on_the_page_and_the_verdict_says_the_wors
     assert "✖ stopping" in page_at(broken).section("verdict")[0].text
 
 
+def test_a_paused_controller_says_by_whom_and_since_when(ctrlhost_host: Any) -> None:
+    host = ctrlhost_host(one_controller("demo"), listen=LISTEN, controllers={"demo/c": {"paused": True}})
+    host.wait_for(lambda: host.host.plugins[0].state == "running")
+    (shown,) = status_of(host)["controllers"]
+    since = shown["paused_since"][:19].replace("T", " ")
+    expected = f"▲ paused by the setting `paused` since {since}"
+    assert page_at(host).row("controllers", "demo/c")["State"] == expected
+    assert page_at(host, "/status/controllers/demo/c").row("controllers", "demo/c")["State"] == expected
+    host.client.create(config_map("a"))
+    key = host.wait_for(
+        lambda: (one := page_at(host, "/status/keys/demo/c?key=default/a")).section("verdict")[0].text and one
+    )
+    assert key.section("verdict")[0].text.startswith("paused, since ")
+
+
 def test_a_dry_run_is_on_the_page(ctrlhost_host: Any) -> None:
     host = ctrlhost_host(one_controller("demo"), listen=LISTEN, dry_run=True)
     assert " · dry run: nothing is written · " in page_at(host).section("verdict")[0].text
