@@ -223,7 +223,7 @@ def informers(found: Iterable[model.InformerRow]) -> Section:
 def _user(user: model.User) -> Html:
     name = controller_link(user.controller) if user.controller else plugin_link(user.plugin)
     cost = user.cost
-    spent = f" reads {user.reads}" if user.reads else ""
+    spent = f" ({user.reads})" if user.reads else ""
     spent += f": {cost.cpu_seconds:.2f} s, handlers {cost.handler_seconds:.2f} s, {count(cost.pending)} pending"
     return join((name, spent))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
-from ctrlhost_hostname.pages import PreparedPages, status_pages
+from ctrlhost_hostname.pages import PreparedPages, status_pages, with_index
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
@@ -88,6 +89,17 @@ def test_methods_other_than_get_are_rejected(client, method, path):
     answer = client.request(method, url(client, path))
     assert answer.status_code == 405
     assert answer.content == b""
+
+
+def test_the_index_below_the_host_links_to_pages_that_answer(pages):
+    mounted = Starlette(routes=[Mount("/hostname", app=with_index(status_pages(pages)))])
+    client = TestClient(mounted, base_url="http://testserver/hostname/")
+    answer = client.get(url(client, "/"))
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    links = re.findall(r'href="([^"]+)"', answer.text)
+    assert links == ["health", "version", "managed-hostnames", "ignore-list", "removal-brake"]
+    assert {client.get(url(client, f"/{link}")).status_code for link in links[:2]} == {200}
+    assert client.get(url(client, "/nothing")).status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing", "/health/", "/managed-hostnames/x"])

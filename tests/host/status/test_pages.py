@@ -218,7 +218,24 @@ def test_every_link_of_every_page_answers(ctrlhost_host: Any) -> None:
     assert "/gone/" in page_at(host).links
     host.host.plugins[1].fail("on purpose")
     host.wait_for(lambda: host.host.plugins[1].context is None)
-    seen, todo = set(), ["/"]
+    seen = followed(host)
+    assert {"/", "/shows/", "/shows/deep%20page", "/status/plugins/gone", "/status/plugins/plain"} <= seen
+    assert {"/status/controllers/shows/c", "/status/keys/shows/c?key=default/a"} <= seen
+    assert "/gone/" not in seen
+
+
+@behaviour("operations/OP58")
+def test_every_link_to_the_bundled_plugins_answers(ctrlhost_host: Any) -> None:
+    names = ("hostname", "naming", "ingress-status", "bitcoin")
+    host = ctrlhost_host(*names, settings={"hostname": {"rest_port": 0}}, install_crds=True, listen=LISTEN)
+    host.wait_for(lambda: {one.state for one in host.host.plugins} <= {"running", "waiting"})
+    seen = followed(host)
+    assert {f"/status/plugins/{name}" for name in names} | {"/hostname/", "/naming/", "/ingress-status/"} <= seen
+
+
+def followed(host: Any) -> set[str]:
+    """Return the links that were followed from page to page, all of which have answered."""
+    seen, todo = {"/"}, ["/"]
     while todo:
         path = todo.pop()
         page = page_at(host, path)
@@ -233,9 +250,7 @@ def test_every_link_of_every_page_answers(ctrlhost_host: Any) -> None:
                     todo.append(link)
                 else:
                     assert get(host, link, **HTML)[0] == 200, link
-    assert {"/", "/shows/", "/shows/deep%20page", "/status/plugins/gone", "/status/plugins/plain"} <= seen
-    assert {"/status/controllers/shows/c", "/status/keys/shows/c?key=default/a"} <= seen
-    assert "/gone/" not in seen
+    return seen
 
 
 @behaviour("operations/OP59")
@@ -265,7 +280,7 @@ def test_an_informer_names_its_users_and_what_each_of_them_costs(ctrlhost_host: 
         host.wait_for(lambda: "other/slow : 0.00 s, handlers 0.00 s, 3 pending" in users())
         text = users()
         assert "demo/all : 0.00 s, handlers 0.00 s, 0 pending" in text
-        assert "demo/some reads labels=mine reads=metadata: 0.00 s, handlers 0.00 s, 0 pending" in text
+        assert "demo/some (labels=mine reads=metadata): 0.00 s, handlers 0.00 s, 0 pending" in text
         row = page_at(host).row("informers", "configmaps")
         assert (row["Selection"], row["State"]) == ("all", "● watching")
         assert page_at(host, "/status/plugins/other").row("informers", "configmaps")["Selection"] == "all"

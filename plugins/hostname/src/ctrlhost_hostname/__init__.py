@@ -13,7 +13,7 @@ import ctrlhost
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
 from ctrlhost_hostname.controller import HostnameController
 from ctrlhost_hostname.crds import crds
-from ctrlhost_hostname.pages import status_pages
+from ctrlhost_hostname.pages import status_pages, with_index
 from ctrlhost_hostname.settings import HostnameSettings
 from ctrlhost_hostname.state import OperatorState
 
@@ -67,7 +67,7 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
         ),
     )
     pages = status_pages(state.pages, lambda: None if plugin.leading else plugin.leader)
-    plugin.add_page("/", pages)
+    plugin.add_page("/", with_index(pages))
     plugin.add_listener(f"{settings.rest_address}:{settings.rest_port}", pages, address_setting="rest-address")
     plugin.add_task("prune", state.every("prune_interval", state.ignore_list.prune))
     plugin.add_task("refresh", state.every("web_refresh_interval", state.pages.refresh), needs_leader=True)
