@@ -18,12 +18,13 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from ctrlhost.health import report
+from ctrlhost.server.accepted import accepts_gzip, accepts_html
 from ctrlhost.server.api import api_app, problem
 from ctrlhost.server.aside import Aside, TooMany
 from ctrlhost.server.guard import PAGE_POLICY, limited, secured
 from ctrlhost.server.limits import METRICS, PROBES, STATUS
 from ctrlhost.server.relay import relayed
-from ctrlhost.server.status_pages import Endpoint, StatusPages, wants_html
+from ctrlhost.server.status_pages import Endpoint, StatusPages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -187,7 +188,7 @@ def _others(host: Inspected, patience: float, *, probes: bool, metrics: bool) ->
 
     async def index(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
-        if wants_html(request) and _is_local(request):
+        if accepts_html(request.headers.get("accept", "")) and _is_local(request):
             await pages.show(scope, receive, send)
             return
         own = [f"/{probe}" for probe in _PROBES] if probes else []
@@ -239,22 +240,13 @@ def _scrapes(host: Inspected, patience: float) -> Callable[[Request], Awaitable[
         return exposed(accept, compressed)
 
     async def metrics(request: Request) -> Response:
-        wanted = request.headers.get("accept", ""), _accepts_gzip(request.headers.get("accept-encoding", ""))
+        wanted = request.headers.get("accept", ""), accepts_gzip(request.headers.get("accept-encoding", ""))
         running = scrapes.get(wanted)
         if running is None:
             running = scrapes[wanted] = asyncio.create_task(scrape(*wanted))
         return await asyncio.shield(running)
 
     return metrics
-
-
-def _accepts_gzip(header: str) -> bool:
-    """Return whether a client that sends this `Accept-Encoding` wants gzip."""
-    for coding in header.lower().split(","):
-        name, _, weight = coding.replace(" ", "").partition(";q=")
-        if name == "gzip":
-            return weight.strip("0.") != "" or not weight
-    return False
 
 
 async def _aside(threads: Aside[Response], function: Callable[[], Response]) -> Response:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, unquote
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
+from ctrlhost.server.accepted import accepts_gzip
 from ctrlhost.server.aside import Aside, TooMany
 from ctrlhost.server.asset_files import AssetFiles
 from ctrlhost.server.page import document
@@ -67,7 +68,7 @@ class StatusPages:
         if other is not None and not await _answered(other, scope, receive, send):
             other = None
         if other is None:
-            packs = "gzip" in Request(scope).headers.get("accept-encoding", "")
+            packs = accepts_gzip(Request(scope).headers.get("accept-encoding", ""))
             response = await self._document(f"{path}?{query}", packs=packs)
             await response(scope, receive, send)
 
@@ -153,12 +154,6 @@ async def _answered(app: ASGIApp, scope: Scope, receive: Receive, send: Send) ->
 
     await app(scope, receive, passed)
     return not down
-
-
-def wants_html(request: Request) -> bool:
-    """Return whether a browser asks, which names HTML among what it accepts."""
-    kinds = [one.partition(";")[0].strip().lower() for one in request.headers.get("accept", "").split(",")]
-    return "text/html" in kinds
 
 
 class Endpoint:
