@@ -87,7 +87,7 @@ $(PROTOBUF): $(GO_SOURCES) $(wildcard tests/go/protobuf/*.go)
 $(CONFORMANCE): tests/go/build $(wildcard tests/go/conformance/*)
 	PYTHON=$(PYTHON) tests/go/build conformance
 
-.PHONY: demo test test-fast test-rust loom test-python slow bitcoind promtool controlplane controlplane-build rust-clients java-clients
+.PHONY: demo test test-fast test-rust loom test-python slow bitcoind promtool chromium controlplane controlplane-build rust-clients java-clients
 demo: venv ## Run all plugins on the sandbox with example objects; KEEP=1 leaves it running
 	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep)
 
@@ -105,10 +105,11 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 # The suite is to take 12 minutes on two cores; a machine that needs half as long again makes it fail.
 SESSION_TIMEOUT := 1080
 
-# Without bitcoind or promtool their tests are skipped with a message; in CI a missing one is a failure.
+# Without bitcoind, promtool or Chromium their tests are skipped with a message; in CI a missing one is a failure.
 test-python: venv $(CONTROLPLANE) $(PROTOBUF) $(CLIENTS) $(HELM) $(RUST_CLIENTS) $(if $(and $(shell command -v mvn),$(shell command -v javac)),$(JAVA_CLIENTS))
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
 	@tests/promtool/fetch >/dev/null || test -z "$$CI"
+	@tests/browser/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet -m "not slow" $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --session-timeout $(SESSION_TIMEOUT))
 
 slow: venv $(CONTROLPLANE) ## The slow tests: storms, outages, revoked tokens, an installation
@@ -147,6 +148,9 @@ bitcoind: ## Fetch bitcoind for the end-to-end tests, from Debian's packages int
 
 promtool: ## Fetch promtool for the tests of metrics and alerts, from Debian's package into .cache
 	@tests/promtool/fetch
+
+chromium: ## Fetch Chromium for the tests of the pages, from Debian's packages into .cache
+	@tests/browser/fetch
 
 controlplane-build: $(CONTROLPLANE) $(CLIENTS) $(HELM)
 

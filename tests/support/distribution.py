@@ -17,6 +17,7 @@ ORDER = (
     "tests/e2e/",
     "plugins/",
     "tests/host/",
+    "tests/browser/",
     "tests/sandbox/",
     "tests/differential/",
     "tests/unit/",
