@@ -1,4 +1,4 @@
-"""The browser that the tests of pages share."""
+"""The browser that the tests of pages share, and the hosts that they look at."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.browser import Browser
+from tests.support.pages_rig import PagesRig
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +16,19 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     found = Browser(tmp_path_factory.mktemp("browser"))
     yield found
     found.stop()
+
+
+@pytest.fixture(scope="module", params=[0, 4, 50], ids=lambda count: f"{count}-controllers")
+def rig(request: pytest.FixtureRequest) -> Iterator[PagesRig]:
+    """Run a host with each number of controllers, which the tests of a module share."""
+    with PagesRig(request.param) as found:
+        found.populate()
+        yield found
+
+
+@pytest.fixture(scope="module")
+def few() -> Iterator[PagesRig]:
+    """Run a host with four controllers, which the tests of a module share."""
+    with PagesRig(4) as found:
+        found.populate()
+        yield found

@@ -162,6 +162,29 @@ const checks = {
     return wrong;
   },
 
+  // No column is so narrow that common words are broken, and no markup is shown as text.
+  words() {
+    const wrong = [];
+    const range = document.createRange();
+    for (const node of texts()) {
+      if (/<\/?[a-z]+( [^>]*)?>|&(amp|lt|gt|quot|#\d+);/.test(node.data)) wrong.push(`${name(node.parentElement)} shows markup`);
+      const parts = (from, text) => {
+        range.setStart(node, from);
+        range.setEnd(node, from + text.length);
+        return [...range.getClientRects()];
+      };
+      for (const run of node.data.matchAll(/[^\s-]+/g)) {
+        // What is as long as a line has to break somewhere.
+        if (parts(run.index, run[0]).reduce((width, box) => width + box.width, 0) > 200) continue;
+        for (const word of run[0].matchAll(/[A-Za-z]{2,}/g)) {
+          const lines = new Set(parts(run.index + word.index, word[0]).map((box) => Math.round(box.top)));
+          if (lines.size > 1) wrong.push(`${name(node.parentElement)} breaks ${word[0]}`);
+        }
+      }
+    }
+    return wrong;
+  },
+
   // Texts, controls and pictures lie beside each other.
   overlaps() {
     const parts = [];

@@ -40,6 +40,9 @@ BAD = {
     "hidden text": ("<h1>", '<h1 style="overflow: hidden; width: 10px">', "cut", " shows 10 of "),
     "hidden lines": ("<p id=", '<p style="overflow: hidden; height: 5px" id=', "cut", " shows 5 of "),
     "text out of its box": ("<p id=", '<p style="width: 20px; white-space: nowrap" id=', "cut", "leaves its box"),
+    "narrow": ("<p id=", '<p style="width: 50px; word-break: break-all" id=', "words", "breaks "),
+    "markup": ("Some text", "Some &lt;b>text&lt;/b>", "words", "shows markup"),
+    "escaped twice": ("Some text", "Some &amp;lt; text", "words", "shows markup"),
     "text on text": ("<p id=", '<p style="margin-top: -25px" id=', "overlaps", "overlap"),
     "button on text": ("<button>", '<button style="position: absolute; top: 40px; left: 10px">', "overlaps", "overlap"),
     "pale text": ("<p id=", '<p style="color: #888" id=', "contrast", "has a contrast of "),
@@ -74,7 +77,7 @@ BAD = {
         '<p id="text">',
         '<p id="text" onfocusin="document.querySelector(`button`).focus()">',
         "focus",
-        "visits element",
+        "out of order",
     ),
 }
 
