@@ -77,7 +77,7 @@ BAD = {
         '<p id="text">',
         '<p id="text" onfocusin="document.querySelector(`button`).focus()">',
         "focus",
-        "out of order",
+        "Tab visits ",
     ),
 }
 

@@ -79,7 +79,7 @@ class Browser:
         self._driver = Chrome(options, Service(str(driver)))
         self._driver.set_page_load_timeout(_PATIENCE)
         self._driver.set_script_timeout(_PATIENCE)
-        self._url = ""
+        self._checked = False
         self.command("Network.enable")
         # A page that was seen before is as fast and as small as the first one.
         self.command("Network.setCacheDisabled", cacheDisabled=True)
@@ -103,7 +103,7 @@ class Browser:
         self.command("Emulation.setScriptExecutionDisabled", value=not window.script)
         self._driver.get_log("browser")
         self._driver.get_log("performance")
-        self._url = url
+        self._checked = False
         self._driver.get(url)
 
     def run(self, script: str, *arguments: Any) -> Any:
@@ -117,7 +117,10 @@ class Browser:
 
     def ask(self, script: str, *arguments: Any) -> Any:
         """Run the body of a function that uses what `page_checks.js` has."""
-        return self.run(f"{CHECKS}\n{script}", *arguments)
+        if not self._checked:
+            self.run(f"{CHECKS}\nwindow.pageChecks = {{checks, focusable, name}}")
+            self._checked = True
+        return self.run(f"const {{checks, focusable, name}} = window.pageChecks; {script}", *arguments)
 
     def text(self, selector: str = "body") -> str:
         """Return the visible text of the first element that fits; "" if none does."""
