@@ -17,6 +17,8 @@ from tests.support.waiting import eventually
 LONG = "a-deployment-whose-name-nobody-wanted-to-shorten-7d9f8b6c5d-x2x7q"
 #: Different selections, so as many informers.
 GROUPS = 20
+#: Of each controller.
+WORKERS = 2
 _MESSAGE = "the address 203.0.113.7 is taken by `default/other` and https://example.com/a/very/long/path/of/nothing?a=1"
 
 
@@ -62,7 +64,7 @@ class PagesRig:
         def setup(plugin: ctrlhost.PluginContext) -> None:
             for number in range(self.controllers):
                 source = For("v1", "ConfigMap", label_selector=f"group=g{number % GROUPS}")
-                plugin.add_controller(f"controller-{number:02}", self._reconcile, source, workers=2)
+                plugin.add_controller(f"controller-{number:02}", self._reconcile, source, workers=WORKERS)
 
         def waiting(plugin: ctrlhost.PluginContext) -> None:
             plugin.add_controller("widgets", self._reconcile, For("example.com/v1", "Widget"))
