@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
 
 #: Where the pictures of control characters begin.
 _PICTURES = 0x2400
+_SEPARATORS = re.compile(r"[.,](?=\S)")
 
 
 class Html(str):
@@ -26,6 +28,11 @@ def html(value: object) -> str:
     if not text.isprintable():
         text = "".join(map(_shown, text))
     return escape(text)
+
+
+def breakable(value: object) -> Html:
+    """Return a value as HTML that may be broken into lines after its dots and commas."""
+    return Html(_SEPARATORS.sub(r"\g<0><wbr>", html(value)))
 
 
 def tag(name: str, *children: object, **attributes: object) -> Html:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LIMIT = 60.0
 #: Elements without an end.
-_VOID = frozenset({"meta", "link", "path"})
+_VOID = frozenset({"meta", "link", "path", "wbr"})
 
 
 @dataclass

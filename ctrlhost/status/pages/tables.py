@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ctrlhost.server.html import Html, join, tag
+from ctrlhost.server.html import Html, breakable, join, tag
 from ctrlhost.server.page import Column, Row, Section, code_cell, head_cell, number_cell, table_row, text_cell
 from ctrlhost.status.pages.plots import sparkline
 from ctrlhost.status.pages.text import (
@@ -207,8 +207,8 @@ def informers(found: Iterable[model.InformerRow]) -> Section:
         if one.reason:
             shown.append(tag("span", one.reason, class_="t"))
         cells = [
-            head_cell(name),
-            one.selection or "all",
+            head_cell(breakable(name)),
+            breakable(one.selection or "all"),
             lines(shown),
             number_cell(count(one.objects)),
             number_cell(size(one.bytes)),
@@ -223,9 +223,9 @@ def informers(found: Iterable[model.InformerRow]) -> Section:
 def _user(user: model.User) -> Html:
     name = controller_link(user.controller) if user.controller else plugin_link(user.plugin)
     cost = user.cost
-    spent = f" ({user.reads})" if user.reads else ""
-    spent += f": {cost.cpu_seconds:.2f} s, handlers {cost.handler_seconds:.2f} s, {count(cost.pending)} pending"
-    return join((name, spent))
+    reads = join((" (", breakable(user.reads), ")")) if user.reads else ""
+    spent = f": {cost.cpu_seconds:.2f} s, handlers {cost.handler_seconds:.2f} s, {count(cost.pending)} pending"
+    return join((name, reads, spent))
 
 
 _LEASES = (Column("Lease"), Column("Role"), Column("Holder"), Column("Renewed", number=True), Column("Plugins"))

@@ -4,7 +4,7 @@ import html as reader
 
 import pytest
 
-from ctrlhost.server.html import Html, html, join, tag
+from ctrlhost.server.html import Html, breakable, html, join, tag
 
 
 @pytest.mark.behaviour("operations/OP49")
@@ -38,3 +38,7 @@ def test_elements_and_what_is_html_already_are_not_escaped_again() -> None:
     assert join([inner, "<"], " & ") == "<b>a &amp; b</b> &amp; &lt;"
     assert html(Html("<br>")) == "<br>"
     assert html(3) == "3"
+
+
+def test_long_names_may_be_broken_after_dots_and_commas() -> None:
+    assert breakable("pods.metrics.k8s.io,<b>. ") == "pods.<wbr>metrics.<wbr>k8s.<wbr>io,<wbr>&lt;b&gt;. "
