@@ -18,6 +18,7 @@ from tests.support.waiting import eventually
 STREAMS = 32
 KEYS = 100_000
 SHOWN = "return [...document.querySelectorAll('[data-rows=queued] th')].map(one => one.textContent)"
+LAST = "return document.querySelector('[data-rows=queued]').lastElementChild.textContent"
 LINK = "[...document.querySelectorAll('[data-rows=queued] a')].find(one => one.textContent === arguments[0])"
 
 
@@ -59,6 +60,11 @@ def test_a_long_queue_has_pages_of_100_keys(browser: Browser) -> None:
         # The stream of that page shows the same keys.
         status(browser, "live")
         assert browser.run(SHOWN) == second
+        # Sorted by a column, the links stay below.
+        for head in ("thead th:last-child button", "thead th button", "thead th button"):
+            browser.run(f"document.querySelector('[data-rows=queued]').closest('table').querySelector('{head}').click()")
+            assert browser.run(LAST).startswith("100 of ")
+        assert browser.run(SHOWN) == second[::-1]
         browser.run(f"{LINK}.click()", "first")
         eventually(lambda: browser.run(SHOWN) == first, 60, "the first page", pause=0.05)
 

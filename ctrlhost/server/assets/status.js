@@ -38,6 +38,9 @@ function number(text) {
   return found && found[2] in UNITS ? parseFloat(found[1].replaceAll(",", "")) * UNITS[found[2]] : NaN;
 }
 
+// The row that leads to further ones stays the last.
+const isMore = (row) => (row.querySelector(".more") ? 1 : 0);
+
 function compare(one, other, at) {
   const [a, b] = [one, other].map((row) => row.cells[at]?.textContent.trim() ?? "");
   const [x, y] = [number(a), number(b)];
@@ -48,7 +51,7 @@ function compare(one, other, at) {
 // Put the rows in the order of the host, or of the column that was chosen; move those out of place only.
 function arrange(box) {
   const rows = [...box.children], { by, order } = box;
-  if (by) rows.sort((one, other) => by.sign * compare(one, other, by.at));
+  if (by) rows.sort((one, other) => isMore(one) - isMore(other) || by.sign * compare(one, other, by.at));
   else if (order) rows.sort((one, other) => order.get(one.id) - order.get(other.id));
   rows.forEach((row, at) => {
     if (box.children[at] !== row) box.insertBefore(row, box.children[at]);
