@@ -62,7 +62,9 @@ def test_a_long_queue_has_pages_of_100_keys(browser: Browser) -> None:
         assert browser.run(SHOWN) == second
         # Sorted by a column, the links stay below.
         for head in ("thead th:last-child button", "thead th button", "thead th button"):
-            browser.run(f"document.querySelector('[data-rows=queued]').closest('table').querySelector('{head}').click()")
+            browser.run(
+                f"document.querySelector('[data-rows=queued]').closest('table').querySelector('{head}').click()"
+            )
             assert browser.run(LAST).startswith("100 of ")
         assert browser.run(SHOWN) == second[::-1]
         browser.run(f"{LINK}.click()", "first")
