@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ import ctrlhost
 from tests.support.control_plane import KubeApiserver
 from tests.support.go_modules import published
 from tests.support.manifests import Manifest, of_kind
+from tests.support.programs import install_programs
 from tests.support.waiting import eventually
 
 behaviour = pytest.mark.behaviour
@@ -33,16 +32,10 @@ class Shell:
     """Runs commands of the guide against one server."""
 
     def __init__(self, server: KubeApiserver, folder: Path) -> None:
-        if shutil.which("kubectl") is None:
-            pytest.skip("kubectl is not installed")
         self.client = server.client
-        program = folder / "bin" / "ctrlhost"
-        program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ctrlhost "$@"\n')
-        program.chmod(0o755)
         self._environment = {
             **os.environ,
-            "PATH": f"{program.parent}:{os.environ['PATH']}",
+            "PATH": f"{install_programs(folder / 'bin')}:{os.environ['PATH']}",
             "KUBECONFIG": str(server.kubeconfig),
             "HOME": str(folder),
         }

@@ -1,0 +1,23 @@
+"""Folders with `ctrlhost` and `kubectl`, as the PATH of commands in a shell."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.support.control_plane import BINARY
+
+ROOT = Path(__file__).parents[2]
+
+
+def install_programs(folder: Path) -> Path:
+    """Write `ctrlhost` of this tree and the `kubectl` built with the real control plane into a folder, and return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _install(folder / "ctrlhost", f'PYTHONPATH="{ROOT}:$PYTHONPATH" exec "{sys.executable}" -m ctrlhost')
+    _install(folder / "kubectl", f'exec "{BINARY}" kubectl')
+    return folder
+
+
+def _install(program: Path, command: str) -> None:
+    program.write_text(f'#!/bin/sh\n{command} "$@"\n')
+    program.chmod(0o755)
