@@ -28,6 +28,8 @@ _LIMIT = 30.0
 class ToyKubelet:
     """Runs until the end of the block, and ends all its processes. Attributes may be set at any time."""
 
+    pod_type: type[ToyPod] = ToyPod
+
     def __init__(self, client: ctrlhost.Client, namespace: str, start: Starter, addresses: Addresses) -> None:
         """Watch the pods of `namespace`; `start` starts their processes, each at one of `addresses`."""
         self.client, self.namespace = client, namespace
@@ -86,7 +88,7 @@ class ToyKubelet:
         with self._lock:
             known = self._pods.get(pod.uid)
             if known is None and not self._stopping:
-                known = self._pods[pod.uid] = ToyPod(self, pod)
+                known = self._pods[pod.uid] = self.pod_type(self, pod)
                 known.start()
         if known is not None:
             known.see(pod)

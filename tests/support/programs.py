@@ -11,11 +11,16 @@ ROOT = Path(__file__).parents[2]
 
 
 def install_programs(folder: Path) -> Path:
-    """Write `ctrlhost` of this tree and the `kubectl` built with the real control plane into a folder, and return it."""
+    """Write `ctrlhost` of this tree and the `kubectl` of the real control plane into a folder, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     _install(folder / "ctrlhost", f'PYTHONPATH="{ROOT}:$PYTHONPATH" exec "{sys.executable}" -m ctrlhost')
     _install(folder / "kubectl", f'exec "{BINARY}" kubectl')
     return folder
+
+
+def install_kubectl_for_toy_pods(folder: Path) -> None:
+    """Replace `kubectl` by one whose `exec`, `logs` and `port-forward` know the pods of a `HostKubelet`."""
+    _install(folder / "kubectl", f'PYTHONPATH="{ROOT}" exec "{sys.executable}" -m tests.support.toy_pods_kubectl')
 
 
 def _install(program: Path, command: str) -> None:
