@@ -16,7 +16,7 @@ CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 def conditions(client: ctrlhost.Client, name: str) -> dict[str, str]:
     """Return the conditions of a CRD as `status, reason`."""
     crd = client.find(*CRD, name) or {}
-    listed = crd.get("status", {}).get("conditions", [])
+    listed = crd.get("status", {}).get("conditions") or ()
     return {one["type"]: f"{one['status']} ({one.get('reason', '')})" for one in listed}
 
 
