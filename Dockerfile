@@ -36,6 +36,8 @@ LABEL org.opencontainers.image.source="${SOURCE}" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=installed /opt/ctrlhost /opt/ctrlhost
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# For `kubectl exec POD -- ctrlhost …`.
+ENV PATH=/opt/ctrlhost/bin:/usr/local/bin:/usr/bin:/bin
 # A number, so that Kubernetes can check `runAsNonRoot`.
 USER 65532:65532
 EXPOSE 8484 8443

@@ -236,6 +236,7 @@ release-check: image-check ## Build what a release publishes into dist/release, 
 	$(RELEASE)/bin/maturin sdist --out dist/release
 	CTRLHOST_REVISION=$$(git rev-parse HEAD) PATH=$(CURDIR)/$(RELEASE)/bin:$$PATH \
 	  $(RELEASE)/bin/maturin build --quiet --locked --release --zig --compatibility manylinux2014 --out dist/release
+	CTRLHOST_RELEASE=dist/release $(PYTEST) --quiet tests/release/wheel_in_a_root.py
 	$(RELEASE)/bin/python release/check.py --dist dist/release
 
 clean: ## Remove what the targets made

@@ -145,6 +145,9 @@ def test_the_image_runs_as_nobody_without_a_shell() -> None:
     assert Path(program).name in PROJECT["scripts"]
     assert json.loads(last("CMD")) == ["run"]
     assert program.startswith(next(words.split()[-1] for name, words in final if name == "COPY"))
+    # `kubectl exec POD -- ctrlhost …` finds it.
+    (path,) = (words.removeprefix("PATH=") for name, words in final if name == "ENV" and words.startswith("PATH="))
+    assert path.split(":")[0] == str(Path(program).parent)
 
 
 def test_the_printed_deployment_fits_the_image() -> None:
