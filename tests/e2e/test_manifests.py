@@ -16,6 +16,7 @@ import yaml
 import ctrlhost
 from tests.support.control_plane import KubeApiserver
 from tests.support.go_modules import published
+from tests.support.guides import steps_of
 from tests.support.manifests import Manifest, of_kind
 from tests.support.programs import install_programs
 from tests.support.waiting import eventually
@@ -75,11 +76,10 @@ def shell(own_kube_apiserver: KubeApiserver, tmp_path: Path) -> Shell:
 
 
 def guide_command() -> str:
-    """Return the guide's command that applies manifests."""
-    (command,) = re.findall(
-        r"^    (ctrlhost manifests .* \| kubectl apply --server-side -f -)$", GUIDE.read_text(), re.MULTILINE
-    )
-    return str(command)
+    """Return the guide's command that applies manifests, after the name of the image."""
+    commands = [step.commands for step in steps_of(GUIDE.read_text())]
+    image = next(one for one in commands if one.startswith("image="))
+    return image + next(one for one in commands if one.endswith(" | kubectl apply --server-side -f -\n"))
 
 
 def cases() -> Iterator[Any]:
