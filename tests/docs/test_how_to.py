@@ -101,6 +101,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
             yield Installation(server, kubelet, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.behaviour("operations/OP167")
 @pytest.mark.parametrize("name", GUIDES)
 def test_the_commands_of_the_guide_work(installation: Installation, name: str) -> None:
