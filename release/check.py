@@ -154,9 +154,11 @@ def main() -> int:
     parser.add_argument("--tree", type=Path, default=Path(__file__).parents[1])
     parser.add_argument("--dist", type=Path)
     options = parser.parse_args()
-    mistakes = list(check_sources(options.tree))
+    # Commands run in folders of their own.
+    tree = options.tree.resolve()
+    mistakes = list(check_sources(tree))
     if options.dist:
-        mistakes += check_dist(options.dist, options.tree)
+        mistakes += check_dist(options.dist.resolve(), tree)
     for mistake in mistakes:
         print(mistake)
     return 1 if mistakes else 0

@@ -18,13 +18,13 @@ import pytest
 
 from tests.host.conftest import Distributions
 from tests.support.control_plane import KubeApiserver, require_kube_apiserver
-from tests.support.guides import Terminal, matches, steps_of
+from tests.support.guides import Step, Terminal, matches, steps_of
 from tests.support.host_pods import HostKubelet
-from tests.support.programs import install_kubectl_for_toy_pods, install_programs
+from tests.support.programs import ROOT, install_kubectl_for_toy_pods, install_programs
 from tests.support.rights import account_rule, forbidden
 from tests.support.waiting import eventually
 
-FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
+FOLDER = ROOT / "docs" / "how-to"
 #: The guide to deploy comes last, since it ends with the removal. The others begin with what it installs.
 GUIDES = ("observe", "secure", "debug", "upgrade", "deploy")
 NAMESPACE = "ctrlhost-system"
@@ -118,7 +118,7 @@ def test_the_commands_of_the_guide_work(installation: Installation, name: str) -
                 # From here on the hosts lose their rights before they end.
                 assert forbidden(installation.server.audited()) == []
                 removed = True
-            printed = terminal.run(step.commands)
+            printed = terminal.run(step.commands, ROOT if step.in_checkout else None)
             allowed = [f"{code} {command}" for command, code in CODES.items() if command in step.commands]
             failed = [one for one in terminal.failures() if not one.startswith(tuple(allowed))]
             assert failed == [], f"{step.commands}\n{printed}"
@@ -151,11 +151,13 @@ def test_a_command_that_fails_or_prints_something_else_is_noticed(tmp_path: Path
         assert terminal.failures() == []
         assert terminal.run("echo $one; (exit 3) | cat; true\n") == "1\n"
         assert [one.split()[0] for one in terminal.failures()] == ["3"]
-    guide = (
-        "```console\n$ a\nx … z\n…\nend\n$ b\n```\n  <!-- not run: why -->\n  ```sh\n  c\n  d\n  ```\n```toml\ne\n```\n"
-    )
-    first, *others = steps_of(guide)
-    assert [(one.commands, one.output, one.left_out) for one in others] == [("b\n", "", ""), ("c\nd\n", None, "why")]
+        assert terminal.run("pwd\n", tmp_path) == f"{tmp_path}\n"
+        assert terminal.run("pwd\n") == f"{folder}\n"
+    shown = "```console\n$ a\nx … z\n…\nend\n$ b\n```\n```toml\ne\n```\n"
+    left_out = "  <!-- not run: why -->\n  ```sh\n  c\n  d\n  ```\n"
+    checkout = "<!-- in a checkout -->\n```sh\nf\n```\n"
+    first, *others = steps_of(shown + left_out + checkout)
+    assert others == [Step("b\n", ""), Step("c\nd\n", None, "why"), Step("f\n", None, in_checkout=True)]
     assert first.output is not None
     assert matches("x y z\n1\n2\nend\n", first.output)
     assert matches("x  z\nend\n", first.output)

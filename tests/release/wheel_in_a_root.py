@@ -28,7 +28,7 @@ python3 -m venv /venv
 @pytest.mark.behaviour("operations/OP165")
 def test_the_wheel_runs_in_the_oldest_supported_debian(tmp_path: Path) -> None:
     dist = ROOT / os.environ["CTRLHOST_RELEASE"]
-    (wheel,) = dist.glob("ctrlhost-*manylinux2014_x86_64.whl")
+    (wheel,) = dist.glob("ctrlhost-*manylinux2014_x86_64*.whl")
     root = debian_root(tmp_path / "root", "python3-venv", "dash", "coreutils")
     binds = {"/requirements": ROOT / "requirements", "/dist": dist}
     script = ["/bin/sh", "-euc", INSTALL.format(wheel=wheel.name)]

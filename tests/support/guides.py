@@ -2,7 +2,7 @@
 
 Commands are the fenced blocks `sh`, and the lines after `$` in blocks `console`, whose other lines are the expected
 output: `…` stands for any text in a line, and alone for any lines. A comment `<!-- not run: NAME -->` before a block
-says that it cannot run here.
+says that it cannot run here, and `<!-- in a checkout -->` that the reader is told to be in one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _BLOCK = re.compile(
-    r"^(?:(?P<margin> *)<!-- not run: (?P<left>\w+) -->\n)? *```(?P<kind>sh|console)\n(?P<text>.*?)^ *```$",
+    r"^(?: *<!-- (?:not run: (?P<left>\w+)|(?P<checkout>in a checkout)) -->\n)?"
+    r" *```(?P<kind>sh|console)\n(?P<text>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
 )
 #: Commands that run until Ctrl-C, and what they print once they can be used.
@@ -39,19 +40,20 @@ class Step:
     commands: str
     output: str | None
     left_out: str = ""
+    in_checkout: bool = False
 
 
 def steps_of(guide: str) -> list[Step]:
     """Return the commands of a guide."""
     found = []
     for block in _BLOCK.finditer(guide):
-        text, left = dedent(block["text"]), block["left"] or ""
+        text, where = dedent(block["text"]), (block["left"] or "", block["checkout"] is not None)
         if block["kind"] == "sh":
-            found.append(Step(text, None, left))
+            found.append(Step(text, None, *where))
             continue
         for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
-            found.append(Step(command + "\n", output, left))
+            found.append(Step(command + "\n", output, *where))
     return found
 
 
@@ -96,8 +98,11 @@ class Terminal:
                 stream.close()
         self._bash.wait(30)
 
-    def run(self, commands: str) -> str:
-        """Run commands, and return their output. One that runs until Ctrl-C gets it once it is up."""
+    def run(self, commands: str, folder: Path | None = None) -> str:
+        """Run commands, and return their output. One that runs until Ctrl-C gets it once it is up.
+
+        With `folder`, they run there.
+        """
         self._steps += 1
         script, output = (self._notes / f"{self._steps}.{kind}" for kind in ("sh", "out"))
         lines = commands.rstrip().splitlines()
@@ -106,7 +111,8 @@ class Terminal:
         if found is not None and not stays:
             lines[-1] += " &"
         script.write_text("\n".join([*lines, ":\n"]))
-        self._send(f". {script} > {output} 2>&1 < /dev/null")
+        there = f"cd {folder} && " if folder else ""
+        self._send(f"{there}. {script} > {output} 2>&1 < /dev/null{'; cd - > /dev/null' if folder else ''}")
         if found is not None:
             eventually(lambda: _UP.search(output.read_text()), LIMIT, lines[-1], pause=0.02)
         if found is not None and not stays:
