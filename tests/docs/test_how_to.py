@@ -29,7 +29,10 @@ FOLDER = ROOT / "docs" / "how-to"
 GUIDES = ("observe", "secure", "debug", "upgrade", "deploy")
 NAMESPACE = "ctrlhost-system"
 #: Why blocks with such a mark are not run.
-NOT_RUN = {"docker": "builds and pushes an image, for which there is neither a container engine nor a registry"}
+NOT_RUN = {
+    "docker": "builds and pushes an image, for which there is neither a container engine nor a registry",
+    "socket": "acts on a host of the reader by its process id; the tests of the admin API send the same requests",
+}
 #: Commands whose exit code is not 0 when they work.
 CODES = {"kubectl diff": "1", "kubectl auth can-i": "1"}
 #: The plugin of the reader, which has a secret setting.
@@ -129,7 +132,9 @@ def test_the_commands_of_the_guide_work(installation: Installation, name: str) -
 
 @pytest.mark.behaviour("operations/OP167")
 def test_only_blocks_that_cannot_run_are_left_out() -> None:
-    marks = [mark for name in GUIDES for mark in re.findall(r"<!-- not run: (\w+) -->\n```sh", guide(name))]
+    marks = [
+        mark for name in GUIDES for mark in re.findall(r"<!-- not run: (\w+) -->\n```(?:sh|console)\n", guide(name))
+    ]
     assert set(marks) == NOT_RUN.keys()
     assert [step.left_out for name in GUIDES for step in steps_of(guide(name)) if step.left_out] == marks
 
