@@ -16,11 +16,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from ctrlhost.client import Client
 from tests.host.conftest import Distributions
 from tests.support.control_plane import KubeApiserver, require_kube_apiserver
+from tests.support.go_modules import published
 from tests.support.guides import Step, Terminal, matches, steps_of
 from tests.support.host_pods import HostKubelet
 from tests.support.programs import ROOT, install_kubectl_for_toy_pods, install_programs
+from tests.support.promtool import program
 from tests.support.rights import account_rule, forbidden
 from tests.support.waiting import eventually
 
@@ -61,7 +64,7 @@ class Installation:
         distributions = Distributions(site)
         distributions.add("yours", YOURS)
         self._environment = distributions.environment(
-            PATH=f"{programs}:{os.environ['PATH']}",
+            PATH=os.pathsep.join([str(programs), os.environ["PATH"], str(Path(program("promtool")).parent)]),
             PYTHONPATH=os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])),
             KUBECONFIG=str(server.kubeconfig),
             TOY_PODS=str(kubelet.folder),
@@ -83,22 +86,43 @@ class Installation:
                 if not step.left_out:
                     terminal.run(step.commands)
             assert terminal.failures() == []
-        eventually(lambda: len(list(self.server.client.list("v1", "Pod", NAMESPACE))) == 2, 60, "two pods", pause=0.05)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until no replaced pod is left, and one of the others leads."""
+
+        def is_settled() -> bool:
+            client = self.server.client
+            names = {one["metadata"]["name"] for one in client.list("v1", "Pod", NAMESPACE)}
+            lease = client.find("coordination.k8s.io/v1", "Lease", "ctrlhost", NAMESPACE) or {"spec": {}}
+            return len(names) == 2 and str(lease["spec"].get("holderIdentity")).partition("_")[0] in names
+
+        eventually(is_settled, 60, "two pods, one of which leads", pause=0.05)
 
 
 def guide(name: str) -> str:
     return (FOLDER / f"{name}.md").read_text(encoding="utf-8")
 
 
+def prepare_monitoring(client: Client) -> None:
+    """Add what a cluster with the Prometheus operator has."""
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "monitoring"}})
+    (operator,) = (row for row in published() if row.name == "prometheus-operator")
+    for crd in operator.definitions():
+        if crd["spec"]["names"]["kind"] == "PrometheusRule":
+            client.apply(crd)
+
+
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     require_kube_apiserver()
-    for program in ("curl", "jq"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed")
+    for name in ("curl", "jq"):
+        if shutil.which(name) is None:
+            pytest.skip(f"{name} is not installed")
     folder = tmp_path_factory.mktemp("guides")
     with KubeApiserver(folder / "server", audit=[account_rule(NAMESPACE)]) as server:
         server.start_controllers()
+        prepare_monitoring(server.client)
         # Sockets have short paths.
         with TemporaryDirectory(prefix="pods-") as pods, HostKubelet(server, NAMESPACE, Path(pods)) as kubelet:
             yield Installation(server, kubelet, folder)
@@ -125,6 +149,8 @@ def test_the_commands_of_the_guide_work(installation: Installation, name: str) -
             allowed = [f"{code} {command}" for command, code in CODES.items() if command in step.commands]
             failed = [one for one in terminal.failures() if not one.startswith(tuple(allowed))]
             assert failed == [], f"{step.commands}\n{printed}"
+            if "rollout status" in step.commands:
+                installation.settle()
             if step.output is not None:
                 assert matches(printed, step.output), f"{step.commands}\n{printed}"
     assert removed or forbidden(installation.server.audited()) == []

@@ -55,6 +55,8 @@ def _folder(options: Any) -> Path:
     pods = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)["items"]
     for pod in pods:
         found = pod["metadata"]["name"]
+        if "deletionTimestamp" in pod["metadata"]:
+            continue
         ready = {one["type"]: one["status"] for one in pod["status"].get("conditions", ())}.get("Ready") == "True"
         of_deployment = re.fullmatch(rf"{re.escape(name)}-[a-z0-9]+-[a-z0-9]+", found)
         if found == name or (kind.startswith("deploy") and of_deployment and ready):
