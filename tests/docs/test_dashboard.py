@@ -231,7 +231,7 @@ def test_the_page_has_each_alert(page: str) -> None:
 
 
 def test_the_command_of_the_page_makes_a_prometheus_rule(page: str) -> None:
-    (command,) = re.findall(r"\$ (\(printf .*?\)) \| kubectl apply", page, re.DOTALL)
+    (command,) = re.findall(r"^(\(\n.*?^\)) \| kubectl apply", page, re.MULTILINE | re.DOTALL)
     made = subprocess.run(["bash", "-c", command], cwd=promql.ROOT, capture_output=True, text=True, check=True).stdout
     rule = yaml.safe_load(made)
     assert (rule["apiVersion"], rule["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
