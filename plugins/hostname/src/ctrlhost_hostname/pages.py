@@ -161,19 +161,17 @@ def status_pages(pages: PreparedPages, leader: Callable[[], str | None] = lambda
 
 
 def with_index(application: ASGIApp) -> ASGIApp:
-    """Return the application of the pages below the host's server, where `/` links to the pages.
+    """Return the application of the pages below the host's server, where `/` lists the pages.
 
     On the plugin's own address `/` is 404, as upstream's.
     """
     paths = ("/health", "/version", MANAGED_HOSTNAMES, IGNORE_LIST, REMOVAL_BRAKE)
-    links = "".join(f'<li><a href="{path.removeprefix("/")}">{path}</a></li>' for path in paths)
-    head = '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>hostname</title></head>'
-    body = f"{head}<body><h1>hostname</h1><ul>{links}</ul></body></html>\n".encode()
 
     async def indexed(scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"].removeprefix(scope.get("root_path", "").rstrip("/"))
-        if scope["type"] == "http" and path == "/" and scope["method"] in ("GET", "HEAD"):
-            await Response(body, media_type="text/html; charset=utf-8")(scope, receive, send)
+        root = scope.get("root_path", "").rstrip("/")
+        if scope["type"] == "http" and scope["path"].removeprefix(root) == "/" and scope["method"] in ("GET", "HEAD"):
+            listed = "".join(f"{root}{path}\n" for path in paths)
+            await Response(listed, media_type="text/plain; charset=utf-8")(scope, receive, send)
         else:
             await application(scope, receive, send)
 
