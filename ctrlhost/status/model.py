@@ -26,7 +26,10 @@ class Config(msgspec.Struct, frozen=True):
 
 
 class HostStatus(msgspec.Struct, frozen=True):
-    """The host itself; `not_ready` has the lines of `/readyz` that fail."""
+    """The host itself; `not_ready` has the lines of `/readyz` that fail.
+
+    `cpu_per_second` has the time of the processes of isolated plugins, too; `rss_bytes` is this process's own memory.
+    """
 
     name: str
     version: str
@@ -38,6 +41,8 @@ class HostStatus(msgspec.Struct, frozen=True):
     not_ready: list[str]
     dry_run: bool
     config: Config
+    cpu_per_second: float | None
+    rss_bytes: int
 
 
 class LeaseStatus(msgspec.Struct, frozen=True):
@@ -231,13 +236,19 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class QueueItem(msgspec.Struct, frozen=True):
-    """A key of a queue; `age_seconds` is since it was queued or handed out, `due_seconds` until a delay ends."""
+    """A key of a queue; `age_seconds` is since it was queued or handed out, `due_seconds` until a delay ends.
+
+    A failing key has its last error, with the place and the run; for others they are empty.
+    """
 
     key: str
     priority: int | None
     age_seconds: float | None
     failures: int
     due_seconds: float | None
+    error: str
+    place: str
+    reconcile_id: str
 
 
 class QueuePage(msgspec.Struct, frozen=True):

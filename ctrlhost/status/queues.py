@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 PARTS = ("queued", "processing", "delayed", "failing")
 #: The number of keys in a page by default, and at most.
 LIMIT, MOST = 100, 1000
+#: The error, place and reconcile of a key that has none.
+_NO_ERROR = ("", "", "")
 
 
 def queue_page(controller: Controller, part: str, limit: str, after: str | None) -> QueuePage:
@@ -36,10 +38,10 @@ def queue_page(controller: Controller, part: str, limit: str, after: str | None)
 def _item(part: str, one: Any) -> QueueItem:
     key = key_text(one.key)
     if part == "queued":
-        return QueueItem(key, one.priority, one.age, one.failures, None)
+        return QueueItem(key, one.priority, one.age, one.failures, None, *_NO_ERROR)
     if part == "processing":
-        return QueueItem(key, one.again, one.running, one.failures, None)
-    return QueueItem(key, one.priority, None, one.failures, one.due_in)
+        return QueueItem(key, one.again, one.running, one.failures, None, *_NO_ERROR)
+    return QueueItem(key, one.priority, None, one.failures, one.due_in, *_NO_ERROR)
 
 
 def _failing(controller: Controller, count: int, after: str | None) -> QueuePage:
@@ -53,7 +55,8 @@ def _failing(controller: Controller, count: int, after: str | None) -> QueuePage
         failure = history.failure(key)
         failures = failure.failures if failure is not None else controller.queue.num_requeues(key)
         retry = None if failure is not None and failure.terminal else next_run(controller, key)
-        items.append(QueueItem(key_text(key), None, None, failures, retry))
+        last = _NO_ERROR if failure is None else (failure.error, failure.place, failure.reconcile_id)
+        items.append(QueueItem(key_text(key), None, None, failures, retry, *last))
     return QueuePage(items, str(first + count) if len(keys) > count else None, len(history.failing))
 
 

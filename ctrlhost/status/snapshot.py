@@ -6,6 +6,7 @@ import heapq
 import os
 import platform
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -89,7 +90,7 @@ class StatusReader:
         return model.Status(
             version=model.VERSION,
             time=model.moment(time.time()),
-            host=self._host_status([check for check in ready if check.decides and not check.passed]),
+            host=self._host_status([check for check in ready if check.decides and not check.passed], seconds),
             leader=self._leader(children),
             apiserver=self._apiserver(children),
             plugins=[
@@ -119,7 +120,7 @@ class StatusReader:
         client = self._host.client
         return client.metrics.requests() if client is not None and client.metrics is not None else 0
 
-    def _host_status(self, failing: Sequence[Check]) -> model.HostStatus:
+    def _host_status(self, failing: Sequence[Check], seconds: Mapping[str, float]) -> model.HostStatus:
         host = self._host
         stopping = host.stopping.is_set()
         return model.HostStatus(
@@ -133,6 +134,8 @@ class StatusReader:
             not_ready=[str(check) for check in failing],
             dry_run=host.settings.dry_run,
             config=model.Config(host.configuration.source or None),
+            cpu_per_second=_sum(*(self.samples.per_second(f"cpu/{name}", value) for name, value in seconds.items())),
+            rss_bytes=_rss_bytes(),
         )
 
     def _leader(self, children: Sequence[model.Status]) -> model.LeaderStatus:
@@ -317,6 +320,14 @@ def next_run(controller: Controller, key: Any) -> float | None:
     if state.queued is not None or state.processing is not None:
         return 0.0
     return state.delayed.due_in if state.delayed is not None else None
+
+
+def _rss_bytes() -> int:
+    """Return the resident memory of this process; 0 where there is no `/proc`."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
 
 
 def _of_child(row: model.InformerRow, child: model.Status) -> model.InformerRow:
