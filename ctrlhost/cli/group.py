@@ -12,10 +12,18 @@ from ctrlhost import __version__
 
 _Resolved: TypeAlias = tuple[str | None, click.Command | None, list[str]]
 
-#: Name and help text of each command, which is `command` in the module of the same name.
+#: Name and help text of each command, which is `command` in the module of the same name, with `_` for `-`.
 COMMANDS = {
     "run": "Run plugins until a signal arrives.",
-    "plugins": "List the installed plugins.",
+    "top": "Show what a running host does, live.",
+    "plugins": "List the installed plugins, or those of a running host.",
+    "informers": "List the informers of a running host, or show one.",
+    "queue": "List the queues of a running host, or the keys of one.",
+    "explain-key": "Tell why a running host does not reconcile a key.",
+    "pause": "Pause controllers of a running host.",
+    "resume": "Resume paused controllers of a running host.",
+    "enqueue": "Queue keys of a controller of a running host.",
+    "log-level": "Change the log level of a running host for a while.",
     "crds": "Print the CustomResourceDefinitions of plugins.",
     "models": "Print typed models of a custom kind, generated from its CRD.",
     "manifests": "Print the manifests that run plugins in a cluster: Deployment, RBAC, CRDs.",
@@ -35,7 +43,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
         """Import the command, or load the plugin of that name and return its commands."""
         if cmd_name in COMMANDS:
-            command: click.Command = import_module(f"ctrlhost.cli.{cmd_name}").command
+            command: click.Command = import_module(f"ctrlhost.cli.{cmd_name.replace('-', '_')}").command
             return command
         return _plugin_commands(cmd_name)
 

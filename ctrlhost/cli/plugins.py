@@ -1,20 +1,69 @@
-"""`ctrlhost plugins`: list the installed plugins without importing them."""
+"""`ctrlhost plugins`: list the installed plugins without importing them, or those of a running host."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+
+from ctrlhost.cli.running_host import OUTPUT, SOCKET, URL
+from ctrlhost.cli.table import Column, print_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctrlhost.cli.running_host import Answer
+
+_RUNNING = tuple(map(Column, ("NAME", "VERSION", "STATE", "FOR", "CPU", "RESTARTS", "REASON")))
 
 
 @click.command("plugins")
 @click.option("--check", is_flag=True, help="Import each plugin and report failures; exit code 1 if any fails.")
-def command(check: bool) -> int:
-    """List the installed plugins: name, version, distribution.
+@URL
+@SOCKET
+@OUTPUT
+def command(check: bool, url: str | None, socket: Path | None, output: str) -> int:
+    """List the installed plugins: name, version, distribution. With --url or --socket, list those of a running host.
 
-    Plugins are imported only with --check.
+    Installed plugins are imported only with --check. Of a running host, the list has the state of each plugin, since
+    when, the share of a processor that it uses, and why it waits, fails or is degraded.
     """
+    if url is None and socket is None:
+        if output == "json":
+            raise click.UsageError("--output json needs a running host: name it with --url or --socket")
+        return _installed(check)
+    if check:
+        raise click.UsageError("--check is for installed plugins, without --url and --socket")
+    from ctrlhost.cli.running_host import RunningHost, print_json
+
+    host = RunningHost(url, socket)
+    body = host.get("/status")
+    if output == "json":
+        print_json(body)
+        return 0
+    print_table(_RUNNING, _rows(host.read(body)))
+    return 0
+
+
+def _rows(status: Answer) -> list[list[str]]:
+    from ctrlhost.cli.amounts import duration, percent, since
+
+    rows = []
+    for plugin in status["plugins"]:
+        reasons = [plugin["reason"]] if plugin["reason"] else []
+        reasons += [f"degraded: {one['reason']}: {one['message']}" for one in plugin["degraded"]]
+        reasons += [f"missing right: {rule}" for rule in plugin["missing_rights"]]
+        state = f"{plugin['state']}, degraded" if plugin["degraded"] else plugin["state"]
+        held, cpu = duration(since(plugin["since"], status["time"])), percent(plugin["cpu_per_second"])
+        restarts = str(plugin["restarts"])
+        rows.append([plugin["name"], plugin["version"], state, held, cpu, restarts, "; ".join(reasons)])
+    return rows
+
+
+def _installed(check: bool) -> int:
     from ctrlhost.supervisor.loader import installed_plugins
 
-    rows = [("NAME", "VERSION", "DISTRIBUTION", "STATUS")]
+    rows: list[tuple[str, ...]] = []
     failed = False
     for name, candidates in installed_plugins().items():
         problem = _problem(name) if check else ""
@@ -23,13 +72,11 @@ def command(check: bool) -> int:
             problem = "error: more than one distribution has a plugin of this name"
         good = "ok" if check else "not imported"
         rows.extend((name, plugin.version, plugin.distribution, problem or good) for plugin in candidates)
-    if len(rows) == 1:
+    if not rows:
         click.echo("no plugins are installed", err=True)
         click.echo("\nhint: a plugin is a distribution with an entry point in the group `ctrlhost`", err=True)
         return 0
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        click.echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]))
+    print_table([Column(one) for one in ("NAME", "VERSION", "DISTRIBUTION", "STATUS")], rows)
     return int(failed)
 
 

@@ -32,8 +32,8 @@ GROUP = "ctrlhost"
 #: Reserved names: paths of the host's server, sections and tables of the settings, and commands.
 RESERVED_NAMES = frozenset(
     """
-    admin api assets controllers crds deadlines debug healthz host livez manifests metrics models new plugins readyz run
-    sandbox settings status top version
+    admin api assets controllers crds deadlines debug enqueue explain-key healthz host informers livez log-level
+    manifests metrics models new pause plugins queue readyz resume run sandbox settings status top version
     """.split()  # noqa: SIM905 - a list of so many strings is not easier to read
 )
 

@@ -34,6 +34,35 @@ class NoPrivateDirectory(ConfigError):
     """No private directory can be made, or its path is too long; one that is unsafe is another ConfigError."""
 
 
+def private_directories(environ: Mapping[str, str]) -> list[Path]:
+    """Return the places for a private directory, which need not exist, in the order of preference."""
+    runtime = Path(environ.get("XDG_RUNTIME_DIR", ""))
+    # The last resort of tempfile.gettempdir, the current directory, is no place for sockets.
+    temporary = Path(environ.get("TMPDIR") or "/tmp").absolute()  # noqa: S108 - make_private checks it
+    candidates = [SYSTEM_DIRECTORY, temporary / f"ctrlhost-{os.geteuid()}"]
+    # The XDG Base Directory Specification says to ignore a relative path.
+    return [runtime / "ctrlhost", *candidates] if runtime.is_absolute() else candidates
+
+
+def used_directories(environ: Mapping[str, str]) -> list[Path]:
+    """Return the private directories in which hosts with these variables have their sockets."""
+    directories = private_directories(environ)
+    if len(directories) > 2 and directories[0].parent.is_dir():
+        # Hosts use another one only if this cannot be made.
+        return directories[:1]
+    return directories
+
+
+def local_sockets(environ: Mapping[str, str]) -> list[Path]:
+    """Return the local sockets of this user's hosts with these variables, also those that killed hosts have left."""
+    found = []
+    for private in used_directories(environ):
+        with suppress(OSError):
+            if not _unsafe(private.lstat()):
+                found += sorted(one for one in private.glob("*.sock") if one.is_socket())
+    return list(dict.fromkeys(found))
+
+
 class RunDirectory:
     """A directory `PID` of this process in the private directory of the user, and a socket beside it, until `close`.
 
@@ -129,15 +158,9 @@ def _first_usable(environ: Mapping[str, str]) -> tuple[Path, int]:
     """Make the directory of this process in the first private one that can be made; return it with its lock."""
     failures = []
     runtime = Path(environ.get("XDG_RUNTIME_DIR", ""))
-    # The last resort of tempfile.gettempdir, the current directory, is no place for sockets.
-    temporary = Path(environ.get("TMPDIR") or "/tmp").absolute()  # noqa: S108 - make_private checks it
-    candidates = [SYSTEM_DIRECTORY, temporary / f"ctrlhost-{os.geteuid()}"]
-    # The XDG Base Directory Specification says to ignore a relative path.
-    if runtime.is_absolute():
-        candidates.insert(0, runtime / "ctrlhost")
-    else:
+    if not runtime.is_absolute():
         failures.append("$XDG_RUNTIME_DIR is no absolute path" if runtime.parts else "$XDG_RUNTIME_DIR is not set")
-    for private in candidates:
+    for private in private_directories(environ):
         try:
             return _make_own(private)
         except OSError as error:

@@ -1,0 +1,93 @@
+"""Tables of plain text, as wide as a terminal or without a limit."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_GAP = "  "
+#: The least width of the first and of the last column, which shrink after other columns are left out.
+_FIRST, _LAST = 24, 16
+#: Categories of Unicode whose characters may change what a terminal shows elsewhere, or begin a new line.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column; those with the lowest rank are left out first where there is no room, and None is never left out."""
+
+    title: str
+    right: bool = False
+    rank: int | None = None
+
+
+def visible(text: object) -> str:
+    """Return a text with control characters, line ends and the like as escapes, such as `\\x1b`, on one line."""
+    plain = str(text)
+    if plain.isprintable():
+        return plain
+    return "".join(_escaped(one) if unicodedata.category(one) in _INVISIBLE else one for one in plain)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[object]], width: int | None = None) -> list[str]:
+    """Return the lines of a table, of which the first is the heading, in `width` columns at most.
+
+    The texts are shown as `visible` returns them.
+    """
+    heading = [one.title for one in columns]
+    cells = [heading, *([visible(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(columns))]
+    shown = list(range(len(columns)))
+    if width is not None:
+        shown = _fitting(columns, widths, width)
+        _shrink([shown[0], shown[-1]], widths, width - len(_GAP) * (len(shown) - 1) - sum(widths[at] for at in shown))
+    lines = []
+    for row in cells:
+        fields = [_cropped(row[at], widths[at]) for at in shown]
+        padded = [
+            field.rjust(widths[at]) if columns[at].right else field.ljust(widths[at])
+            for at, field in zip(shown, fields, strict=True)
+        ]
+        lines.append(_GAP.join(padded).rstrip())
+    return lines
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> None:
+    """Print a whole table on stdout."""
+    click.echo("\n".join(table(columns, rows)))
+
+
+def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
+    """Return the columns that have room, if the first and the last one shrink."""
+    shown = list(range(len(columns)))
+    least = [*widths]
+    least[0], least[-1] = min(widths[0], _FIRST), min(widths[-1], _LAST)
+    ranked = sorted((one.rank, at) for at, one in enumerate(columns) if one.rank is not None)
+    for _, at in ranked:
+        if sum(least[one] for one in shown) + len(_GAP) * (len(shown) - 1) <= width:
+            break
+        shown.remove(at)
+    return shown
+
+
+def _shrink(ends: Sequence[int], widths: list[int], room: int) -> None:
+    """Take what is missing from the last column first, then from the first one."""
+    for at, least in zip(reversed(ends), (_LAST, _FIRST), strict=True):
+        if room < 0 and widths[at] > least:
+            taken = min(-room, widths[at] - least)
+            widths[at] -= taken
+            room += taken
+
+
+def _cropped(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
