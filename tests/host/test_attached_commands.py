@@ -1,0 +1,368 @@
+"""Commands that read from a running host: what they print, and which host they ask."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from ctrlhost.cli.group import COMMANDS
+from tests.host.conftest import Distributions
+from tests.support.host_process import HostProcess
+from tests.support.json_schema import problems
+from tests.support.status import SCHEMA
+from tests.support.waiting import eventually
+
+behaviour = pytest.mark.behaviour
+
+#: A controller with each kind of key, one that does nothing, and a plugin that waits.
+BUSY = """
+import threading
+import ctrlhost
+from ctrlhost import For, Result, Watches
+
+@ctrlhost.hookimpl
+def ctrlhost_setup(plugin):
+    def names(ctx, request):
+        if request.name == "kube-root-ca.crt":
+            raise ValueError("<script> \\x1b[31m{{\\nsecond line")
+
+    def keys(ctx, key):
+        if key == "long":
+            for number in range(5):
+                handle.enqueue(f"waits-{number}", priority=-number)
+            threading.Event().wait()
+        if key == "later":
+            return Result(requeue_after=3600)
+
+    plugin.add_controller("names", names, For("v1", "ConfigMap"))
+    handle = plugin.add_controller("keys", keys)
+    handle.enqueue("later")
+    handle.enqueue("long")
+    plugin.add_controller("calm", lambda ctx, request: None, For("v1", "Namespace"))
+"""
+#: Failing keys stay in back-off.
+SETTINGS = """
+[controllers."busy/names"]
+base_delay = "1h"
+max_delay = "1h"
+"""
+WAITING = """
+import ctrlhost
+from ctrlhost import For
+
+@ctrlhost.hookimpl
+def ctrlhost_setup(plugin):
+    plugin.add_controller("things", lambda ctx, request: None, For("example.com/v1", "Thing"))
+"""
+#: Arguments of each command that attaches; those that read may also have `--url`.
+READING = {
+    "top": ("top", "--once"),
+    "plugins": ("plugins",),
+    "informers": ("informers",),
+    "queue": ("queue",),
+    "explain-key": ("explain-key", "busy/names", "default/a"),
+}
+ACTING = {
+    "pause": ("pause", "busy"),
+    "resume": ("resume", "busy/names"),
+    "enqueue": ("enqueue", "busy/names", "default/a"),
+    "log-level": ("log-level", "busy", "debug"),
+}
+
+
+class Attached:
+    """A running host in a private directory of its own, and the command line beside it."""
+
+    def __init__(self, host: HostProcess, environment: dict[str, str]) -> None:
+        self.host = host
+        self.environment = environment
+
+    @property
+    def socket(self) -> Path:
+        message: str = self.host.line("local socket at ")["msg"]
+        return Path(message.removeprefix("local socket at "))
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "ctrlhost", *arguments],
+            env=self.environment | environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def rows(self, *arguments: str) -> list[list[str]]:
+        """Return the fields of the printed lines, which are without colours and control characters."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stderr
+        assert all(line.isprintable() for line in done.stdout.splitlines())
+        assert "\x1b" not in done.stdout
+        return [line.split() for line in done.stdout.splitlines()]
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(f"http://{self.host.address}/api/v1{path}", timeout=60) as answer:
+            return json.load(answer)
+
+
+@pytest.fixture(scope="module")
+def attached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attached]:
+    folder = tmp_path_factory.mktemp("site")
+    distributions = Distributions(folder)
+    distributions.add("busy", BUSY)
+    distributions.add("waits", WAITING)
+    with ExitStack() as stack:
+        runtime = stack.enter_context(TemporaryDirectory(prefix="run-"))
+        environment = distributions.environment(XDG_RUNTIME_DIR=runtime)
+        settings = folder / "ctrlhost.toml"
+        settings.write_text(SETTINGS)
+        arguments = ("--sandbox", "--plugins=busy,waits", f"--config={settings}")
+        host = stack.enter_context(HostProcess(*arguments, environment=environment))
+        found = Attached(host, environment)
+        host.line("plugin busy running")
+        eventually(lambda: len(found.get("/queues/busy/names?part=failing")["items"]) == 4)
+        eventually(lambda: found.get("/queues/busy/keys?part=queued")["total"] == 5)
+        yield found
+
+
+@behaviour("operations/OP83")
+def test_the_queues_and_the_keys_of_one(attached: Attached) -> None:
+    queues = attached.rows("queue")
+    assert queues[0] == ["CONTROLLER", "DEPTH", "OLDEST", "PROCESSING", "DELAYED", "RETRY"]
+    by_name = {row[0]: row[1:] for row in queues[1:]}
+    assert by_name["busy/names"] == ["0", "-", "0", "4", "4"]
+    assert by_name["busy/keys"][0] == "5"
+    assert by_name["busy/keys"][2:] == ["1", "1", "0"]
+    keys = attached.rows("queue", "busy/keys")
+    assert keys[0] == ["KEY", "PART", "PRIORITY", "AGE", "DUE", "FAILURES"]
+    assert [row[:2] for row in keys[1:]] == [
+        ["long", "processing"],
+        *([f"waits-{number}", "queued"] for number in range(5)),
+        ["later", "delayed"],
+    ]
+    assert [row[2] for row in keys[2:7]] == ["0", "-1", "-2", "-3", "-4"]
+    assert keys[7][4].startswith(("59m", "1h"))
+    paged = attached.run("queue", "busy/keys", "--part=queued", "--limit=2")
+    assert [line.split()[0] for line in paged.stdout.splitlines()[1:]] == ["waits-0", "waits-1"]
+    assert paged.stderr.startswith("5 queued in all; the next: --part queued --after ")
+    after = paged.stderr.split()[-1]
+    rest = attached.rows("queue", "busy/keys", "--part=queued", f"--after={after}")
+    assert [row[0] for row in rest[1:]] == ["waits-2", "waits-3", "waits-4"]
+
+
+@behaviour("operations/OP83")
+@behaviour("operations/OP49")
+def test_failing_keys_have_the_last_error(attached: Attached) -> None:
+    done = attached.run("queue", "busy/names", "--failing")
+    heading, *lines = done.stdout.splitlines()
+    assert heading.split() == ["KEY", "FAILURES", "NEXT", "RETRY", "LAST", "ERROR", "RECONCILE"]
+    assert len(lines) == 4
+    failing = {one["key"]: one for one in attached.get("/status")["failing"]}
+    for line in lines:
+        key, failures, retry, error = line.split(None, 3)
+        assert failures == "1"
+        # With jitter.
+        assert retry.startswith(("59m", "1h"))
+        wanted = rf"ValueError: <script> \x1b[31m{{{{ second line ({failing[key]['place']})"
+        assert error.rstrip().startswith(wanted)
+        assert error.endswith(f"  {failing[key]['reconcile_id']}")
+
+
+@behaviour("operations/OP83")
+def test_the_informers_and_one_of_them(attached: Attached) -> None:
+    rows = attached.rows("informers")
+    assert rows[0] == ["ID", "OBJECTS", "BYTES", "LAST", "EVENT", "USERS", "PENDING", "STATE"]
+    config_maps = next(row for row in rows if row[0] == "ConfigMap.v1")
+    assert (config_maps[1], config_maps[4:]) == ("4", ["1", "0", "watching"])
+    one = attached.run("informers", "ConfigMap.v1").stdout.splitlines()
+    assert one[0] == "ConfigMap.v1"
+    facts = {line[:12].strip(): line[14:] for line in one[1:8]}
+    assert list(facts) == ["resource", "selection", "state", "objects", "last event", "last byte", "watches"]
+    assert facts["resource"] == "configmaps (v1)"
+    assert facts["selection"] == "all objects"
+    assert one[-2].split() == ["USER", "CPU", "HANDLERS", "PENDING", "READS"]
+    assert one[-1].split()[0] == "busy/names"
+    assert one[-1].endswith("whole objects")
+
+
+@behaviour("operations/OP63")
+@behaviour("operations/OP83")
+@behaviour("operations/OP49")
+def test_a_key_is_explained(attached: Attached) -> None:
+    key = "default/kube-root-ca.crt"
+    done = attached.run("explain-key", "busy/names", key)
+    assert done.returncode == 0
+    answer = attached.get(f"/keys/busy/names?key={key}")
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"busy/names {key}"
+    assert lines[1].startswith("  verdict    backing off: 1 failures, next run in 3")
+    assert lines[2].strip().startswith(r"last error: ValueError: <script> \x1b[31m{{ second line (test_busy.py:")
+    assert lines[3] == f"  since      {answer['since']}"
+    run = answer["reconciles"][0]
+    assert lines[4].startswith(f"  last runs  {run['time'][11:19]}, ")
+    assert lines[4].endswith(f"({run['reconcile_id']})")
+    assert len(lines) == 5
+    plain = attached.run("explain-key", "busy/names", "default/none").stdout
+    assert "  verdict    not in the cache: informer ConfigMap.v1: watching\n" in plain
+    waits = attached.run("explain-key", "waits/things", "a").stdout
+    assert "  verdict    plugin not running: plugin waits is waiting: " in waits
+
+
+def test_the_plugins_of_the_host_have_their_state(attached: Attached) -> None:
+    done = attached.run("plugins", f"--socket={attached.socket}")
+    heading, busy, waits = done.stdout.splitlines()
+    assert heading.split() == ["NAME", "VERSION", "STATE", "FOR", "CPU", "RESTARTS", "REASON"]
+    assert busy.split()[:3] == ["busy", "1.0", "running"]
+    assert waits.split()[:3] == ["waits", "1.0", "waiting"]
+    assert "the server does not serve kind Thing" in waits
+    by_url = attached.run("plugins", f"--url=http://{attached.host.address}")
+    assert [line.split()[:3] for line in by_url.stdout.splitlines()[1:]] == [busy.split()[:3], waits.split()[:3]]
+    assert attached.run("plugins").stdout.splitlines()[0].split() == ["NAME", "VERSION", "DISTRIBUTION", "STATUS"]
+    assert attached.run("plugins", "--output=json").returncode == 2
+    assert attached.run("plugins", "--check", f"--socket={attached.socket}").returncode == 2
+
+
+@behaviour("operations/OP82")
+@pytest.mark.parametrize(
+    ("arguments", "path", "schema"),
+    [
+        (("top",), "/status", "Status"),
+        (("top", "--once"), "/status", "Status"),
+        (("plugins",), "/status", "Status"),
+        (("informers",), "/status", "Status"),
+        (("informers", "ConfigMap.v1"), "/status", "InformerRow"),
+        (("queue",), "/status", "Status"),
+        (("queue", "busy/keys"), "/queues/busy/keys?part=queued", "QueuePage"),
+        (("queue", "busy/keys", "--part=delayed"), "/queues/busy/keys?part=delayed", "QueuePage"),
+        (("queue", "busy/names", "--failing", "--limit=1"), "/queues/busy/names?part=failing&limit=1", "QueuePage"),
+        (("explain-key", "busy/keys", "long"), "/keys/busy/keys?key=long", "KeyStatus"),
+    ],
+)
+@pytest.mark.parametrize("at", ["socket", "url"])
+def test_json_is_the_answer_of_the_api(
+    attached: Attached, arguments: tuple[str, ...], path: str, schema: str, at: str
+) -> None:
+    target = f"--socket={attached.socket}" if at == "socket" else f"--url=http://{attached.host.address}"
+    done = attached.run(*arguments, target, "--output=json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found, asked = json.loads(done.stdout), attached.get(path)
+    definitions = SCHEMA if schema == "Status" else {"$ref": f"#/$defs/{schema}"}
+    assert not problems(found, definitions, SCHEMA)
+    # As the API writes it, not as this command would.
+    assert done.stdout == json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+    if schema == "InformerRow":
+        asked = next(one for one in asked["informers"] if one["id"] == "ConfigMap.v1")
+    assert shape(found) == shape(asked)
+
+
+def shape(value: Any) -> Any:
+    """Return a value without its numbers and times."""
+    if isinstance(value, dict):
+        return {key: shape(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [shape(one) for one in value[:1]]
+    changes = isinstance(value, (int, float)) or value is None or value[:3] in ("202", "run")
+    return None if changes else value
+
+
+@behaviour("operations/OP83")
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (("queue", "busy/nmaes"), "no controller `busy/nmaes`", "did you mean `busy/names`?"),
+        (("queue", "bsy/names"), "no plugin `bsy`", "did you mean `busy`?"),
+        (("queue", "names", "--failing"), "no controller `names`", "controllers are named `PLUGIN/NAME`"),
+        (("explain-key", "busy/cam", "a"), "no controller `busy/cam`", "did you mean `busy/calm`?"),
+        (("informers", "ConfigMap.v2"), "no informer `ConfigMap.v2`", "did you mean `ConfigMap.v1`?"),
+        (("queue", "busy/keys", "--part=queued", "--after=x"), "invalid cursor `x`", "`after` is the `next` of the"),
+    ],
+)
+def test_an_unknown_name_is_a_mistake_of_the_user(
+    attached: Attached, arguments: tuple[str, ...], error: str, hint: str
+) -> None:
+    done = attached.run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    first, _, second = done.stderr.splitlines()
+    assert first == f"error: {error}"
+    assert second.startswith(f"hint: {hint}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("queue", "--failing"),
+        ("queue", "busy/keys", "--after=x"),
+        ("queue", "busy/keys", "--failing", "--part=queued"),
+        ("queue", "busy/keys", "--limit=0"),
+        ("top", "--interval=0"),
+        ("top", "--interval=soon"),
+        ("top", "--sort=colour"),
+        ("top", "--url=http://a", "--socket=/b"),
+        ("explain-key", "busy/names"),
+        ("enqueue", "busy/names"),
+        ("enqueue", "busy/names", "a", "--all"),
+        ("enqueue", "busy/names", "a", "--priority=1"),
+        ("log-level",),
+        ("log-level", "busy", "loud"),
+        ("log-level", "debug", "--for=later"),
+        ("pause", "busy/"),
+        ("pause", "busy", "--url=http://127.0.0.1:1"),
+    ],
+)
+def test_a_command_line_that_cannot_work_is_refused(attached: Attached, arguments: tuple[str, ...]) -> None:
+    done = attached.run(*arguments)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+
+
+@behaviour("operations/OP81")
+@pytest.mark.parametrize("name", [*READING, *ACTING])
+def test_without_a_host_each_command_says_so(attached: Attached, tmp_path: Path, name: str) -> None:
+    arguments = (READING | ACTING)[name]
+    targets = [(f"--socket={tmp_path}/1.sock",)]
+    if name != "plugins":
+        # That one then lists what is installed.
+        targets.append(())
+    if name in READING:
+        targets.append(("--url=http://127.0.0.1:1",))
+    for target in targets:
+        done = attached.run(*arguments, *target, XDG_RUNTIME_DIR=str(tmp_path))
+        assert (done.returncode, done.stdout) == (1, ""), target
+        first, blank, second = done.stderr.splitlines()
+        assert first.startswith("error: no host ")
+        assert blank == ""
+        assert second.startswith("hint: ")
+
+
+@behaviour("operations/OP81")
+def test_each_command_that_attaches_is_tested_without_a_host() -> None:
+    local = {"run", "crds", "models", "manifests", "settings", "sandbox", "version"}
+    assert {*READING, *ACTING} == {*COMMANDS} - local
+
+
+@behaviour("operations/OP90")
+def test_with_two_hosts_a_command_needs_a_target(attached: Attached) -> None:
+    with HostProcess("--sandbox", "--plugins=busy", environment=attached.environment) as other:
+        found = other.line("local socket at ")["msg"].removeprefix("local socket at ")
+        for arguments in (READING | ACTING).values():
+            if arguments[0] == "plugins":
+                continue
+            done = attached.run(*arguments)
+            assert (done.returncode, done.stdout) == (2, "")
+            first, _, second = done.stderr.splitlines()
+            assert first.startswith("error: 2 hosts of this user run: ")
+            assert str(attached.socket) in first
+            assert found in first
+            assert second == "hint: choose one with `--socket PATH`"
+        assert attached.run("queue", f"--socket={found}").returncode == 0
+    assert attached.run("queue").returncode == 0

@@ -1,0 +1,189 @@
+"""`ctrlhost top` in a terminal, live, and without one."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from ctrlhost import Client
+from tests.host.conftest import Distributions
+from tests.support.host_process import HostProcess
+from tests.support.plugin_modules import config_map
+from tests.support.terminal import Terminal
+
+behaviour = pytest.mark.behaviour
+
+BROKEN = """
+import ctrlhost
+from ctrlhost import For
+
+def reconcile(ctx, request):
+    raise ValueError("<script> \\x1b[31m{{\\nsecond line")
+
+@ctrlhost.hookimpl
+def ctrlhost_setup(plugin):
+    plugin.add_controller("maps", reconcile, For("v1", "ConfigMap"))
+    plugin.add_controller("namespaces", lambda ctx, request: None, For("v1", "Namespace"))
+"""
+TOP = (sys.executable, "-m", "ctrlhost", "top", "--interval=250ms")
+#: What the live view shows at all times.
+KEYS = "[q]uit"
+
+
+class Running:
+    """Four plugins on a sandbox, of which one fails, and the environment of commands beside them."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.environment = environment
+        self.host = self.start()
+
+    def start(self) -> HostProcess:
+        plugins = "--plugins=broken,hostname,ingress-status,naming"
+        settings = ("--set=hostname.rest-port=0", "--install-crds")
+        host = HostProcess("--sandbox", plugins, *settings, environment=self.environment)
+        host.line("plugin broken running")
+        host.line("local socket at ")
+        return host
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    distributions = Distributions(tmp_path_factory.mktemp("site"))
+    distributions.add("broken", BROKEN)
+    with ExitStack() as stack:
+        runtime = stack.enter_context(TemporaryDirectory(prefix="run-"))
+        found = Running(distributions.environment(XDG_RUNTIME_DIR=runtime))
+        stack.callback(lambda: found.host.end())
+        yield found
+
+
+def controllers(lines: list[str]) -> list[str]:
+    """Return the names in the table of controllers, in its order."""
+    begin = next(at for at, line in enumerate(lines) if line.startswith("CONTROLLER "))
+    end = next(at for at, line in enumerate(lines) if line.startswith("INFORMER "))
+    return [line.split()[0] for line in lines[begin + 1 : end]]
+
+
+@behaviour("operations/OP79")
+@behaviour("operations/OP49")
+def test_the_live_view_in_a_terminal(running: Running) -> None:
+    with Terminal(TOP, running.environment) as terminal:
+        lines = terminal.wait_for(KEYS, "broken/maps", "hostname/", "ingress-status/", "naming/", "watching")
+        assert lines[0].startswith("ctrlhost ")
+        assert "  ready  up " in lines[0]
+        assert len(lines) <= 24
+        assert all(len(line) <= 80 for line in lines)
+        names = controllers(lines)
+        assert names == sorted(names)
+        assert "before" not in terminal.text
+
+        maps = terminal.line("configmaps ").split()[1]
+        client = Client.load(running.host.kubeconfig)
+        client.create(config_map("another"))
+        client.close()
+        # Live: the objects of the informer change, without a key.
+        terminal.wait_for("configmaps", f" {int(maps) + 1} ")
+
+        for order in ("rate", "errors"):
+            terminal.press("s")
+            lines = terminal.wait_for(f"[s]ort: {order}")
+        lines = terminal.wait_for("degraded: error", KEYS)
+        assert controllers(lines)[0] == "broken/maps"
+
+        terminal.press("/")
+        terminal.press("NAMESPACES")
+        terminal.wait_for("[/]filter: NAMESPACES_")
+        terminal.press("Enter")
+        lines = terminal.wait_for(KEYS, without=["hostname/", "broken/maps", "configmaps"])
+        assert controllers(lines) == ["broken/namespaces"]
+        assert terminal.line("namespaces ")
+        terminal.press("Escape")
+        terminal.wait_for("hostname/")
+
+        terminal.press("e")
+        lines = terminal.wait_for("FAILING KEY", "ERROR AT", "default/another", "ValueError: <sc")
+        assert len(lines) <= 24
+        terminal.resize(160, 40)
+        lines = terminal.wait_for(r"ValueError: <script> \x1b[31m{{ second line (test_broken.py:6)", "RECONCILE")
+        # The error has not made a line of its own, and changed no colour but what the whole line has.
+        assert not any(line.lstrip().startswith("second line") for line in lines)
+        terminal.resize(80, 24)
+        terminal.press("e")
+        lines = terminal.wait_for("CONTROLLER ", "INFORMER ", without=["FAILING"])
+        assert len(lines) <= 24
+        assert all(len(line) <= 80 for line in lines)
+
+        terminal.press("q")
+        assert terminal.ended() == 0
+        assert "CONTROLLER" not in terminal.text
+
+
+@behaviour("operations/OP79")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_live_view_and_restores_the_terminal(running: Running, number: signal.Signals) -> None:
+    with Terminal(TOP, running.environment, height=10) as terminal:
+        assert len(terminal.wait_for(KEYS, " more")) <= 10
+        if number is signal.SIGINT:
+            terminal.press("C-c")
+        else:
+            terminal.signal(number)
+        assert terminal.ended() == 0
+
+
+@behaviour("operations/OP80")
+def test_without_a_terminal_the_table_is_printed_once(running: Running) -> None:
+    for arguments in ((), ("--once",), ("--once", "--sort=errors")):
+        done = subprocess.run(
+            [*TOP, *arguments], env=running.environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        lines = done.stdout.splitlines()
+        assert all(line.isprintable() for line in lines)
+        assert {"broken/maps", "broken/namespaces"} <= set(controllers(lines))
+        heading = "CONTROLLER RATE/s ERR/s P50 P99 ACTIVE DEPTH OLDEST DELAYED RETRY STATE"
+        assert " ".join(lines[1].split()) == heading
+        # Nothing is cut.
+        assert r"degraded: errors: ValueError: <script> \x1b[31m{{ second line (test_broken.py:6)" in done.stdout
+        assert "…" not in done.stdout
+
+
+@behaviour("operations/OP80")
+@pytest.mark.parametrize("without", ["rich", "once", "dumb"])
+def test_in_a_terminal_the_table_may_be_plain(running: Running, tmp_path: Path, without: str) -> None:
+    environment, arguments = dict(running.environment), list(TOP)
+    if without == "rich":
+        (tmp_path / "sitecustomize.py").write_text('import sys\n\nsys.modules["rich"] = None\n')
+        environment["PYTHONPATH"] += f":{tmp_path}"
+    elif without == "once":
+        arguments.append("--once")
+    else:
+        arguments = ["env", "TERM=dumb", *arguments]
+    with Terminal(arguments, environment, width=200) as terminal:
+        assert terminal.ended() == 0
+        assert {"broken/maps", "broken/namespaces"} <= set(controllers(terminal.lines))
+        assert ("pip install ctrlhost[top]" in terminal.text) is (without == "rich")
+
+
+@behaviour("operations/OP80")
+def test_a_host_that_goes_away_and_comes_back(running: Running) -> None:
+    with Terminal(TOP, running.environment) as terminal:
+        terminal.wait_for(KEYS, "broken/maps")
+        # Stopped, it accepts connections but is silent.
+        running.host.signal(signal.SIGSTOP)
+        terminal.wait_for("connection lost, trying again: the host at ", "broken/maps")
+        running.host.signal(signal.SIGCONT)
+        terminal.wait_for(KEYS, "broken/maps", without=["connection lost"])
+        running.host.end()
+        # What was seen last stays.
+        terminal.wait_for("connection lost, trying again: no host ", "broken/maps")
+        running.host = running.start()
+        terminal.wait_for(KEYS, "broken/maps", without=["connection lost"])
+        terminal.press("C-c")
+        assert terminal.ended() == 0
