@@ -88,6 +88,7 @@ def acting(operator: Operator) -> Iterator[Acting]:
         yield Acting(host, Client.load(host.kubeconfig), operator.runtime)
 
 
+@behaviour("operations/OP63")
 @behaviour("operations/OP84")
 @behaviour("operations/OP86")
 def test_pause_and_resume_say_what_they_did(operator: Operator, acting: Acting) -> None:
@@ -192,6 +193,7 @@ def sandbox_of_two() -> Iterator[Sandbox]:
         yield server
 
 
+@behaviour("operations/OP63")
 @behaviour("operations/OP86")
 @behaviour("operations/OP88")
 def test_a_standby_refuses_and_a_host_without_admin_too(operator: Operator, sandbox_of_two: Sandbox) -> None:
@@ -219,6 +221,8 @@ def test_a_standby_refuses_and_a_host_without_admin_too(operator: Operator, sand
             assert (code, error) == (1, "this replica stands by for `inside/c`")
             assert hint.startswith("first_")
             assert hint.endswith(" leads: ask that replica")
+        explained = operator.done("explain-key", at_second, "inside/c", "default/known")
+        assert "  verdict    standby: first_" in explained
         shown = operator.done("top", "--once", at_second)
         assert "  standby of first_" in shown.splitlines()[0]
         assert "  leads " in operator.done("top", "--once", at_first).splitlines()[0]

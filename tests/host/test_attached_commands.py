@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -14,10 +16,13 @@ from typing import Any
 
 import pytest
 
+from ctrlhost import Client
 from ctrlhost.cli.group import COMMANDS
+from ctrlhost.cli.table import visible
 from tests.host.conftest import Distributions
 from tests.support.host_process import HostProcess
 from tests.support.json_schema import problems
+from tests.support.plugin_modules import config_map
 from tests.support.status import SCHEMA
 from tests.support.waiting import eventually
 
@@ -27,13 +32,15 @@ behaviour = pytest.mark.behaviour
 BUSY = """
 import threading
 import ctrlhost
-from ctrlhost import For, Result, Watches
+from ctrlhost import For, Result, TerminalError
 
 @ctrlhost.hookimpl
 def ctrlhost_setup(plugin):
     def names(ctx, request):
         if request.name == "kube-root-ca.crt":
             raise ValueError("<script> \\x1b[31m{{\\nsecond line")
+        if request.name == "go":
+            handle.enqueue("long")
 
     def keys(ctx, key):
         if key == "long":
@@ -42,12 +49,16 @@ def ctrlhost_setup(plugin):
             threading.Event().wait()
         if key == "later":
             return Result(requeue_after=3600)
+        if key == "wrong":
+            raise TerminalError("the name is taken")
 
     plugin.add_controller("names", names, For("v1", "ConfigMap"))
     handle = plugin.add_controller("keys", keys)
     handle.enqueue("later")
-    handle.enqueue("long")
+    handle.enqueue("wrong")
     plugin.add_controller("calm", lambda ctx, request: None, For("v1", "Namespace"))
+    secrets = For("v1", "Secret", namespaces=["a"])
+    plugin.add_controller("picky", lambda ctx, request: None, secrets)
 """
 #: Failing keys stay in back-off.
 SETTINGS = """
@@ -114,6 +125,13 @@ class Attached:
             return json.load(answer)
 
 
+def go(host: HostProcess) -> None:
+    """Have the controller `busy/keys` begin what does not end."""
+    client = Client.load(host.kubeconfig)
+    client.create(config_map("go"))
+    client.close()
+
+
 @pytest.fixture(scope="module")
 def attached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attached]:
     folder = tmp_path_factory.mktemp("site")
@@ -130,6 +148,10 @@ def attached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attached]:
         found = Attached(host, environment)
         host.line("plugin busy running")
         eventually(lambda: len(found.get("/queues/busy/names?part=failing")["items"]) == 4)
+        # A worker may take several keys at once, which are then all in work.
+        eventually(lambda: found.get("/queues/busy/keys?part=delayed")["total"] == 1)
+        eventually(lambda: found.get("/queues/busy/keys?part=processing")["total"] == 0)
+        go(host)
         eventually(lambda: found.get("/queues/busy/keys?part=queued")["total"] == 5)
         yield found
 
@@ -182,7 +204,7 @@ def test_the_informers_and_one_of_them(attached: Attached) -> None:
     rows = attached.rows("informers")
     assert rows[0] == ["ID", "OBJECTS", "BYTES", "LAST", "EVENT", "USERS", "PENDING", "STATE"]
     config_maps = next(row for row in rows if row[0] == "ConfigMap.v1")
-    assert (config_maps[1], config_maps[4:]) == ("4", ["1", "0", "watching"])
+    assert (config_maps[1], config_maps[4:]) == ("5", ["1", "0", "watching"])
     one = attached.run("informers", "ConfigMap.v1").stdout.splitlines()
     assert one[0] == "ConfigMap.v1"
     facts = {line[:12].strip(): line[14:] for line in one[1:8]}
@@ -215,6 +237,53 @@ def test_a_key_is_explained(attached: Attached) -> None:
     assert "  verdict    not in the cache: informer ConfigMap.v1: watching\n" in plain
     waits = attached.run("explain-key", "waits/things", "a").stdout
     assert "  verdict    plugin not running: plugin waits is waiting: " in waits
+
+
+@behaviour("operations/OP63")
+@pytest.mark.parametrize(
+    ("controller", "key", "verdict"),
+    [
+        ("waits/things", "a", "plugin not running"),
+        ("busy/keys", "long", "processing"),
+        ("busy/keys", "waits-4", "queued"),
+        ("busy/names", "default/kube-root-ca.crt", "backing off"),
+        ("busy/keys", "later", "delayed"),
+        ("busy/keys", "wrong", "gave up"),
+        ("busy/picky", "b/any", "filtered"),
+        ("busy/names", "default/none", "not in the cache"),
+        ("busy/calm", "default", "done"),
+        ("busy/keys", "none", "unknown key"),
+    ],
+)
+def test_each_verdict_is_printed_with_its_facts(attached: Attached, controller: str, key: str, verdict: str) -> None:
+    """The host that stops is below; the tests of commands that act have `paused` and `standby`."""
+    answer = attached.get(f"/keys/{controller}?key={key}")
+    assert answer["verdict"] == verdict
+    heading, first, *rest = attached.run("explain-key", controller, key).stdout.splitlines()
+    assert heading == f"{controller} {key}"
+    facts = [
+        first.removeprefix(f"  verdict    {verdict}: "),
+        *(line.strip() for line in rest[: len(answer["facts"]) - 1]),
+    ]
+    # Durations go on between the two looks.
+    assert [still(one) for one in facts] == [still(visible(one)) for one in answer["facts"]]
+
+
+def still(fact: str) -> str:
+    """Return a fact without its numbers."""
+    return re.sub(r"[0-9.]+", "", fact)
+
+
+@behaviour("operations/OP63")
+def test_a_host_that_stops_is_the_first_reason(attached: Attached) -> None:
+    with HostProcess("--sandbox", "--plugins=busy", environment=attached.environment) as other:
+        found = other.line("local socket at ")["msg"].removeprefix("local socket at ")
+        command = ("explain-key", f"--socket={found}", "busy/keys", "long")
+        other.line("plugin busy running")
+        go(other)
+        eventually(lambda: "  verdict    processing: " in attached.run(*command).stdout)
+        other.signal(signal.SIGTERM)
+        eventually(lambda: "  verdict    host stopping: the host drains: " in attached.run(*command).stdout)
 
 
 def test_the_plugins_of_the_host_have_their_state(attached: Attached) -> None:
