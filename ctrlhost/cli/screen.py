@@ -209,7 +209,8 @@ def _state(one: Answer, plugin: Answer | None) -> str:
     if not one["leading"]:
         return "standby"
     for degraded in plugin["degraded"] if plugin is not None else ():
-        if _concerns(degraded["message"], one["name"]):
+        # Whether this controller is paused was just seen.
+        if degraded["reason"] != "paused" and _concerns(degraded["message"], one["name"]):
             # The state is narrow: the number of failures shows in other columns.
             said, failed, error = degraded["message"].partition(f" runs of {one['name']} failed; ")
             return f"degraded: {degraded['reason']}: {error if failed else said}"

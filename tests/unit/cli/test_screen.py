@@ -115,6 +115,7 @@ def test_the_whole_table_has_each_column_and_each_state() -> None:
         ([plugin("a")], {}, "ok"),
         ([plugin("a")], {"paused": True, "paused_by": "uid 0 pid 7"}, "paused by uid 0 pid 7"),
         ([plugin("a")], {"leading": False}, "standby"),
+        ([plugin("a", paused="a/b by uid 0 pid 7, a/c by uid 0 pid 7")], {}, "ok"),
         ([plugin("a", "waiting", "no kind `X`")], {}, "waiting: no kind `X`"),
         ([plugin("a", "failing", "KeyError")], {"paused": True}, "failing: KeyError"),
         ([plugin("a", backlog="the oldest key of a/c has been queued for 301 s")], {}, "degraded: backlog: the oldest"),
