@@ -140,6 +140,7 @@ def test_what_speaks_no_http_is_named(folder: Path) -> None:
         def greet() -> None:
             client, _ = server.accept()
             with client:
+                client.recv(1000)
                 client.sendall(b"220 mail\r\n")
 
         thread = threading.Thread(target=greet)
