@@ -34,7 +34,6 @@ NAMESPACE = "ctrlhost-system"
 #: Why blocks with such a mark are not run.
 NOT_RUN = {
     "docker": "builds and pushes an image, for which there is neither a container engine nor a registry",
-    "socket": "acts on a host of the reader by its process id; the tests of the admin API send the same requests",
 }
 #: Commands whose exit code is not 0 when they work.
 CODES = {"kubectl diff": "1", "kubectl auth can-i": "1"}
