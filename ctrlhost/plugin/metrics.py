@@ -7,7 +7,6 @@ import re
 import time
 from collections import Counter
 from itertools import islice
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client.core import Metric
@@ -16,6 +15,7 @@ from prometheus_client.samples import Sample
 
 from ctrlhost.controller.error_text import line_of
 from ctrlhost.entries import Entries
+from ctrlhost.plugin.metric_text import metric_text
 from ctrlhost.plugin.probe import Probe
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ _MAX_WARNINGS = 100
 _WITH_CREATION_TIMES = ("counter", "histogram", "summary", "gaugehistogram")
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_END = b"# EOF\n"
 
 Series = tuple[str, frozenset[tuple[str, str]]]
 
@@ -85,10 +84,9 @@ class Family:
 
     def text(self, accept: str) -> bytes:
         """Return the lines in the format for an `Accept` header, without the end mark of a whole exposition."""
-        encode, content_type = choose_encoder(accept)
+        content_type = choose_encoder(accept)[1]
         if content_type not in self._texts:
-            alone: Any = SimpleNamespace(collect=lambda: [self.metric])
-            self._texts[content_type] = encode(alone).removesuffix(_END)
+            self._texts[content_type] = metric_text(self.metric, accept)
         return self._texts[content_type]
 
 
