@@ -1,0 +1,122 @@
+"""What it costs to watch a host with 50 controllers and 20 informers: samples, snapshots, an exposition of `/metrics`.
+
+None may depend on the number of objects or on the length of queues. The rows are operations/OP66 and OP68.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import threading
+import time
+import tracemalloc
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from benches.many_controllers import CONTROLLERS, INFORMERS, fill, many_controllers
+from ctrlhost.controller.metrics import ControllerCounts
+from ctrlhost.status.samples import PERIOD, SAMPLES, Samples
+from ctrlhost.workqueue import WorkQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benches.ratios import Ratios
+    from ctrlhost.testing.host import HostUnderTest
+
+KEYS = 100_000
+SIZE = f"{CONTROLLERS} controllers and {INFORMERS} informers"
+#: Of a few samples each: what a sample does to other threads is in every round, what the system does is not.
+ROUNDS, CALLS = 40, 5
+
+
+def test_a_host_with_many_controllers_while_its_caches_and_queues_grow(ratios: Ratios) -> None:
+    objects, rounds = (100_000, 30) if ratios.short else (1_000_000, 300)
+    large = f"{objects:,} objects, {KEYS:,} queued keys"
+    with many_controllers() as host:
+        empty = {what: median_cpu(work, rounds) for what, work in works(host).items()}
+        fill(host, objects, KEYS)
+        full = {what: median_cpu(work, rounds) for what, work in works(host).items()}
+        for what, seconds in full.items():
+            ratios.add("status", f"{what} of {SIZE}", "s", empty[what])
+            ratios.add("status", f"{what} of {SIZE}, {large}", "s", seconds, empty=empty[what])
+        ratios.add("status", "part of a core for samples, nobody looks", "", full["sample"] / PERIOD)
+        sample = works(host)["sample"]
+        pauses = [longest_pause_of_others(sample, host.host.settings.switch_interval) for _ in range(ROUNDS)]
+        ratios.add("status", "pause of another thread while a sample is taken", "s", min(pauses))
+
+
+def works(host: HostUnderTest) -> dict[str, Callable[[], object]]:
+    """Return what is measured: a sample of the ring, the snapshot that pages and commands show, and an exposition."""
+    inspection = host.host.inspection
+    samples, slot = inspection.reports.reader.samples, int(time.monotonic() / PERIOD)
+
+    def sample() -> None:
+        nonlocal slot
+        slot += 1
+        samples.sample(slot * PERIOD, slot)
+
+    return {
+        "sample": sample,
+        "snapshot": inspection.reports.status_json,
+        "exposition": lambda: inspection.exposition(""),
+    }
+
+
+def median_cpu(work: Callable[[], object], rounds: int) -> float:
+    """Return the processor time of this thread for one call, in seconds."""
+    taken = []
+    for _ in range(rounds):
+        began = time.thread_time()
+        work()
+        taken.append(time.thread_time() - began)
+    return statistics.median(taken)
+
+
+def longest_pause_of_others(work: Callable[[], object], switch_interval: float) -> float:
+    """Return the longest pause, in seconds, of a thread that computes in Python during a few calls."""
+    before, longest, ending = sys.getswitchinterval(), 0.0, threading.Event()
+    sys.setswitchinterval(switch_interval)
+
+    def call() -> None:
+        for _ in range(CALLS):
+            work()
+        ending.set()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    try:
+        last = time.perf_counter()
+        while not ending.is_set():
+            now = time.perf_counter()
+            longest = max(longest, now - last)
+            last = now
+    finally:
+        thread.join()
+        sys.setswitchinterval(before)
+    return longest
+
+
+def test_the_memory_of_the_samples(ratios: Ratios) -> None:
+    hours = 2 if ratios.short else 24
+    now = [0.0]
+    controllers = [busy_controller(number) for number in range(CONTROLLERS)]
+    tracemalloc.start()
+    try:
+        samples = Samples(lambda: controllers, lambda: {"requests": now[0]}, lambda: now[0])
+        after: list[int] = []
+        for _ in range(hours):
+            for _ in range(SAMPLES):
+                now[0] += PERIOD
+                samples.check()
+            after.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    ratios.add("status", f"memory of the samples of {CONTROLLERS} controllers", "B", after[-1], after_an_hour=after[0])
+
+
+def busy_controller(number: int) -> Any:
+    name = f"memory/c{number}"
+    counts, queue = ControllerCounts(name, 4), WorkQueue(name)
+    counts.worker().observe(0.01)
+    return SimpleNamespace(name=name, counts=counts, queue=queue)
