@@ -6,15 +6,15 @@ None may depend on the number of objects or on the length of queues. The rows ar
 from __future__ import annotations
 
 import statistics
-import sys
-import threading
 import time
 import tracemalloc
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from benches.many_controllers import CONTROLLERS, INFORMERS, fill, many_controllers
+from benches.test_stalls import longest_pause
 from ctrlhost.controller.metrics import ControllerCounts
+from ctrlhost.host.switch_interval import switching_after
 from ctrlhost.status.samples import PERIOD, SAMPLES, Samples
 from ctrlhost.workqueue import WorkQueue
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 KEYS = 100_000
 SIZE = f"{CONTROLLERS} controllers and {INFORMERS} informers"
 #: Of a few samples each: what a sample does to other threads is in every round, what the system does is not.
-ROUNDS, CALLS = 40, 5
+ROUNDS, CALLS = 40, 10
 
 
 def test_a_host_with_many_controllers_while_its_caches_and_queues_grow(ratios: Ratios) -> None:
@@ -42,7 +42,8 @@ def test_a_host_with_many_controllers_while_its_caches_and_queues_grow(ratios: R
             ratios.add("status", f"{what} of {SIZE}, {large}", "s", seconds, empty=empty[what])
         ratios.add("status", "part of a core for samples, nobody looks", "", full["sample"] / PERIOD)
         sample = works(host)["sample"]
-        pauses = [longest_pause_of_others(sample, host.host.settings.switch_interval) for _ in range(ROUNDS)]
+        with switching_after(host.host.settings.switch_interval):
+            pauses = [longest_pause(lambda: [sample() for _ in range(CALLS)]) for _ in range(ROUNDS)]
         ratios.add("status", "pause of another thread while a sample is taken", "s", min(pauses))
 
 
@@ -71,30 +72,6 @@ def median_cpu(work: Callable[[], object], rounds: int) -> float:
         work()
         taken.append(time.thread_time() - began)
     return statistics.median(taken)
-
-
-def longest_pause_of_others(work: Callable[[], object], switch_interval: float) -> float:
-    """Return the longest pause, in seconds, of a thread that computes in Python during a few calls."""
-    before, longest, ending = sys.getswitchinterval(), 0.0, threading.Event()
-    sys.setswitchinterval(switch_interval)
-
-    def call() -> None:
-        for _ in range(CALLS):
-            work()
-        ending.set()
-
-    thread = threading.Thread(target=call)
-    thread.start()
-    try:
-        last = time.perf_counter()
-        while not ending.is_set():
-            now = time.perf_counter()
-            longest = max(longest, now - last)
-            last = now
-    finally:
-        thread.join()
-        sys.setswitchinterval(before)
-    return longest
 
 
 def test_the_memory_of_the_samples(ratios: Ratios) -> None:

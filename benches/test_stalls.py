@@ -39,6 +39,8 @@ def longest_pause(work: Callable[[], object]) -> float:
             now = time.perf_counter()
             longest = max(longest, now - last)
             last = now
+        # It may have had no turn since.
+        longest = max(longest, time.perf_counter() - last)
 
     thread = threading.Thread(target=compute)
     thread.start()
