@@ -53,7 +53,7 @@ def test_probes_beside_silent_connections(ratios: Ratios, stub_pods: Callable[..
 
 
 def test_no_free_descriptor(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path: Path) -> None:
-    connections = 50 if ratios.short else 300
+    connections = 30 if ratios.short else 300
     with stub_pods(10, 0, 1) as url, host(tmp_path, url, GOOD) as process, contextlib.ExitStack() as clients:
         process.line("plugin good running")
         answered(process.address, "/livez")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.support.host_process import HostProcess
 
 #: Seconds until what a start has left behind is freed.
-SETTLED = 4.0
+SETTLED = 3.0
 #: Seconds between the requests of a kubelet, and of Prometheus.
 PROBED, SCRAPED = 5, 15
 #: Looks at descriptors and threads: a request in progress has some for a moment.
@@ -60,7 +60,7 @@ def host(server: tuple[subprocess.Popen[bytes], Path], without_listeners: int) -
 def test_four_plugins_at_rest(
     ratios: Ratios, host: HostProcess, without_listeners: int, server: tuple[subprocess.Popen[bytes], Path]
 ) -> None:
-    seconds = 8 if ratios.short else 600
+    seconds = 6 if ratios.short else 600
     visit(host, server[1])
     wait(SETTLED)
     before, spent, began = opened(host.pid), processor_time(host.pid), time.monotonic()

@@ -17,7 +17,7 @@ behaviour = pytest.mark.behaviour
 
 #: Sizes in the names of figures, and those of the run of CI.
 SHORT = {"1,000,000 objects": "100,000 objects"}
-SUITES = ("status:", "listeners:", "operations:")
+SUITES = ("status:", "listeners:", "operations:", "page:", "top:")
 
 MANY = "50 controllers and 20 informers"
 FULL = f"{MANY}, 1,000,000 objects, 100,000 queued keys"
@@ -44,10 +44,16 @@ AMOUNTS = [
     line("OP1", "listeners: memory of 1,000 silent connections", "itself", 8 << 20),
     line("OP1", f"listeners: part of a core {SILENT}", "itself", 0.05),
     line("OP8", "listeners: part of a core without a free descriptor", "itself", 0.05),
+    line("OP50", "page: HTML of 50 controllers", "itself", 80_000),
+    line("OP50", "page: HTML of 50 controllers, compressed", "itself", 12_000),
+    line("OP50", "page: script and style", "itself", 24_000),
     line("OP66", f"status: sample of {FULL}", "empty", 1.2),
+    line("OP67", "page: part of a core for 32 viewers", "itself", 0.03),
+    line(None, "page: part of a core for one viewer", "itself", 0.01),
     line("OP68", "status: part of a core for samples, nobody looks", "itself", 0.001),
     line("OP68", "status: memory of the samples of 50 controllers", "itself", 2e6),
     line("OP68", "status: memory of the samples of 50 controllers", "after-an-hour", 1.05),
+    line(None, "top: part of a core", "itself", 0.02),
     line("OP168", f"{REST}: memory", "itself", 110e6),
     line("OP168", f"{REST}: memory above that without listeners", "itself", 5e6),
     line("OP168", f"{REST}: part of a core", "itself", 0.01),
@@ -64,6 +70,7 @@ TIMES = [
     line("OP66", f"status: sample of {FULL}", "itself", 0.005),
     line("OP66", "status: pause of another thread while a sample is taken", "itself", 0.002),
     line("OP95", "operations: SIGUSR1 to the stacks of 100 threads, longest of 10", "itself", 0.2),
+    line(None, "top: start to the first screen", "itself", 0.6),
     line(None, f"status: exposition of {MANY}", "itself", 0.015),
     line("OP125", "operations: hung API server noticed, after its last byte", "itself", 25),
     line(None, "operations: log call that is sampled out", "itself", 3e-6),
