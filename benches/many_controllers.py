@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
+from ctrlhost.cache import Indexer
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing.host import HostUnderTest
 
@@ -48,6 +49,7 @@ def fill(host: HostUnderTest, objects: int, keys: int) -> None:
     assert len(informers) == INFORMERS
     share = objects // INFORMERS
     for number, informer in enumerate(informers):
+        assert isinstance(informer.indexer, Indexer)
         informer.indexer.replace(_config_map(f"o{number}-{at}") for at in range(share))
     assert sum(len(one.indexer) for one in informers) == share * INFORMERS
     for controller in host.controllers.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from benches.supervised import host
@@ -43,12 +44,12 @@ def test_a_dump_of_a_hundred_threads(ratios: Ratios, stub_pods: Callable[..., An
             began = time.perf_counter()
             process.signal(signal.SIGUSR1)
             # What is read last are the frames of the last thread.
-            process.wait_for(lambda seen=seen: shown(process.lines[seen:]) >= THREADS, "a dump")
+            process.wait_for(partial(whole, process.lines, seen), "a dump")
             taken.append(time.perf_counter() - began)
         assert process.stop() == 0
     ratios.add("operations", f"SIGUSR1 to the stacks of {THREADS} threads, longest of {DUMPS}", "s", max(taken))
 
 
-def shown(lines: list[dict[str, Any]]) -> int:
-    """Return the number of threads in a dump."""
-    return sum("hread 0x" in line["msg"] for line in lines)
+def whole(lines: list[dict[str, Any]], seen: int) -> bool:
+    """Return whether the lines after the first `seen` have all threads."""
+    return sum("hread 0x" in line["msg"] for line in lines[seen:]) >= THREADS

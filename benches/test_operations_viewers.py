@@ -122,7 +122,7 @@ def viewers(process: HostProcess, count: int) -> Iterator[None]:
             while not ending.is_set():
                 for key, _ in selector.select(0.2):
                     if b"event: rows" in key.fileobj.recv(1 << 20):  # type: ignore[union-attr]
-                        waiting.discard(key.fileobj)  # type: ignore[arg-type]
+                        waiting.discard(key.fileobj)
 
         thread = threading.Thread(target=read)
         thread.start()
