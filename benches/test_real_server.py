@@ -46,7 +46,7 @@ def test_a_list_of_a_real_server(
     ratios: Ratios, own_kube_apiserver: KubeApiserver, go_peers: Callable[..., dict[str, float]]
 ) -> None:
     """All take turns, since the speed of a machine drifts. The server has all pods in its cache."""
-    count, rounds = (2_000, 1) if ratios.short else (10_000, 5)
+    count, rounds = (2_000, 1) if ratios.short else (10_000, 9)
     config = own_kube_apiserver.kubeconfig
     fill(own_kube_apiserver, count)
     ours, go, lists, listed, streamed = [], [], [], [], []
