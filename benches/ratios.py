@@ -95,7 +95,7 @@ class Ratios:
             "",
             f"You get the cost of each job in ctrlhost beside its peers, measured by `{command}`. All rows of a job",
             "are from the same run on the same machine. Less is better; a ratio under 1 means that ctrlhost was",
-            "cheaper. Medians of three or five.",
+            "cheaper. Medians of three to nine.",
             "",
             f"Machine: {_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}.",
             f"Python {platform.python_version()}, ctrlhost {version('ctrlhost')}, {peers}; client-go v0.36.3,",

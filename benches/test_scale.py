@@ -81,10 +81,11 @@ def test_events_while_a_dictionary_is_learnt(ratios: Ratios) -> None:
     frames = [json.dumps({"type": "MODIFIED", "object": {"kind": "Pod", "apiVersion": "v1", **one}}) for one in new]
     chunks = [f"{frame}\n".encode() for frame in frames]
     found: dict[str, list[float]] = {"off": [], "auto": []}
-    for _ in range(3):
+    rounds = 1 if ratios.short else 3
+    for _ in range(rounds):
         found["auto"].append(p99(events_until_learnt(cached(pods, "auto"), chunks, most=1.0)))
         found["off"].append(p99(events_until_learnt(cached(pods, "off"), chunks, most=0.4)))
-    name = "event while a dictionary is learnt, p99"
+    name = "event while a dictionary is learnt, p99" + (" of one round" if ratios.short else "")
     ratios.add("scale", name, "s", min(found["auto"]), without_compression=min(found["off"]))
 
 

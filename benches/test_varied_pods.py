@@ -45,11 +45,12 @@ def test_memory_of_varied_pods(
     ratios.add("scale", "pod of a large list over TLS", "s", ours["seconds"] / count, client_go=listed)
     above = ours["resident_bytes"] - empty["resident_bytes"]
     peer = go.get("bytes_per_pod", 0.0)
-    ratios.add("scale", "memory per varied pod", "B", above / count, client_go=peer)
+    name = "memory per varied pod" + (f" of {count:,}" if ratios.short else "")
+    ratios.add("scale", name, "B", above / count, client_go=peer)
     for part in ("header", "body", "index", "table", "dictionary"):
         if (counted := ours.get(f"counted_{part}")) is not None:
             plain = {"plain": ours["counted_plain"] / count} if part == "body" and "counted_plain" in ours else {}
-            ratios.add("scale", f"memory per varied pod: {part}", "B", counted / count, **plain)
+            ratios.add("scale", f"{name}: {part}", "B", counted / count, **plain)
     for how, figures in (("in pages", ours), ("as a stream", streamed)):
         peak, steady = (figures[f"{part}_bytes"] - empty["resident_bytes"] for part in ("peak", "resident"))
         ratios.add("scale", f"peak of the memory while listing {how} to its steady state", "", peak / steady)
