@@ -66,6 +66,7 @@ TIMES = [
     line("OP1", f"listeners: /livez, p99, {SILENT}", "itself", 0.05),
     line("OP2", f"listeners: /readyz, p99, {SILENT}", "itself", 0.1),
     line("OP8", "listeners: first answer once there are descriptors again", "itself", 2),
+    line("OP50", "status: first contentful paint of 50 controllers", "itself", 0.3),
     line("OP66", f"status: sample of {MANY}", "itself", 0.005),
     line("OP66", f"status: sample of {FULL}", "itself", 0.005),
     line("OP66", "status: pause of another thread while a sample is taken", "itself", 0.002),
