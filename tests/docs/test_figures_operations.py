@@ -35,45 +35,45 @@ MISSED = {
 
 def line(row: str | None, figure: str, peer: str, most: float) -> object:
     """Return a figure with its limit, and the row of the specification that names it."""
-    marks = (behaviour(f"operations/{row}"),) if row else ()
+    marks = (behaviour(row),) if row else ()
     return pytest.param(figure, peer, most, id=f"{figure} ({peer})", marks=marks)
 
 
 #: Ratios, bytes and parts of a core.
 AMOUNTS = [
-    line("OP1", "listeners: memory of 1,000 silent connections", "itself", 8 << 20),
-    line("OP1", f"listeners: part of a core {SILENT}", "itself", 0.05),
-    line("OP8", "listeners: part of a core without a free descriptor", "itself", 0.05),
-    line("OP50", "page: HTML of 50 controllers", "itself", 80_000),
-    line("OP50", "page: HTML of 50 controllers, compressed", "itself", 12_000),
-    line("OP50", "page: script and style", "itself", 24_000),
-    line("OP66", f"status: sample of {FULL}", "empty", 1.2),
-    line("OP67", "page: part of a core for 32 viewers", "itself", 0.03),
+    line("operations/OP1", "listeners: memory of 1,000 silent connections", "itself", 8 << 20),
+    line("operations/OP1", f"listeners: part of a core {SILENT}", "itself", 0.05),
+    line("operations/OP8", "listeners: part of a core without a free descriptor", "itself", 0.05),
+    line("operations/OP50", "page: HTML of 50 controllers", "itself", 80_000),
+    line("operations/OP50", "page: HTML of 50 controllers, compressed", "itself", 12_000),
+    line("operations/OP50", "page: script and style", "itself", 24_000),
+    line("operations/OP66", f"status: sample of {FULL}", "empty", 1.2),
+    line("operations/OP67", "page: part of a core for 32 viewers", "itself", 0.03),
     line(None, "page: part of a core for one viewer", "itself", 0.01),
-    line("OP68", "status: part of a core for samples, nobody looks", "itself", 0.001),
-    line("OP68", "status: memory of the samples of 50 controllers", "itself", 2e6),
-    line("OP68", "status: memory of the samples of 50 controllers", "after-an-hour", 1.05),
+    line("operations/OP68", "status: part of a core for samples, nobody looks", "itself", 0.001),
+    line("operations/OP68", "status: memory of the samples of 50 controllers", "itself", 2e6),
+    line("operations/OP68", "status: memory of the samples of 50 controllers", "after-an-hour", 1.05),
     line(None, "top: part of a core", "itself", 0.02),
-    line("OP168", f"{REST}: memory", "itself", 110e6),
-    line("OP168", f"{REST}: memory above that without listeners", "itself", 5e6),
-    line("OP168", f"{REST}: part of a core", "itself", 0.01),
-    line("OP168", f"{REST}: descriptors", "at-first", 1.0),
-    line("OP168", f"{REST}: threads", "at-first", 1.0),
+    line("operations/OP168", f"{REST}: memory", "itself", 110e6),
+    line("operations/OP168", f"{REST}: memory above that without listeners", "itself", 5e6),
+    line("operations/OP168", f"{REST}: part of a core", "itself", 0.01),
+    line("operations/OP168", f"{REST}: descriptors", "at-first", 1.0),
+    line("operations/OP168", f"{REST}: threads", "at-first", 1.0),
 ]
 
 #: Seconds.
 TIMES = [
-    line("OP1", f"listeners: /livez, p99, {SILENT}", "itself", 0.05),
-    line("OP2", f"listeners: /readyz, p99, {SILENT}", "itself", 0.1),
-    line("OP8", "listeners: first answer once there are descriptors again", "itself", 2),
-    line("OP50", "status: first contentful paint of 50 controllers", "itself", 0.3),
-    line("OP66", f"status: sample of {MANY}", "itself", 0.005),
-    line("OP66", f"status: sample of {FULL}", "itself", 0.005),
-    line("OP66", "status: pause of another thread while a sample is taken", "itself", 0.002),
-    line("OP95", "operations: SIGUSR1 to the stacks of 100 threads, longest of 10", "itself", 0.2),
+    line("operations/OP1", f"listeners: /livez, p99, {SILENT}", "itself", 0.05),
+    line("operations/OP2", f"listeners: /readyz, p99, {SILENT}", "itself", 0.1),
+    line("operations/OP8", "listeners: first answer once there are descriptors again", "itself", 2),
+    line("operations/OP50", "status: first contentful paint of 50 controllers", "itself", 0.3),
+    line("operations/OP66", f"status: sample of {MANY}", "itself", 0.005),
+    line("operations/OP66", f"status: sample of {FULL}", "itself", 0.005),
+    line("operations/OP66", "status: pause of another thread while a sample is taken", "itself", 0.002),
+    line("operations/OP95", "operations: SIGUSR1 to the stacks of 100 threads, longest of 10", "itself", 0.2),
     line(None, "top: start to the first screen", "itself", 0.6),
     line(None, f"status: exposition of {MANY}", "itself", 0.015),
-    line("OP125", "operations: hung API server noticed, after its last byte", "itself", 25),
+    line("operations/OP125", "operations: hung API server noticed, after its last byte", "itself", 25),
     line(None, "operations: log call that is sampled out", "itself", 3e-6),
 ]
 
