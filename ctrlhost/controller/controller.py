@@ -99,6 +99,8 @@ class Controller:
         self._self_events = SelfEvents() if options.suppress_echo else None
         #: The last runs, and the failing keys.
         self.history = History(self.name, plugin.services.clock, plugin.services.errors)
+        #: Held while the sources' predicates run to explain why a key is not being reconciled.
+        self.explaining = threading.Lock()
 
     def _check(self, name: str, sources: Sequence[Any]) -> None:
         plugin, own = self._plugin.name, f"controller `{self.name}`"

@@ -7,6 +7,7 @@ from concurrent.futures import Future, wait
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+from ctrlhost.controller.history import RUNS as KEPT_RUNS
 from ctrlhost.controller.key_text import key_text
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.request import Request
@@ -201,12 +202,19 @@ def _of_cache(plugin: PluginRuntime, controller: Controller, key: Any, runs: Seq
     cached = informer.lister.get(key.name, key.namespace)
     if cached is None:
         return _not_cached(context, informer, source, key, asked)
+    if (ran := _of_runs(controller, key, runs)) is not None:
+        return ran
+    kept = len(controller.history.runs)
+    forgets = kept >= KEPT_RUNS
+    unseen = f"not among the last {kept} runs" if forgets else f"not among the {kept} runs since the start"
     passes = lambda: _passes(context, controller, source, cached)  # noqa: E731
-    if not runs and not asked.ask((controller.name, key, cached.resource_version), passes):
-        return Answer("filtered", ["a predicate of the source drops the addition of this object"])
-    return _of_runs(controller, key, runs) or Answer(
-        "done", [f"none of the last {len(controller.history.runs)} runs was of this key; it has not changed since"]
-    )
+    passed = asked.ask((controller.name, key, cached.resource_version), passes)
+    if passed is None:
+        return Answer("done", [unseen, "whether it is filtered is unknown: a predicate of the source does not answer"])
+    if not passed:
+        dropped = "a predicate of the source drops the addition of this object"
+        return Answer("filtered", [dropped, f"{unseen}, before which it may have run"] if forgets else [dropped])
+    return Answer("done", [unseen])
 
 
 def _of_runs(controller: Controller, key: Any, runs: Sequence[Run]) -> Answer | None:
@@ -256,10 +264,15 @@ def _exists(context: PluginContext, source: KindSource, key: Request) -> bool | 
         return None
 
 
-def _passes(context: PluginContext, controller: Controller, source: KindSource, obj: Object) -> bool:
-    """Return whether the predicates pass the addition of an object; also if they raise, or take long."""
+def _passes(context: PluginContext, controller: Controller, source: KindSource, obj: Object) -> bool | None:
+    """Return whether the predicates pass the addition of an object, also if they raise; None if they take long.
+
+    They run for one object of a controller at a time, so that one that hangs takes no more than one thread.
+    """
     if not source.predicates:
         return True
+    if not controller.explaining.acquire(timeout=_PREDICATES):
+        return None
     answer: Future[bool] = Future()
     entry = context.scope.entries.open("predicate", controller=controller.name, costs_thread=False)
 
@@ -271,7 +284,14 @@ def _passes(context: PluginContext, controller: Controller, source: KindSource, 
             answer.set_result(True)
         finally:
             entry.close()
+            controller.explaining.release()
 
-    Thread(target=ask, name=f"{context.name}/explain", daemon=True).start()
+    try:
+        Thread(target=ask, name=f"{context.name}/explain", daemon=True).start()
+    except RuntimeError:
+        # There are too many threads.
+        entry.close()
+        controller.explaining.release()
+        return None
     wait([answer], _PREDICATES)
-    return answer.result() if answer.done() else True
+    return answer.result() if answer.done() else None

@@ -9,10 +9,12 @@ import pytest
 
 import ctrlhost
 from ctrlhost import For, Request, Result, TerminalError
+from ctrlhost.controller.history import RUNS
 from ctrlhost.testing import ManualClock
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.reconcilers import controller
 from tests.support.status import key_of
+from tests.support.status_page import page_at
 
 pytestmark = pytest.mark.behaviour("operations/OP63")
 
@@ -116,6 +118,56 @@ def test_a_key_that_does_not_reach_the_queue(ctrlhost_host: Any) -> None:
     unknown = key_of(host, "demo/free", "any")
     assert unknown["verdict"] == "unknown key"
     assert "none of its last 0 runs was of it" in unknown["facts"][0]
+
+
+def test_a_predicate_that_hangs_takes_one_thread_however_often_it_is_asked(ctrlhost_host: Any) -> None:
+    proceed = threading.Event()
+
+    def hangs(_old: Any, _new: Any) -> bool:
+        if threading.current_thread().name.endswith("/explain"):
+            proceed.wait(60)
+        return False
+
+    plugin = controller(lambda ctx, request: None, For("v1", "ConfigMap", label_selector="mine", predicates=[hangs]))
+    host = ctrlhost_host(plugin, listen="127.0.0.1:0")
+    for name in ("a", "b"):
+        host.client.create(labelled(name))
+    host.wait_for(lambda: len(host.controllers["demo/c"].primary.lister.list()) == 2)
+    for name in ("a", "a", "b"):
+        found = key_of(host, "demo/c", f"default/{name}")
+        assert found["verdict"] == "done"
+        assert found["facts"][1].endswith("a predicate of the source does not answer")
+        assert page_at(host, f"/status/keys/demo/c?key=default/{name}").status == 200
+        assert len([one for one in threading.enumerate() if one.name == "demo/explain"]) == 1
+    proceed.set()
+    host.wait_for(lambda: key_of(host, "demo/c", "default/b")["verdict"] == "filtered")
+    host.wait_for(lambda: not [one for one in threading.enumerate() if one.name == "demo/explain"])
+
+
+def test_runs_that_are_forgotten_are_not_taken_for_none(ctrlhost_host: Any) -> None:
+    def only_kept(_old: Any, new: Any) -> bool:
+        return new is not None and new.name != "dropped"
+
+    plugin = controller(
+        lambda ctx, request: None, For("v1", "ConfigMap", label_selector="mine", predicates=[only_kept])
+    )
+    host = ctrlhost_host(plugin, listen="127.0.0.1:0")
+    for name in ("kept", "dropped"):
+        host.client.create(labelled(name))
+    one = host.controllers["demo/c"]
+    host.wait_for(lambda: key_of(host, "demo/c", "default/dropped")["verdict"] == "filtered")
+    dropped = "a predicate of the source drops the addition of this object"
+    assert key_of(host, "demo/c", "default/dropped")["facts"] == [dropped]
+    host.wait_for(lambda: one.history.runs)
+    one.history.runs.clear()
+    assert key_of(host, "demo/c", "default/kept")["facts"] == ["not among the 0 runs since the start"]
+    one.queue.add_many([Request(f"other-{number}") for number in range(RUNS)])
+    host.wait_for(lambda: one.status().runs > RUNS)
+    host.wait_for(lambda: len(one.history.runs) == RUNS)
+    kept = key_of(host, "demo/c", "default/kept")
+    assert (kept["verdict"], kept["facts"]) == ("done", ["not among the last 200 runs"])
+    facts = key_of(host, "demo/c", "default/dropped")["facts"]
+    assert facts == [dropped, "not among the last 200 runs, before which it may have run"]
 
 
 def test_a_key_of_a_plugin_that_does_not_run(ctrlhost_host: Any) -> None:
