@@ -106,6 +106,12 @@ class Controller:
         plugin, own = self._plugin.name, f"controller `{self.name}`"
         if not name or "/" in name:
             raise PluginLoadError(plugin, f"plugin `{plugin}`: a controller needs a name without a slash, not {name!r}")
+        if name in (".", "..") or not name.isprintable() or any(char in " ?#%" for char in name):
+            raise PluginLoadError(
+                plugin,
+                f"plugin `{plugin}`: {name!r} cannot be the name of a controller",
+                hint="the name is a part of addresses: it has no whitespace, control character, `?`, `#` or `%`",
+            )
         if not callable(self._reconcile):
             raise PluginLoadError(plugin, f"{own}: the reconciler {self._reconcile!r} cannot be called")
         for source in sources:

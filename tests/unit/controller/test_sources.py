@@ -145,6 +145,10 @@ def test_an_invalid_index_path_is_refused(path: str) -> None:
     [
         (lambda plugin: plugin.add_controller("", print), "needs a name"),
         (lambda plugin: plugin.add_controller("a/b", print), "without a slash"),
+        *(
+            (lambda plugin, name=name: plugin.add_controller(name, print), "cannot be the name of a controller")
+            for name in (".", "..", "a b", "a\tb", "a\n", "a\x7f", "a\u2028", "a\ud800", "a?b", "a#b", "a%2Fb")
+        ),
         (lambda plugin: plugin.add_controller("a", None), "cannot be called"),
         (lambda plugin: plugin.add_controller("a", print, "v1"), "invalid source"),
         (lambda plugin: plugin.add_controller("a", print, For("v1", "Pod"), For("v1", "Node")), "more than one `For`"),
