@@ -128,8 +128,14 @@ class Reports:
 
     def _plugin_page(self, name: str) -> Page:
         views = (view for view in self._inspection.views() if view.name == name)
-        others = [one for view in views if (status := view.status()) is not None for one in status.failing]
-        page = plugin_page(self.status(), name, [*self.reader.failing(name), *others])
+        reader, failing, mine = self.reader, self.reader.failing(name), f"{name}/"
+        writes, errors = reader.last_writes(name), reader.errors(name)
+        for view in views:
+            if (status := view.status()) is not None:
+                failing += status.failing
+                writes += [one for one in status.apiserver.last_writes if one.controller.startswith(mine)]
+                errors += status.errors
+        page = plugin_page(self.status(), name, failing, writes, errors)
         if page is None:
             raise unknown("plugin", name, [one.name for one in self._host.plugins])
         return page

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.controller.controller import Controller
+    from ctrlhost.controller.error_log import ErrorEntry
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.health import Check
@@ -86,7 +87,8 @@ class StatusReader:
         seconds = self.processor.seconds() if self.processor is not None else {}
         others = {child.plugins[0].name: child for child in children if child.plugins}
         failing = [*self._failing(), *(one for child in children for one in child.failing)]
-        errors = [*self._errors(), *(one for child in children for one in child.errors)]
+        own = [_shown_error(one) for one in self.services.errors.entries()] if self.services is not None else []
+        errors = [*own, *(one for child in children for one in child.errors)]
         return model.Status(
             version=model.VERSION,
             time=model.moment(time.time()),
@@ -287,22 +289,20 @@ class StatusReader:
         contexts = [context for plugin in self._plugins if (context := plugin.context) is not None]
         return informer_rows(factory.informers() if factory is not None else (), contexts)
 
-    def _errors(self) -> list[model.ErrorRow]:
-        if self.services is None:
-            return []
-        return [
-            model.ErrorRow(
-                model.moment(one.time),
-                one.controller.partition("/")[0],
-                one.controller,
-                one.key,
-                one.reconcile_id,
-                one.kind,
-                one.error,
-                one.place,
-            )
-            for one in self.services.errors.entries()
-        ]
+    def errors(self, plugin: str) -> list[model.ErrorRow]:
+        """Return the last errors of the controllers of a plugin in this process."""
+        return [_shown_error(one) for one in self.services.errors.of_plugin(plugin)] if self.services else []
+
+    def last_writes(self, plugin: str) -> list[model.LastWrite]:
+        """Return the last writes of the controllers of a plugin in this process."""
+        return [shown_write(one) for one in self.writes.of_plugin(plugin)]
+
+
+def _shown_error(one: ErrorEntry) -> model.ErrorRow:
+    return model.ErrorRow(
+        model.moment(one.time), one.controller.partition("/")[0], one.controller, one.key, one.reconcile_id,
+        one.kind, one.error, one.place,
+    )  # fmt: skip
 
 
 def shown_write(one: Write) -> model.LastWrite:

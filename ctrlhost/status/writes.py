@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ctrlhost.controller.context import current
 from ctrlhost.controller.key_text import key_text
 
-#: The numbers of writes that are kept, and that the status of a host has.
+#: The numbers of writes that are kept of each plugin, and that are shown.
 KEPT, LAST = 500, 20
 #: The verbs, as in RBAC.
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -49,7 +49,8 @@ class WriteLog:
         """Start empty."""
         self._lock = threading.Lock()
         self._counts: Counter[tuple[str, str, str]] = Counter()
-        self._last: deque[Write] = deque(maxlen=KEPT)
+        #: By plugin; those outside of a reconcile have none.
+        self._last: dict[str, deque[Write]] = {}
 
     def wrote(self, method: str, path: str, code: str) -> None:
         """Count one request, on the thread or in the task that made it."""
@@ -66,7 +67,7 @@ class WriteLog:
         write = Write(time.time(), verb, target, code, controller, key, number)
         with self._lock:
             self._counts[verb, target.resource, code] += 1
-            self._last.append(write)
+            self._last.setdefault(controller.partition("/")[0], deque(maxlen=KEPT)).append(write)
 
     def counts(self) -> dict[tuple[str, str, str], int]:
         """Return the numbers of writes by verb, resource and code."""
@@ -76,12 +77,18 @@ class WriteLog:
     def last(self) -> list[Write]:
         """Return the last writes of all, the newest first."""
         with self._lock:
-            return list(itertools.islice(reversed(self._last), LAST))
+            found = [one for kept in self._last.values() for one in itertools.islice(reversed(kept), LAST)]
+        return sorted(found, key=lambda one: one.time, reverse=True)[:LAST]
+
+    def of_plugin(self, plugin: str) -> list[Write]:
+        """Return the last writes that the reconciles of a plugin made, the newest first."""
+        with self._lock:
+            return list(itertools.islice(reversed(self._last.get(plugin, ())), LAST))
 
     def of_key(self, controller: str, key: str) -> list[Write]:
         """Return those of the kept writes that the reconciles of a key made, the newest first, but for the oldest."""
         with self._lock:
-            kept = list(self._last)
+            kept = list(self._last.get(controller.partition("/")[0], ()))
         found = (one for one in reversed(kept) if one.key == key and one.controller == controller)
         return list(itertools.islice(found, LAST))
 

@@ -18,8 +18,14 @@ if TYPE_CHECKING:
 _RIGHTS = (Column("Rule"), Column("State"))
 
 
-def plugin_page(status: model.Status, name: str, failing: Sequence[model.FailingKey]) -> Page | None:
-    """Return the page of a plugin, with its most failing keys; None for an unknown one."""
+def plugin_page(
+    status: model.Status,
+    name: str,
+    failing: Sequence[model.FailingKey],
+    writes: Sequence[model.LastWrite],
+    errors: Sequence[model.ErrorRow],
+) -> Page | None:
+    """Return the page of a plugin, with its most failing keys, last writes and errors; None for an unknown one."""
     found = next((one for one in status.plugins if one.name == name), None)
     if found is None:
         return None
@@ -35,8 +41,8 @@ def plugin_page(status: model.Status, name: str, failing: Sequence[model.Failing
             tables.informers(informers),
             tables.leases(status.leader, name),
             _rights(found),
-            tables.last_writes(one for one in status.apiserver.last_writes if one.controller.startswith(mine)),
-            tables.errors(one for one in status.errors if one.plugin == name),
+            tables.last_writes(writes),
+            tables.errors(errors),
         ],
         trail=(("Host", "/"),),
     )

@@ -37,6 +37,20 @@ def test_a_key_that_was_given_up_is_failing_but_not_retried() -> None:
     assert history.retrying == 2
 
 
+def test_the_errors_of_a_plugin_outlast_those_of_another_one() -> None:
+    errors = ErrorLog()
+    calm, noisy = (History(f"{plugin}/c", ManualClock(), errors) for plugin in ("calm", "noisy"))
+    fail(calm, "seldom")
+    for number in range(2 * ERRORS):
+        fail(noisy, number)
+    assert [one.key for one in errors.of_plugin("calm")] == ["seldom"]
+    assert [one.key for one in errors.of_plugin("noisy")] == [str(2 * ERRORS - 1 - at) for at in range(ERRORS)]
+    assert {one.controller for one in errors.entries()} == {"noisy/c"}
+    fail(calm, "now")
+    assert (errors.entries()[0].key, len(errors.entries())) == ("now", ERRORS)
+    assert errors.of_plugin("unknown") == []
+
+
 def test_everything_is_bounded() -> None:
     errors = ErrorLog()
     history = History("demo/c", ManualClock(), errors)
