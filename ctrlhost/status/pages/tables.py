@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ctrlhost.server.html import Html, breakable, join, tag
+from ctrlhost.server.html import Html, breakable, html, join, tag
 from ctrlhost.server.page import Column, Row, Section, code_cell, head_cell, number_cell, table_row, text_cell
 from ctrlhost.status.pages.plots import sparkline
 from ctrlhost.status.pages.text import (
@@ -171,7 +171,7 @@ def failing(found: Iterable[model.FailingKey]) -> Section:
             code_cell(one.reconcile_id),
         ]
         rows.append(table_row(f"f-{one.controller}/{one.key}", cells))
-    return _section("failing", "Most failing keys", _FAILING, rows)
+    return _section("failing", "Most failing keys", _FAILING, unique(rows))
 
 
 def retry(value: float | None) -> str:
@@ -331,6 +331,7 @@ def unique(rows: list[Row]) -> list[Row]:
     for row in rows:
         new = row
         while new.id in found:
-            new = Row(f"{new.id}+", new.html.replace(f'id="{new.id}"', f'id="{new.id}+"', 1))
+            shown = html(new.id)
+            new = Row(f"{new.id}+", new.html.replace(f'id="{shown}"', f'id="{shown}+"', 1))
         found[new.id] = new
     return list(found.values())
