@@ -175,10 +175,10 @@ class Reports:
         runtime = next((one for one in self._host.plugins if one.name == plugin), None)
         if runtime is None:
             raise unknown("plugin", plugin, [one.name for one in self._host.plugins])
-        known = {one.name: one for one in runtime.controllers}
-        found = known.get(f"{plugin}/{name}")
-        if found is None and known:
-            raise unknown("controller", f"{plugin}/{name}", known)
+        full, known = f"{plugin}/{name}", runtime.controller_names
+        found = next((one for one in runtime.controllers if one.name == full), None)
+        if found is None and known is not None and full not in known:
+            raise unknown("controller", full, known)
         return runtime, found
 
     def _running(self, plugin: str, name: str) -> Controller:

@@ -140,6 +140,7 @@ class ControllerStatus(msgspec.Struct, frozen=True):
     """One controller; rates and quantiles are those of the last minute, None without runs or before two samples.
 
     `paused_by` and `paused_since` say who has paused it, and since when.
+    `waiting` says why the controller cannot begin or go on, such as a kind that is not served; None if it can.
     `recent_per_second` has the rates of the last hour in steps of two minutes, the newest last; None without samples.
     """
 
@@ -148,6 +149,7 @@ class ControllerStatus(msgspec.Struct, frozen=True):
     paused_by: str | None
     paused_since: str | None
     leading: bool
+    waiting: str | None
     workers: int
     active: int
     per_second: float | None

@@ -237,6 +237,7 @@ class StatusReader:
             paused_by=pause.by if pause is not None else None,
             paused_since=model.moment(pause.since) if pause is not None else None,
             leading=controller.leading,
+            waiting=controller.waiting(),
             workers=controller.options.workers if counts is not None else 0,
             active=counts.total().active if counts is not None else 0,
             per_second=rates.per_second,

@@ -104,9 +104,10 @@ def _part(shown: Shown, part: str, query: Mapping[str, str]) -> Section:
     page, columns = shown.parts.get(part), PARTS[part]
     rows = [_key(shown.name, part, item) for item in page.items] if page is not None else []
     title = f"{part.capitalize()} keys"
-    if not rows:
-        return Section(part, tables.nothing(part, columns), title, columns)
     rows = tables.unique(rows)
+    beyond = part in query and page is not None and page.total > 0
+    if not rows and not beyond:
+        return Section(part, tables.nothing(part, columns), title, columns)
     if page is not None and (page.next is not None or part in query):
         links = []
         if part in query:

@@ -121,13 +121,17 @@ def controllers(found: Iterable[model.ControllerStatus], states: Mapping[str, st
     for one in found:
         queue, failing = one.queue, bool(one.errors_per_second)
         plugin = states.get(one.name.partition("/")[0], "running")
-        if plugin != "running":
+        if plugin not in ("running", "waiting"):
             shown = state(_STATES.get(plugin, "warn"), plugin)
+        elif one.waiting:
+            shown = state("warn", "waiting")
         elif one.paused:
             since = f" since {clock(one.paused_since)}" if one.paused_since else ""
             shown = lines((state("warn", "paused"), f"by {one.paused_by}{since}"))
         elif not one.leading:
             shown = state("quiet", "standby")
+        elif plugin == "waiting" and not one.workers:
+            shown = state("warn", plugin)
         else:
             shown = state("bad", "errors") if failing else state("good", "ok")
         cells = [

@@ -224,6 +224,89 @@ def test_every_link_of_every_page_answers(ctrlhost_host: Any) -> None:
     assert "/gone/" not in seen
 
 
+def test_the_errors_and_writes_of_a_plugin_outlast_those_of_a_noisy_one(ctrlhost_host: Any) -> None:
+    def fails(ctx: ctrlhost.Context, request: Request) -> None:
+        ctx.client.create(config_map(f"{request.name}-copy"))
+        raise KeyError("spec")
+
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_controller("c", fails, For("v1", "ConfigMap", label_selector=plugin.name), workers=4)
+
+    host = ctrlhost_host(plugin_of(setup, "calm"), plugin_of(setup, "noisy"), listen=LISTEN)
+    host.client.create(config_map("seldom", labels={"calm": "1"}))
+    host.wait_for(lambda: page_at(host).rows("errors"))
+    for number in range(60):
+        host.client.create(config_map(f"often-{number}", labels={"noisy": "1"}))
+    host.wait_for(lambda: len(host.controllers["noisy/c"].history.failing) == 60)
+    host.host.plugins[0].controllers[0].pause()
+    shown = page_at(host)
+    assert len(shown.rows("errors")) == 50
+    assert len(shown.rows("last-writes")) == 20
+    calm = page_at(host, "/status/plugins/calm")
+    assert {row["Key"] for row in calm.rows("errors")} == {"default/seldom"}
+    assert {row["For the key"] for row in calm.rows("last-writes")} == {"default/seldom"}
+    noisy = page_at(host, "/status/plugins/noisy")
+    assert {row["Plugin"] for row in noisy.rows("errors")} == {"noisy"}
+    assert {row["By"] for row in noisy.rows("last-writes")} == {"noisy/c"}
+
+
+def test_a_controller_that_runs_beside_one_that_waits_has_its_own_state(ctrlhost_host: Any) -> None:
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_controller("runs", quiet, For("v1", "ConfigMap"))
+        plugin.add_controller("waits", quiet, For("example.com/v1", "Missing"))
+
+    host = ctrlhost_host(plugin_of(setup), listen=LISTEN)
+    host.wait_for(lambda: host.host.plugins[0].state == "waiting" and host.controllers["demo/runs"].working)
+
+    def states() -> dict[str, str]:
+        return {row["Controller"]: row["State"].partition(" ")[2] for row in page_at(host).rows("controllers")}
+
+    assert states() == {"demo/runs": "ok", "demo/waits": "waiting"}
+    waiting = {one["name"]: one["waiting"] for one in status_of(host)["controllers"]}
+    assert waiting["demo/runs"] is None
+    assert waiting["demo/waits"].startswith("Missing (example.com/v1): ")
+    host.controllers["demo/runs"].pause("somebody")
+    assert states()["demo/runs"].startswith("paused by somebody")
+    host.host.plugins[0].fail("on purpose")
+    host.wait_for(lambda: host.host.plugins[0].state == "failed")
+    assert page_at(host).row("plugins", "demo")["State"].endswith("failed")
+
+
+def test_a_page_of_a_queue_beyond_its_end_leads_back(ctrlhost_host: Any) -> None:
+    broken = threading.Event()
+    broken.set()
+
+    def reconcile(_ctx: ctrlhost.Context, request: Request) -> None:
+        if broken.is_set() or request.name == "first":
+            raise KeyError("spec")
+
+    host = ctrlhost_host(controller(reconcile), listen=LISTEN)
+    one = host.controllers["demo/c"]
+    one.queue.add_many([Request(name, "default") for name in ("first", *map(str, range(119)))])
+    host.wait_for(lambda: len(one.history.failing) == 120)
+    path = "/status/controllers/demo/c"
+    (following,) = (link for link in page_at(host, path).links if "failing=" in link)
+    assert len(page_at(host, following).rows("failing")) == 20
+    broken.clear()
+    host.wait_for(lambda: list(one.history.failing) == [Request("first", "default")])
+    (row,) = page_at(host, following).section("failing")
+    assert row.text == "0 of 1: first"
+    (back,) = (link.attributes["href"] for link in row.all("a"))
+    assert back == path
+    assert page_at(host, path).rows("failing")[0]["Key"] == "default/first"
+
+
+def test_an_unknown_controller_of_a_plugin_without_controllers_is_not_found(ctrlhost_host: Any) -> None:
+    host = ctrlhost_host(plugin_of(lambda _plugin: None, "none"), one_controller("demo"), listen=LISTEN)
+    host.wait_for(lambda: {one.state for one in host.host.plugins} == {"running"})
+    for path in ("/status/controllers/none/zzz", "/status/controllers/demo/zzz", "/status/keys/none/zzz?key=a"):
+        assert page_at(host, path).status == 404
+    host.host.plugins[1].fail("on purpose")
+    host.wait_for(lambda: host.host.plugins[1].context is None)
+    # Nobody knows its controllers now.
+    assert page_at(host, "/status/controllers/demo/c").status == 200
+
+
 @behaviour("operations/OP58")
 def test_every_link_to_the_bundled_plugins_answers(ctrlhost_host: Any) -> None:
     names = ("hostname", "naming", "ingress-status", "bitcoin")
