@@ -68,6 +68,8 @@ ORDERS = tuple(_ORDERS)
 #: Styles of `rich` that repeat what the text says.
 PLAIN, HEADING, BAD, FAINT = "", "bold", "red", "dim"
 _GOOD = ("ok", "watching")
+#: Reasons of a degraded plugin that each of its controllers shows by itself.
+_SEEN = ("paused", "waiting")
 
 
 @dataclass(slots=True)
@@ -202,15 +204,19 @@ def _controller(one: Answer, plugin: Answer | None) -> list[Any]:
 
 def _state(one: Answer, plugin: Answer | None) -> str:
     """Return the most important of what keeps a controller from its work; `ok` for nothing."""
-    if plugin is not None and plugin["state"] != "running":
+    state = plugin["state"] if plugin is not None else "running"
+    if plugin is not None and state not in ("running", "waiting"):
         return _of_plugin(plugin)
+    if one.get("waiting"):
+        return f"waiting: {one['waiting']}"
     if one["paused"]:
         return f"paused by {one['paused_by']}" if one.get("paused_by") else "paused"
     if not one["leading"]:
         return "standby"
+    if plugin is not None and state == "waiting" and not one["workers"]:
+        return _of_plugin(plugin)
     for degraded in plugin["degraded"] if plugin is not None else ():
-        # Whether this controller is paused was just seen.
-        if degraded["reason"] != "paused" and _concerns(degraded["message"], one["name"]):
+        if degraded["reason"] not in _SEEN and _concerns(degraded["message"], one["name"]):
             # The state is narrow: the number of failures shows in other columns.
             said, failed, error = degraded["message"].partition(f" runs of {one['name']} failed; ")
             return f"degraded: {degraded['reason']}: {error if failed else said}"
