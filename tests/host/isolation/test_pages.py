@@ -57,6 +57,7 @@ def test_every_link_answers_and_what_a_process_shows_goes_on_after_its_restart(
     plugin = page_at(process, "/status/plugins/bad")
     assert "in a process of its own." in plugin.text
     assert plugin.rows("failing")[0]["Key"] == "default/fails"
+    assert plugin.rows("errors")[0]["Key"] == "default/fails"
     key = "/status/keys/bad/all?key=default/fails"
     assert page_at(process, key).section("verdict")[0].text.split(",")[0] in ("backing off", "queued", "processing")
 
