@@ -16,4 +16,9 @@ def line_of(error: BaseException) -> str:
     cut = message[: LIMIT + 1]
     line = " ".join(cut.split())
     line = f"{line[:LIMIT]} …" if len(cut) > LIMIT else line
-    return f"{type(error).__name__}: {line}".rstrip(": ")
+    return encodable(f"{type(error).__name__}: {line}".rstrip(": "))
+
+
+def encodable(text: str) -> str:
+    """Return a text without lone surrogates, which no encoding has: each becomes U+FFFD."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

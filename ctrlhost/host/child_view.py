@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from ctrlhost.supervisor.child import ChildAttempt
     from ctrlhost.supervisor.child_health import ChildCheck
 
+#: Seconds after which an answer to the question for a status is not in time.
+_IN_TIME = 0.5
+
 log = logging.getLogger("ctrlhost.metrics")
 
 T = TypeVar("T")
@@ -65,6 +68,14 @@ class ChildView:
     def status(self) -> Status | None:
         """Return the status as the process showed it last; None before the first answer."""
         return self._status.value
+
+    def status_age(self) -> float:
+        """Return the age of the status in seconds, as `Answer.age`."""
+        return self._status.age()
+
+    def prompt(self) -> bool:
+        """Return whether the process answered the last question for its status, in time if it is the present one."""
+        return self._status.prompt(_IN_TIME)
 
     def begin_queues(self) -> Future[None]:
         """Ask for the queues, unless this is under way; return what ends with the answer."""
@@ -104,6 +115,11 @@ class Answer(Generic[T]):
         """Return the age of the value in seconds; 0 if the process has answered, and is not being asked."""
         _, at, current = self._last
         return 0.0 if current and self._probe.running_for() is None else time.monotonic() - at
+
+    def prompt(self, seconds: float) -> bool:
+        """Return whether the last answer came, and a question without an answer is not older than so many seconds."""
+        since = self._probe.running_for()
+        return self._last[2] and (since is None or since <= seconds)
 
     def _ask(self) -> None:
         try:

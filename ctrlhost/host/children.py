@@ -66,15 +66,18 @@ class Children(Collector):
     def pages(self) -> dict[str, dict[str, ASGIApp]]:
         """Return the pages of the plugins, by plugin and path; they answer from the processes."""
         return {
-            plugin.name: dict.fromkeys(paths, _page_of(plugin))
+            plugin.name: dict.fromkeys(paths, _page_of(plugin, _page_seconds(plugin)))
             for plugin in self._plugins
             if (paths := self._isolation.pages.get(plugin.name))
         }
 
-    def server_of(self, plugin: str) -> ASGIApp | None:
-        """Return an application that answers from the process of an isolated plugin; None for other plugins."""
+    def server_of(self, plugin: str, seconds: float) -> ASGIApp | None:
+        """Return an application that answers from the process of an isolated plugin; None for other plugins.
+
+        It answers 504 if the process has not begun to answer after so many seconds.
+        """
         found = next((one for one in self._plugins if one.name == plugin), None)
-        return _page_of(found) if found is not None else None
+        return _page_of(found, seconds) if found is not None else None
 
     def elects(self, plugin: str) -> bool:
         """Return whether the process of an isolated plugin stands for the plugin's own lease."""
@@ -110,7 +113,12 @@ class Children(Collector):
             self._isolation.feed.stop()
 
 
-def _page_of(plugin: PluginRuntime) -> ASGIApp:
+def _page_seconds(plugin: PluginRuntime) -> float | None:
+    deadline = plugin.entries.deadline("page")
+    return deadline + _BEHIND if deadline else None
+
+
+def _page_of(plugin: PluginRuntime, seconds: float | None) -> ASGIApp:
     from ctrlhost.server.proxy import proxied
 
     def socket() -> Path | None:
@@ -121,8 +129,7 @@ def _page_of(plugin: PluginRuntime) -> ASGIApp:
         # A new process is on its way in any other state.
         return None if plugin.state == "failed" else plugin.restarts_in() or 0.0
 
-    deadline = plugin.entries.deadline("page")
-    return proxied(socket, deadline + _BEHIND if deadline else None, retry_after)
+    return proxied(socket, seconds, retry_after)
 
 
 def children_of(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from ctrlhost.server.page import Page, problem_page
+from ctrlhost.controller.error_text import encodable
+from ctrlhost.server.html import tag
+from ctrlhost.server.page import Page, Row, problem_page
 from ctrlhost.status import model
 from ctrlhost.status.keys import Asked, explain, reconciles
 from ctrlhost.status.pages.controller import PARTS, Shown, controller_page
@@ -20,7 +24,7 @@ from ctrlhost.status.samples import PERIOD, SAMPLES
 from ctrlhost.status.snapshot import StatusReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
     from concurrent.futures import Future
 
     from starlette.types import ASGIApp
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 
 #: Seconds for which a page does not ask the API server, or a predicate, again.
 _ASKED_EVERY = 10.0
+#: Seconds for which the answer of another process counts as current.
+_CURRENT = 3.0
 #: The last runs that the page of a controller has.
 _RUNS = 50
 
@@ -65,8 +71,12 @@ class Reports:
         self._asked = Asked(_ASKED_EVERY)
 
     def begin_status(self) -> list[Future[None]]:
-        """Begin to ask the processes of isolated plugins for their status, unless this is under way."""
-        return [view.begin_status() for view in self._inspection.views()]
+        """Begin to ask the processes of isolated plugins for their status, unless this is under way.
+
+        Return what ends with the answers of those processes that have answered in time so far.
+        """
+        asked = [(view.prompt(), view.begin_status()) for view in self._inspection.views()]
+        return [asking for prompt, asking in asked if prompt]
 
     def status(self) -> model.Status:
         """Return the state of the host, with that of the processes of isolated plugins as they said last."""
@@ -76,7 +86,7 @@ class Reports:
 
     def status_json(self) -> bytes:
         """Return `status` as JSON."""
-        return msgspec.json.encode(self.status())
+        return _encoded(self.status())
 
     def queue_json(self, plugin: str, controller: str, query: dict[str, str]) -> tuple[int, bytes]:
         """Return the part of a queue that the parameters `part`, `limit` and `after` select."""
@@ -115,7 +125,7 @@ class Reports:
         try:
             match path.strip("/").split("/"):
                 case [""]:
-                    return overview(self.status())
+                    return _with_ages(overview(self.status()), self._inspection.views())
                 case ["status", "plugins", name]:
                     return self._plugin_page(name)
                 case ["status", "controllers", plugin, name]:
@@ -127,7 +137,7 @@ class Reports:
         return problem_page(404, f"no page at {path}")
 
     def _plugin_page(self, name: str) -> Page:
-        views = (view for view in self._inspection.views() if view.name == name)
+        views = [view for view in self._inspection.views() if view.name == name]
         reader, failing, mine = self.reader, self.reader.failing(name), f"{name}/"
         writes, errors = reader.last_writes(name), reader.errors(name)
         for view in views:
@@ -138,7 +148,7 @@ class Reports:
         page = plugin_page(self.status(), name, failing, writes, errors)
         if page is None:
             raise unknown("plugin", name, [one.name for one in self._host.plugins])
-        return page
+        return _with_ages(page, views)
 
     def _controller_page(self, plugin: str, name: str, query: dict[str, str]) -> Page:
         runtime, controller = self._find(plugin, name)
@@ -163,12 +173,25 @@ class Reports:
             raise StatusProblem(400, "the parameter `key` is missing", "write it as `key=NAMESPACE/NAME`")
         found = self._find(plugin, name)
         status = explain(self._host, *found, key, asked=self._asked, writes=self.reader.writes)
-        return key_page(f"{plugin}/{name}", key, status, model.moment(time.time()))
+        page = key_page(f"{plugin}/{name}", key, status, model.moment(time.time()))
+        runtime, controller = found
+        if controller is not None:
+            return page
+        return _with_rows(page, [Row("notice", tag("p", _notice(runtime), id="notice", class_="warn"))])
 
-    def elsewhere(self, plugin: str) -> ASGIApp | None:
-        """Return the application that answers for an isolated plugin."""
+    def parameters(self, path: str) -> Collection[str]:
+        """Return the names of the parameters that the page at a path reads."""
+        match path.strip("/").split("/"):
+            case ["status", "controllers", _, _]:
+                return PARTS
+            case ["status", "keys", _, _]:
+                return ("key",)
+        return ()
+
+    def elsewhere(self, plugin: str, seconds: float) -> ASGIApp | None:
+        """Return the application that answers for an isolated plugin within so many seconds."""
         children = self._inspection.children
-        return children.server_of(plugin) if children is not None else None
+        return children.server_of(plugin, seconds) if children is not None else None
 
     def _find(self, plugin: str, name: str) -> tuple[PluginRuntime, Controller | None]:
         """Return a plugin and its controller; None if the plugin has none now. StatusProblem if one is unknown."""
@@ -201,6 +224,31 @@ def _state(plugin: PluginRuntime) -> str:
 
 def _answer(make: Callable[[], Any]) -> tuple[int, bytes]:
     try:
-        return 200, msgspec.json.encode(make())
+        return 200, _encoded(make())
     except StatusProblem as problem:
-        return problem.status, msgspec.json.encode(model.Problem(problem.error, problem.hint))
+        return problem.status, _encoded(model.Problem(problem.error, problem.hint))
+
+
+def _with_ages(page: Page, views: Iterable[ChildView]) -> Page:
+    """Return a page whose first section says for which processes it is older than a moment."""
+    return _with_rows(page, [_old(view.name, age) for view in views if (age := view.status_age()) >= _CURRENT])
+
+
+def _with_rows(page: Page, rows: list[Row]) -> Page:
+    """Return a page with more rows in its first section."""
+    first, *others = page.sections
+    return replace(page, sections=[replace(first, rows=[*first.rows, *rows]), *others])
+
+
+def _old(plugin: str, age: float) -> Row:
+    text = f"The process of plugin {plugin} does not answer now: what is shown of it is as it was {age:.0f} s ago."
+    return Row(f"old-{plugin}", tag("p", f"\N{BLACK UP-POINTING TRIANGLE} {text}", id=f"old-{plugin}", class_="warn"))
+
+
+def _encoded(answer: Any) -> bytes:
+    """Return JSON, whatever texts a plugin has given: names, reasons and details of its own."""
+    try:
+        return msgspec.json.encode(answer)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(answer), ensure_ascii=False)
+        return msgspec.json.encode(json.loads(encodable(text)))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+import json
+from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
+from ctrlhost.controller.error_text import encodable
 from ctrlhost.server.aside import Aside, TooMany
 from ctrlhost.server.status_pages import Rendered
 
@@ -78,7 +80,7 @@ def api_app(host: Reported, is_allowed: Callable[[Request], bool], events: Respo
             return await aside(lambda: answer(plugin, name, query))
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            other = host.elsewhere(scope["path_params"]["plugin"])
+            other = host.elsewhere(scope["path_params"]["plugin"], _TIMEOUT)
             if other is not None:
                 await other(scope, receive, send)
                 return
@@ -113,7 +115,13 @@ def api_app(host: Reported, is_allowed: Callable[[Request], bool], events: Respo
 
 def problem(status: int, error: str, hint: str | None = None) -> Response:
     """Return the answer to a request that cannot be answered."""
-    return JSONResponse({"error": error, "hint": hint}, status)
+    return json_response({"error": error, "hint": hint}, status)
+
+
+def json_response(content: Any, status: int = 200) -> Response:
+    """Return an answer with JSON, whatever texts of a plugin are in it."""
+    text = encodable(json.dumps(content, ensure_ascii=False, separators=(",", ":")))
+    return Response(text, status, media_type="application/json")
 
 
 class _Endpoint:

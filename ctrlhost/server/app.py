@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 import gzip
 import ipaddress
+import re
 import time
 from typing import TYPE_CHECKING, Protocol
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from ctrlhost.health import report
 from ctrlhost.server.accepted import accepts_gzip, accepts_html
-from ctrlhost.server.api import api_app, problem
+from ctrlhost.server.api import api_app, json_response, problem
 from ctrlhost.server.aside import Aside, TooMany
 from ctrlhost.server.guard import PAGE_POLICY, limited, secured
 from ctrlhost.server.limits import METRICS, PROBES, STATUS
@@ -177,7 +178,7 @@ def _others(host: Inspected, patience: float, *, probes: bool, metrics: bool) ->
         if not _is_local(request):
             return PlainTextResponse("only for clients on this machine\n", 403)
         await _soon(host.begin_queues(), patience)
-        return await _aside(threads, lambda: JSONResponse(host.queues()))
+        return await _aside(threads, lambda: json_response(host.queues()))
 
     async def stacks(request: Request) -> Response:
         if not _is_local(request):
@@ -205,14 +206,14 @@ def _others(host: Inspected, patience: float, *, probes: bool, metrics: bool) ->
             await PlainTextResponse("only for clients on this machine\n", 403)(scope, receive, send)
 
     routes: list[BaseRoute] = [
-        Mount("/api/v1", app=api_app(host.reports, _is_local, pages.events)),
+        _below("/api/v1", api_app(host.reports, _is_local, pages.events)),
         Mount("/api", app=_no_path),
         Mount("/admin", app=_no_path),
         Route("/debug/queues", queues),
         Route("/debug/stacks", stacks),
         Route("/", Endpoint(index)),
         Mount("/assets", app=Endpoint(pages.asset)),
-        Mount("/status", app=Endpoint(status)),
+        _below("/status", Endpoint(status)),
     ]
     if metrics:
         routes.append(Route("/metrics", _scrapes(host, patience)))
@@ -267,7 +268,14 @@ async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:
     await PlainTextResponse(f"no page at {scope['path']}\n", 404)(scope, receive, send)
 
 
-_UNKNOWN = Mount("/", app=_unknown)
+def _below(path: str, app: ASGIApp) -> Mount:
+    """Return the route of all paths below one, with line breaks too: a plugin chooses the names of its controllers."""
+    mount = Mount(path, app=app)
+    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
+    return mount
+
+
+_UNKNOWN = _below("/", _unknown)
 
 
 async def _soon(futures: Sequence[Future[None]], patience: float) -> None:

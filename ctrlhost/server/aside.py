@@ -23,23 +23,25 @@ class Aside(Generic[_T]):
     def __init__(self, name: str, most: int) -> None:
         """Call at most `most` functions at once, on threads of this name."""
         self._name = name
-        self._most = most
-        self._running = 0
+        self._free = asyncio.Semaphore(most)
 
-    async def call(self, function: Callable[[], _T], seconds: float) -> _T:
+    async def call(self, function: Callable[[], _T], seconds: float, *, waits: bool = False) -> _T:
         """Return what `function` returns; TimeoutError after so many seconds, TooMany if it is not called.
 
-        One that hangs counts until it ends.
+        One that hangs counts until it ends. With `waits`, the seconds are for a free thread, too.
         """
-        if self._running >= self._most:
+        if self._free.locked() and not waits:
             raise TooMany
         loop = asyncio.get_running_loop()
+        end_of_wait = loop.time() + seconds
+        async with asyncio.timeout_at(end_of_wait):
+            await self._free.acquire()
         answer: asyncio.Future[_T] = loop.create_future()
         # Without this, an error that nobody waits for any more is logged.
         answer.add_done_callback(lambda done: done.exception())
 
         def end(outcome: Callable[[], None]) -> None:
-            self._running -= 1
+            self._free.release()
             outcome()
 
         def run() -> None:
@@ -58,9 +60,9 @@ class Aside(Generic[_T]):
             # A daemon: one that hangs must not hold up the end of the process.
             Thread(target=run, name=self._name, daemon=True).start()
         except RuntimeError:
+            self._free.release()
             raise TooMany from None
-        self._running += 1
-        await asyncio.wait([answer], timeout=seconds)
+        await asyncio.wait([answer], timeout=end_of_wait - loop.time())
         if not answer.done():
             raise TimeoutError
         return answer.result()

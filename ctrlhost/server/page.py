@@ -19,6 +19,13 @@ _ICON = (
 )
 
 
+class Address(NamedTuple):
+    """The path of a page, and the parameters that it reads."""
+
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+
+
 class Row(NamedTuple):
     """One element of a section; its HTML has the id as an attribute."""
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import h11
 from starlette.responses import PlainTextResponse
 
+from ctrlhost.server.api import problem
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -31,6 +33,12 @@ _REASONS = {
     400: "the request cannot be passed on",
     503: "the process of the plugin is down",
     504: "the page did not answer in time",
+}
+#: Below it, answers are JSON.
+_API = "/api/"
+_HINTS = {
+    503: "`/api/v1/status` has the state of the plugin, and why",
+    504: "`/readyz?verbose` names what hangs",
 }
 
 
@@ -60,7 +68,12 @@ def proxied(
             return None
         if status == 503 and (seconds := retry_after()) is not None:
             headers = {"Retry-After": str(max(1, math.ceil(seconds)))}
-        return await PlainTextResponse(f"{_REASONS[status]}\n", status, headers)(scope, receive, send)
+        if scope["path"].startswith(_API):
+            response = problem(status, _REASONS[status], _HINTS.get(status))
+            response.headers.update(headers)
+        else:
+            response = PlainTextResponse(f"{_REASONS[status]}\n", status, headers)
+        return await response(scope, receive, send)
 
     return proxy
 

@@ -13,11 +13,11 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from ctrlhost.server.accepted import accepts_gzip
 from ctrlhost.server.aside import Aside, TooMany
 from ctrlhost.server.asset_files import AssetFiles
-from ctrlhost.server.page import document
+from ctrlhost.server.page import Address, document
 from ctrlhost.server.streams import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
     from concurrent.futures import Future
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Seconds for a rendering, less than a listener allows, and for what other processes add to it.
 _TIMEOUT, _OTHERS = 8.0, 1.0
+#: Seconds for the page of another process, after which this one says that it does not answer.
+_ELSEWHERE = 2.5
 #: Renderings at once.
 _MOST = 8
 #: How much processor time the compression of a page takes, from 1 to 9.
@@ -41,10 +43,16 @@ class Rendered(Protocol):
     """What the pages show; callable from any thread."""
 
     def begin_status(self) -> Sequence[Future[None]]:
-        """Begin to ask other processes for their status, unless this is under way; return what ends with that."""
+        """Begin to ask other processes for their status, unless this is under way.
 
-    def elsewhere(self, plugin: str) -> ASGIApp | None:
-        """Return the application that answers for a plugin in another process; None for others."""
+        Return what ends with that, for the processes whose last answer came in time.
+        """
+
+    def elsewhere(self, plugin: str, seconds: float) -> ASGIApp | None:
+        """Return the application that answers for a plugin in another process within a time; None for others."""
+
+    def parameters(self, path: str) -> Collection[str]:
+        """Return the names of the parameters that the page at a path reads."""
 
     def page(self, path: str, query: dict[str, str]) -> Page:
         """Return the page at a path; may wait."""
@@ -63,13 +71,13 @@ class StatusPages:
 
     async def show(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with a page."""
-        path, query = scope["path"], scope["query_string"].decode("latin-1")
-        other = self._elsewhere(path)
+        address = self._address(scope["path"], scope["query_string"].decode("latin-1"))
+        other = self._elsewhere(address.path)
         if other is not None and not await _answered(other, scope, receive, send):
             other = None
         if other is None:
             packs = accepts_gzip(Request(scope).headers.get("accept-encoding", ""))
-            response = await self._document(f"{path}?{query}", packs=packs)
+            response = await self._document(address, packs=packs)
             await response(scope, receive, send)
 
     async def asset(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,13 +92,12 @@ class StatusPages:
 
     async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the events of the page in the parameter `page`."""
-        address = Request(scope).query_params.get("page", "/")
-        path, _, query = address.partition("?")
-        path = unquote(path)
-        if (other := self._elsewhere(path)) is not None:
+        path, _, query = Request(scope).query_params.get("page", "/").partition("?")
+        address = self._address(unquote(path), query)
+        if (other := self._elsewhere(address.path)) is not None:
             await other(scope, receive, send)
             return
-        async with self._streams.follow(f"{path}?{query}") as followed:
+        async with self._streams.follow(address) as followed:
             try:
                 async with asyncio.timeout(_TIMEOUT):
                     await followed.first()
@@ -107,14 +114,20 @@ class StatusPages:
                     response = self._problem(followed.status, followed.title, hint)
             await response(scope, receive, send)
 
+    def _address(self, path: str, query: str) -> Address:
+        """Return the address of a page: viewers whose addresses differ in nothing that it reads share it."""
+        path, known = f"/{path.strip('/')}", self._host.parameters(path)
+        found = {name: value for name, value in parse_qsl(query, keep_blank_values=True) if name in known}
+        return Address(path, tuple(sorted(found.items())))
+
     def _elsewhere(self, path: str) -> ASGIApp | None:
         """Return what answers for the page of a controller or a key in another process."""
         parts = path.split("/")
         if len(parts) == 5 and parts[:2] == ["", "status"] and parts[2] in ("controllers", "keys"):
-            return self._host.elsewhere(parts[3])
+            return self._host.elsewhere(parts[3], _ELSEWHERE)
         return None
 
-    async def _document(self, address: str, *, packs: bool) -> Response:
+    async def _document(self, address: Address, *, packs: bool) -> Response:
         files = self._files()
         try:
             page = await self._render(address)
@@ -127,13 +140,12 @@ class StatusPages:
             body, headers["Content-Encoding"] = gzip.compress(body, _LEVEL), "gzip"
         return Response(body, page.status, headers, "text/html; charset=utf-8")
 
-    async def _render(self, address: str) -> Page:
+    async def _render(self, address: Address) -> Page:
         """Render a page on a thread of its own: a lock of the core must not hold up other requests."""
-        path, _, query = address.partition("?")
+        path, query = address
         if not path.startswith(("/status/controllers/", "/status/keys/")) and (others := self._host.begin_status()):
             await asyncio.wait([asyncio.wrap_future(one) for one in others], timeout=_OTHERS)
-        found = dict(parse_qsl(query, keep_blank_values=True))
-        return await self._threads.call(lambda: self._host.page(path, found), _TIMEOUT)
+        return await self._threads.call(lambda: self._host.page(path, dict(query)), _TIMEOUT, waits=True)
 
     def _files(self) -> AssetFiles:
         if self._assets is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from ctrlhost.server.aside import TooMany
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from ctrlhost.server.page import Page, Section
+    from ctrlhost.server.page import Address, Page, Section
 
 log = logging.getLogger("ctrlhost.server")
 
@@ -32,14 +33,14 @@ _GONE = 120
 class Streams:
     """The pages that somebody looks at, by their addresses. Belongs to one event loop."""
 
-    def __init__(self, render: Callable[[str], Awaitable[Page]], period: float = PERIOD) -> None:
-        """Render pages, by path and query, with this function, every `period` s."""
+    def __init__(self, render: Callable[[Address], Awaitable[Page]], period: float = PERIOD) -> None:
+        """Render pages with this function, every `period` s."""
         self._render = render
         self._period = period
-        self._followed: dict[str, Followed] = {}
+        self._followed: dict[Address, Followed] = {}
 
     @asynccontextmanager
-    async def follow(self, address: str) -> AsyncIterator[Followed]:
+    async def follow(self, address: Address) -> AsyncIterator[Followed]:
         """Render the page of an address until nobody follows it any more."""
         followed = self._followed.get(address)
         if followed is None:
@@ -55,10 +56,11 @@ class Streams:
                 if followed.task is not None:
                     followed.task.cancel()
 
-    async def _run(self, address: str, followed: Followed) -> None:
+    async def _run(self, address: Address, followed: Followed) -> None:
         loop, failed = asyncio.get_running_loop(), False
+        # Pages that were opened together are not rendered together from then on.
+        due = loop.time() - self._period * random.random()  # noqa: S311 - spreads the work
         while True:
-            began = loop.time()
             try:
                 followed.take(await self._render(address))
                 failed = False
@@ -67,9 +69,10 @@ class Streams:
                 pass
             except Exception as error:
                 if not failed:
-                    log.exception("the page %s cannot be rendered: %s", address, error)
+                    log.exception("the page %s cannot be rendered: %s", address.path, error)
                 failed = True
-            await asyncio.sleep(max(0.0, began + self._period - loop.time()))
+            due = max(due + self._period, loop.time())
+            await asyncio.sleep(due - loop.time())
 
 
 class _Rows:

@@ -65,5 +65,7 @@ def controller_link(name: str) -> Html:
 
 
 def key_link(controller: str, key: str) -> Html:
-    """Return a link to the page of a key."""
+    """Return a link to the page of a key; the empty key has none."""
+    if not key:
+        return tag("i", "empty")
     return tag("a", key, href=f"/status/keys/{quote(controller)}?key={quote(key, safe='/:', errors='replace')}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -76,3 +79,35 @@ def test_every_link_answers_and_what_a_process_shows_goes_on_after_its_restart(
     process.eventually(down, "page that says why the controller does not run")
     assert page_at(process, "/status/plugins/bad").status == 200
     assert page_at(process).status == 200
+
+
+@pytest.mark.behaviour("operations/OP58")
+def test_what_is_shown_of_a_process_that_hangs_says_so(isolated: Callable[..., IsolatedHost]) -> None:
+    host = isolated(bad=BAD, heartbeat_timeout="10m")
+    child = host.running()
+    process = host.process
+    of_controller = "/status/controllers/bad/all"
+    # A slash at the end changes nothing.
+    for path in (of_controller, f"{of_controller}/"):
+        assert page_at(process, path).row("controllers", "bad/all")
+    process.eventually(lambda: page_at(process).row("controllers", "bad/all"), "controller on the page")
+    assert "does not answer" not in page_at(process).text
+    os.kill(child, signal.SIGSTOP)
+    try:
+        for path in (of_controller, f"{of_controller}/", "/status/keys/bad/all?key=default/x"):
+            page = page_at(process, path)
+            assert page.status == 200
+            assert "the process of plugin bad does not answer now" in page.text
+        for path in ("/events?page=" + of_controller, "/queues/bad/all", "/keys/bad/all?key=default/x"):
+            status, headers, body = get(process, f"/api/v1{path}")
+            assert (status, headers["Content-Type"]) == (504, "application/json"), path
+            assert set(json.loads(body)) == {"error", "hint"}
+        for path in ("/", "/status/plugins/bad"):
+            page = process.eventually(lambda path=path: (one := page_at(process, path)) and "old-bad" in one.source
+                                      and one, "age on the page")  # fmt: skip
+            assert "The process of plugin bad does not answer now: what is shown of it is as it was" in page.text
+            assert page.row("controllers", "bad/all")
+    finally:
+        os.kill(child, signal.SIGCONT)
+    process.eventually(lambda: "does not answer" not in page_at(process).text, "page without an age")
+    process.eventually(lambda: page_at(process, of_controller).row("controllers", "bad/all"), "page of the process")

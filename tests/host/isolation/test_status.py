@@ -11,6 +11,7 @@ from tests.support.plugin_modules import config_map
 from tests.support.status import get, key_of, page_of, status_of
 
 BAD = """
+    import os
     import ctrlhost
 
     @ctrlhost.hookimpl
@@ -20,6 +21,8 @@ BAD = """
     def reconcile(ctx, request):
         if request.name == "fails":
             raise KeyError("spec")
+        if request.name == "surrogate":
+            raise ValueError(os.fsdecode(b"/data/\\xff.txt"))
         ctx.client.patch("v1", "ConfigMap", request.name, request.namespace, {"data": {"a": "1"}})
 """
 
@@ -30,14 +33,15 @@ def test_the_status_has_the_controllers_keys_and_writes_of_an_isolated_plugin(
 ) -> None:
     host = isolated(bad=BAD)
     host.running()
-    for name in ("fails", "writes"):
+    for name in ("fails", "writes", "surrogate"):
         host.client.create(config_map(name, labels={"mine": "1"}))
     process = host.process
 
     def failing() -> bool:
-        return any(one["controller"] == "bad/all" for one in status_of(process)["failing"])
+        found = {one["key"]: one["error"] for one in status_of(process)["failing"] if one["controller"] == "bad/all"}
+        return "default/fails" in found and found.get("default/surrogate") == "ValueError: /data/\ufffd.txt"
 
-    process.eventually(failing, "failing key")
+    process.eventually(failing, "failing keys")
     status = process.eventually(
         lambda: (one := status_of(process)) and any(w["name"] == "writes" for w in one["apiserver"]["last_writes"])
         and one, "write of the process",
@@ -46,8 +50,7 @@ def test_the_status_has_the_controllers_keys_and_writes_of_an_isolated_plugin(
     plugins = {one["name"]: one for one in status["plugins"]}
     assert (plugins["good"]["isolated"], plugins["bad"]["isolated"]) == (False, True)
     assert plugins["bad"]["state"] == "running"
-    (failed,) = {one["key"] for one in status["failing"]}
-    assert failed == "default/fails"
+    assert {one["key"] for one in status["failing"]} == {"default/fails", "default/surrogate"}
     assert {one["controller"] for one in status["errors"]} == {"bad/all"}
     assert ("bad/all", "200") in {(one["controller"], one["code"]) for one in status["apiserver"]["last_writes"]}
     assert any(user["controller"] == "bad/all" for row in status["informers"] for user in row["users"])
@@ -55,6 +58,6 @@ def test_the_status_has_the_controllers_keys_and_writes_of_an_isolated_plugin(
     assert status["host"]["pid"] == process.pid
     assert key_of(process, "bad/all", "default/fails")["verdict"] in ("backing off", "queued", "processing")
     assert key_of(process, "bad/all", "default/writes")["verdict"] == "done"
-    assert page_of(process, "bad/all", part="failing")["total"] == 1
+    assert page_of(process, "bad/all", part="failing")["total"] == 2
     code, answer = get(process, "/queues/bad/al")
     assert (code, answer["hint"]) == (404, "did you mean `bad/all`?")

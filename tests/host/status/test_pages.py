@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import gzip
+import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 import ctrlhost
 from ctrlhost import For, Request, Result, TerminalError, Watches
 from ctrlhost.entries import REASONS
+from ctrlhost.host.reports import Reports
 from ctrlhost.status.pages.text import NONE
 from ctrlhost.testing import Fault, ManualClock
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.reconcilers import controller
-from tests.support.status import status_of
-from tests.support.status_page import get, page_at
+from tests.support.status import page_of, status_of
+from tests.support.status_page import events_of, get, page_at
 
 behaviour = pytest.mark.behaviour
 
@@ -608,7 +612,7 @@ def test_a_missing_right_is_on_the_page(ctrlhost_host: Any) -> None:
 
 @behaviour("operations/OP49")
 def test_hostile_text_is_shown_as_text_in_one_line(ctrlhost_host: Any) -> None:
-    hostile = "<script>alert(1)</script> \x1b[31mred {{7*7}} \"'&amp;\nsecond line \u202egnp\x00"
+    hostile = "<script>alert(1)</script> \x1b[31mred {{7*7}} \"'&amp;\nsecond line \u202egnp\x00 /data/\udcff.txt"
 
     def reconcile(_ctx: ctrlhost.Context, _request: Request) -> None:
         raise RuntimeError(hostile)
@@ -633,6 +637,71 @@ def test_hostile_text_is_shown_as_text_in_one_line(ctrlhost_host: Any) -> None:
         assert page.source.count("\n") == 1
         assert "<script>alert(1)</script> " in page.text
         assert "{{7*7}}" in page.text
+        assert " /data/\ufffd.txt" in page.text
+    (error,) = {one["message"] for one in status_of(host)["errors"]}
+    assert error.endswith(" /data/\ufffd.txt")
+    handles[0].enqueue("\ud800")
+    host.wait_for(lambda: "\ufffd" in {one["key"] for one in status_of(host)["failing"]})
+    assert "\ufffd" in {one["key"] for one in page_of(host, "demo/c", part="failing")["items"]}
+    assert "\ufffd" in {row["Key"] for row in page_at(host).rows("failing")}
+    status, _, queues = get(host, "/debug/queues")
+    assert (status, json.loads(queues)[0]["controller"]) == (200, "demo/c")
     assert any("[31mred" in row["Error"] for row in page_at(host).rows("errors"))
-    with_key = page_at(host).rows("errors")[0]["Key"]
+    with_key = page_at(host).rows("errors")[-1]["Key"]
     assert with_key == "<img src=x onerror=alert(1)> a b"
+
+
+@behaviour("operations/OP49")
+def test_a_detail_that_cannot_be_encoded_does_not_hide_the_status(ctrlhost_host: Any) -> None:
+    host = ctrlhost_host(one_controller("demo"), listen=LISTEN)
+    host.wait_for(lambda: host.host.plugins[0].state == "running")
+    host.host.plugins[0].entries.degrade("slow", "reads /data/\udcff.txt")
+    (plugin,) = status_of(host)["plugins"]
+    assert plugin["degraded"][0]["message"] == "reads /data/\ufffd.txt"
+    assert "reads /data/\ufffd.txt" in page_at(host).text
+
+
+@behaviour("operations/OP58")
+def test_a_controller_has_its_links_whatever_its_name_is(ctrlhost_host: Any) -> None:
+    names = ("a?b", "a#b", "a%3Fb", "größe", "a\nb", "a b&c")
+
+    def fails(_ctx: ctrlhost.Context, _request: Request) -> None:
+        raise TerminalError("spec")
+
+    handles: list[Any] = []
+    plugin = plugin_of(lambda plugin: handles.extend(plugin.add_controller(name, fails) for name in names))
+    host = ctrlhost_host(plugin, listen=LISTEN)
+    host.wait_for(lambda: host.host.plugins[0].state == "running")
+    for handle in handles:
+        handle.enqueue("x?y#z")
+        handle.enqueue("")
+    keys = ["x?y#z"] * len(names) + [NONE] * len(names)
+    host.wait_for(lambda: sorted(row["Key"] for row in page_at(host).rows("errors")) == keys)
+    assert "empty" in {row["Key"] for row in page_at(host).rows("failing")}
+    seen = followed(host)
+    for name in names:
+        path = f"/status/controllers/demo/{quote(name)}"
+        assert {path, f"/status/keys/demo/{quote(name)}?key=x%3Fy%23z"} <= seen
+        for one in (path, f"{path}/"):
+            assert page_at(host, one).row("controllers", "demo/" + name.replace("\n", " "))
+        with events_of(host, path) as stream:
+            stream.until(lambda one=stream: one.sections.get("controllers"))
+    assert not [link for link in seen if link.endswith("?key=")]
+
+
+def test_many_documents_at_once_are_all_answered(ctrlhost_host: Any) -> None:
+    host = ctrlhost_host(one_controller("demo"), listen=LISTEN)
+    host.wait_for(lambda: host.host.plugins[0].state == "running")
+    page = Reports.page
+    together = threading.Semaphore(0)
+
+    def slow(*args: Any) -> Any:
+        # As many as there are threads are rendered when the others arrive.
+        together.acquire(timeout=60)
+        return page(*args)
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(24) as clients:
+        patch.setattr(Reports, "page", slow)
+        answers = [clients.submit(page_at, host) for _ in range(24)]
+        together.release(24)
+        assert [one.result().status for one in answers] == [200] * 24

@@ -18,6 +18,7 @@ class Unspeakable(Exception):
         (ValueError("one\n  two"), "ValueError: one two"),
         (ValueError(), "ValueError"),
         (Unspeakable(), "Unspeakable"),
+        (ValueError("\N{GRINNING FACE} \udcff.txt \ud800"), "ValueError: \N{GRINNING FACE} \ufffd.txt \ufffd"),
         (ValueError("x" * LIMIT), f"ValueError: {'x' * LIMIT}"),
         (ValueError("x" * (LIMIT + 1)), f"ValueError: {'x' * LIMIT} …"),
     ],

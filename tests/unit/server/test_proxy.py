@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -156,3 +157,13 @@ def test_a_connection_of_another_user_is_refused(path: Path, ask: Ask) -> None:
         path.chmod(0o666)
         assert run_as_nobody(CONNECT, str(path), imports="import socket, sys").startswith("HTTP/1.1 403 ")
         assert ask().endswith(b"fine\n")
+
+
+def test_errors_below_the_api_are_json(path: Path, ask: Ask) -> None:
+    answer = ask(b"GET /api/v1/keys/a/b HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert {b"content-type: application/json", b"retry-after: 3"} <= set(head.lower().split(b"\r\n"))
+    said = json.loads(body)
+    assert said["error"] == "the process of the plugin is down"
+    assert "/api/v1/status" in said["hint"]

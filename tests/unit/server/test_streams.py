@@ -9,8 +9,10 @@ import pytest
 
 from ctrlhost.server import streams
 from ctrlhost.server.aside import TooMany
-from ctrlhost.server.page import Page, Row, Section
+from ctrlhost.server.page import Address, Page, Row, Section
 from ctrlhost.server.streams import Followed, Streams
+
+HOME = Address("/")
 
 
 def page(rows: dict[str, str], status: int = 200) -> Page:
@@ -91,9 +93,9 @@ def test_without_changes_a_comment_shows_that_the_connection_works(monkeypatch: 
 
 @pytest.mark.behaviour("operations/OP67")
 def test_all_viewers_of_a_page_share_its_renderings_and_nobody_means_none() -> None:
-    rendered: list[str] = []
+    rendered: list[Address] = []
 
-    async def render(address: str) -> Page:
+    async def render(address: Address) -> Page:
         rendered.append(address)
         return page({"a": str(len(rendered))})
 
@@ -101,7 +103,7 @@ def test_all_viewers_of_a_page_share_its_renderings_and_nobody_means_none() -> N
         shared = Streams(render, period=0.001)
 
         async def view(count: int) -> list[bytes]:
-            async with shared.follow("/") as followed:
+            async with shared.follow(HOME) as followed:
                 viewer = followed.events()
                 return [await anext(viewer) for _ in range(count)]
 
@@ -115,19 +117,19 @@ def test_all_viewers_of_a_page_share_its_renderings_and_nobody_means_none() -> N
         assert len(rendered) == seen
 
     run(body)
-    assert set(rendered) == {"/"}
+    assert set(rendered) == {HOME}
 
 
 def test_a_rendering_that_fails_is_logged_once_and_repeated(caplog: pytest.LogCaptureFixture) -> None:
     failures = [TooMany(), TimeoutError(), KeyError("a"), KeyError("b")]
 
-    async def render(_address: str) -> Page:
+    async def render(_address: Address) -> Page:
         if failures:
             raise failures.pop(0)
         return page({"a": "1"})
 
     async def body() -> None:
-        async with Streams(render, period=0.001).follow("/") as followed:
+        async with Streams(render, period=0.001).follow(HOME) as followed:
             await followed.first()
             assert followed.status == 200
 
