@@ -26,6 +26,7 @@ def test_numbers() -> None:
 
 
 def test_addresses_and_ids_of_any_key_are_valid() -> None:
+    assert key_link("p/c", "") == "<i>empty</i>"
     assert key_link("p/c", "a b/c&d?e#f") == ('<a href="/status/keys/p/c?key=a%20b/c%26d%3Fe%23f">a b/c&amp;d?e#f</a>')
     row = table_row("k-a b\n\udc80é", ["x"])
     assert row.id == "k-a%20b%0A%3F%C3%A9"
