@@ -693,15 +693,17 @@ def test_many_documents_at_once_are_all_answered(ctrlhost_host: Any) -> None:
     host = ctrlhost_host(one_controller("demo"), listen=LISTEN)
     host.wait_for(lambda: host.host.plugins[0].state == "running")
     page = Reports.page
-    together = threading.Semaphore(0)
+    arrived, together = threading.Semaphore(0), threading.Semaphore(0)
 
     def slow(*args: Any) -> Any:
         # As many as there are threads are rendered when the others arrive.
+        arrived.release()
         together.acquire(timeout=60)
         return page(*args)
 
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(24) as clients:
         patch.setattr(Reports, "page", slow)
         answers = [clients.submit(page_at, host) for _ in range(24)]
+        assert all(arrived.acquire(timeout=60) for _ in range(8))
         together.release(24)
         assert [one.result().status for one in answers] == [200] * 24
