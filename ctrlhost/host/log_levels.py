@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctrlhost.config.types import canonical, suggest
 from ctrlhost.errors import ConfigError
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ctrlhost.supervisor.channel import LogLevel
 
 _OF_PLUGIN = "ctrlhost.plugin."
+#: The logger of the lines about calls of the admin API, whose level nobody changes.
+_FIXED = "ctrlhost.admin"
 #: The host's own loggers; what is before a dot may be named, too.
 LOGGERS = (
     "ctrlhost.client.credentials",
@@ -45,10 +47,12 @@ LOGGERS = (
 
 
 def loggers_of(name: str, plugins: Iterable[str]) -> tuple[str, ...]:
-    """Return the loggers that `name` means, one of `plugins` or a logger; ConfigError for an unknown one.
+    """Return the loggers that `name` means, one of `plugins` or a logger; ConfigError for an unknown or fixed one.
 
     A plugin's are those of its context and of its package. Loggers of other libraries are known once they exist.
     """
+    if name == _FIXED:
+        raise ConfigError(f"the level of `{_FIXED}` is fixed", hint="its lines say who has changed the host")
     installed, named = installed_plugins(), sorted(set(plugins))
     packages = {
         one: {each.target.partition(":")[0].partition(".")[0] for each in installed.get(one, ())} for one in named
@@ -75,37 +79,42 @@ def check(levels: Mapping[str, str], plugins: Iterable[str]) -> None:
             raise ConfigError(f"host.log_levels: {error.message}", hint=error.hint) from None
 
 
+class _Change(NamedTuple):
+    """A level, and the time by time.monotonic at which it ends, if it does."""
+
+    level: str
+    end: float | None
+
+
 class LogLevels:
     """The levels of single loggers of this process. Methods may be called from any thread."""
 
     def __init__(self) -> None:
         """Start without changes."""
         self._lock = threading.Lock()
-        #: The levels before all changes, and those to which loggers go back by themselves.
+        #: The levels before all changes.
         self._before: dict[str, int] = {}
-        self._ends: dict[str, tuple[threading.Timer, int]] = {}
-        #: The changes, with the times by time.monotonic at which they end, if they do.
-        self._changes: dict[str, tuple[str, float | None]] = {}
+        #: The changes of each logger, of which the last one counts: each ends before those in front of it.
+        self._changes: dict[str, list[_Change]] = {}
+        #: The ends of the last changes.
+        self._timers: dict[str, threading.Timer] = {}
 
     def set(self, loggers: Iterable[str], level: str, seconds: float = 0.0) -> None:
-        """Set the level of these loggers, for some seconds, or with 0 until `reset`."""
+        """Set the level of these loggers, for some seconds, or with 0 until `reset`.
+
+        Then the level is that of an earlier change that has not ended, if there is one.
+        """
         with self._lock:
+            end = time.monotonic() + seconds if seconds else None
             for name in loggers:
-                logger = logging.getLogger(name)
-                timer, back = self._ends.pop(name, (None, logger.level))
-                if timer is not None:
-                    timer.cancel()
-                self._before.setdefault(name, logger.level)
-                logger.setLevel(logging.getLevelNamesMapping()[level.upper()])
-                self._changes[name] = level, time.monotonic() + seconds if seconds else None
-                if seconds:
-                    timer = threading.Timer(seconds, self._go_back, (name,))
-                    timer.daemon = True
-                    self._ends[name] = (timer, back)
-                    timer.start()
+                self._before.setdefault(name, logging.getLogger(name).level)
+                # The others end no later than this one.
+                left = [one for one in self._changes.get(name, ()) if end and (one.end is None or one.end > end)]
+                self._changes[name] = [*left, _Change(level, end)]
+                self._apply(name)
 
     def changes(self) -> tuple[LogLevel, ...]:
-        """Return the changes that have not ended, for another process."""
+        """Return the changes that have not ended, for another process, which sets them in this order."""
         # Not for a host without such processes, whose start it would delay.
         from ctrlhost.supervisor.channel import LogLevel
 
@@ -113,28 +122,43 @@ class LogLevels:
             now = time.monotonic()
             return tuple(
                 LogLevel((name,), level, 0.0 if end is None else end - now)
-                for name, (level, end) in self._changes.items()
+                for name, changes in self._changes.items()
+                for level, end in changes
                 if end is None or end > now
             )
 
     def reset(self) -> None:
         """Undo all changes."""
         with self._lock:
-            for timer, _ in self._ends.values():
-                timer.cancel()
-            self._ends.clear()
             self._changes.clear()
-            for name, level in self._before.items():
-                logging.getLogger(name).setLevel(level)
+            for name in list(self._before):
+                self._apply(name)
             self._before.clear()
 
-    def _go_back(self, name: str) -> None:
+    def _apply(self, name: str) -> None:
+        """Set a logger to the level of its last change, until that ends; the caller has the lock."""
+        if (timer := self._timers.pop(name, None)) is not None:
+            timer.cancel()
+        if not (changes := self._changes.get(name)):
+            logging.getLogger(name).setLevel(self._before[name])
+            return
+        level, end = changes[-1]
+        logging.getLogger(name).setLevel(logging.getLevelNamesMapping()[level.upper()])
+        if end is not None:
+            timer = threading.Timer(max(0.0, end - time.monotonic()), self._end, (name,))
+            timer.daemon = True
+            self._timers[name] = timer
+            timer.start()
+
+    def _end(self, name: str) -> None:
         with self._lock:
-            timer, back = self._ends.get(name, (None, 0))
             # Another change may have come while this one ended.
-            if timer is threading.current_thread():
-                del self._ends[name], self._changes[name]
-                logging.getLogger(name).setLevel(back)
+            if self._timers.get(name) is not threading.current_thread():
+                return
+            self._changes[name].pop()
+            if not self._changes[name]:
+                del self._changes[name]
+            self._apply(name)
 
 
 #: The levels of this process.

@@ -36,8 +36,10 @@ def test_a_level_of_the_log_ends_by_itself(shared: Acting, plugin: str) -> None:
     assert again(3) == 1
     line = shared.host.line(f"a debug line of {key}")
     assert (line["plugin"], line["controller"]) == (plugin, f"{plugin}/a")
-    answer = done(shared.host, "log-level", target=plugin, level="debug", seconds=0.01)
+    answer = done(shared.host, "log-level", target=plugin, level="info", seconds=0)
     assert answer["was"] == "debug"
+    answer = done(shared.host, "log-level", target=plugin, level="debug", seconds=0.01)
+    assert answer["was"] == "info"
     runs = iter(range(4, 1000))
     eventually(lambda: again(next(runs)) == again(next(runs)), what="the level ends")
     for level in ("debug", "info"):

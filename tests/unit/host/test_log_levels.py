@@ -48,15 +48,33 @@ def test_a_change_concerns_one_plugin_and_ends_by_itself(written: io.StringIO) -
     assert logging.getLogger(NAMING).level == logging.NOTSET
 
 
-def test_a_later_change_replaces_an_earlier_one(written: io.StringIO) -> None:
+@pytest.mark.behaviour("operations/OP89")
+def test_the_end_of_a_change_brings_back_the_one_before(written: io.StringIO) -> None:
+    def shown() -> list[tuple[str, bool]]:
+        return [(one.level, bool(one.seconds)) for one in log_levels.levels.changes()]
+
+    def level() -> int:
+        return logging.getLogger(NAMING).level
+
     log_levels.levels.set([NAMING], "warning")
     log_levels.levels.set([NAMING], "debug", 3600)
     log_levels.levels.set([NAMING], "error", 0.01)
-    # Not to that of the second change, which the third one replaced.
-    eventually(lambda: logging.getLogger(NAMING).level == logging.WARNING)
+    eventually(lambda: level() == logging.DEBUG)
+    assert shown() == [("warning", False), ("debug", True)]
+    # What ends before a new change cannot come back after it.
+    log_levels.levels.set([NAMING], "info", 7200)
+    assert shown() == [("warning", False), ("info", True)]
+    log_levels.levels.set([NAMING], "debug", 0.02)
+    log_levels.levels.set([NAMING], "error", 0.01)
+    eventually(lambda: level() == logging.INFO)
     log_levels.levels.set([NAMING], "debug", 3600)
-    log_levels.levels.set([NAMING], "info")
+    log_levels.levels.set([NAMING], "critical")
+    assert shown() == [("critical", False)]
+    log_levels.levels.set([NAMING], "debug", 0.01)
+    eventually(lambda: level() == logging.CRITICAL)
+    assert shown() == [("critical", False)], "for the next process of a plugin"
     log_levels.levels.reset()
+    assert shown() == []
     assert logging.getLogger(NAMING).level == logging.NOTSET
     assert debug_lines(written) == []
 
@@ -118,6 +136,24 @@ def test_an_unknown_name_is_refused_with_the_nearest(name: str, near: str) -> No
     assert caught.value.hint == f"did you mean `{near}`?"
 
 
+@pytest.mark.behaviour("operations/OP42")
+def test_no_level_turns_off_the_lines_about_calls_of_the_admin_api(loggers_of_process: None) -> None:
+    from ctrlhost.server.admin import log
+
+    stream = io.StringIO()
+    logs.configure("critical", "json", stream, log_levels={"ctrlhost": "critical", log.name: "critical"})
+    try:
+        with pytest.raises(ConfigError, match=re.escape(f"host.log_levels: the level of `{log.name}` is fixed")):
+            log_levels.check({log.name: "critical"}, [])
+        log_levels.levels.set(["", "ctrlhost"], "critical", 3600)
+        log.info("seen")
+        assert logs._writer is not None
+        assert logs._writer.flush(10)
+        assert json.loads(stream.getvalue())["msg"] == "seen"
+    finally:
+        log_levels.levels.reset()
+
+
 def test_all_loggers_of_the_host_are_known() -> None:
     used = {
         name
@@ -125,6 +161,6 @@ def test_all_loggers_of_the_host_are_known() -> None:
         for name in re.findall(r'getLogger\("(ctrlhost\.[a-z_.]+)"\)', file.read_text())
     }
     assert used
-    for name in used:
+    for name in used - {"ctrlhost.admin"}:
         assert loggers_of(name, []) == (name,)
     assert set(log_levels.LOGGERS) - {"ctrlhost.plugin", "ctrlhost.sandbox", "ctrlhost.dry_run"} <= used
