@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 #: The label of lines that no plugin has caused.
 HOST = "_host"
 _OF_PLUGINS = "ctrlhost.plugin."
-#: The loggers of the host's lines about plugins: states, entries, leadership, CRDs.
-_ABOUT_PLUGINS = ("ctrlhost.host", "ctrlhost.leader_election", "ctrlhost.crds", "ctrlhost.dry_run")
+#: The loggers of the host's lines about plugins: states, entries, calls of operators, leadership, CRDs.
+_ABOUT_PLUGINS = ("ctrlhost.host", "ctrlhost.admin", "ctrlhost.leader_election", "ctrlhost.crds", "ctrlhost.dry_run")
 
 
 class HostHandler(logging.Handler):

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     Answer = tuple[int, bytes]
 
-log = logging.getLogger("ctrlhost.host")
+#: No setting and no request can turn the lines about calls off.
+log = logging.getLogger("ctrlhost.admin")
+log.setLevel(logging.INFO)
 
 PREFIX = "/admin/"
 _VERSION = f"{PREFIX}v1/"
@@ -62,9 +64,7 @@ def admin_app(acting: Acting) -> ASGIApp:
             return _problem(504, f"no answer within {_WAIT:g} s", "`/readyz?verbose` names what hangs")
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        path, by = scope["path"], str(scope["state"].get("peer", "an unknown process"))
-        action = path.removeprefix(_VERSION) if path.startswith(_VERSION) else path
-        target, result = "", "500 not answered"
+        action, target, result = _action(scope), "", "500 not answered"
         try:
             try:
                 async with asyncio.timeout(_BODY):
@@ -72,14 +72,16 @@ def admin_app(acting: Acting) -> ASGIApp:
             except TimeoutError:
                 status, answer = _problem(408, "the body did not come in time")
                 complete = False
+            except ConnectionError:
+                status, answer = _problem(400, "the client left before the end of the body")
+                complete = False
             else:
                 complete = body is not None
                 target = acting.target(action, body) if body is not None else ""
-                status, answer = await answered(scope["method"], action, body, by)
+                status, answer = await answered(scope["method"], action, body, _caller(scope))
             result = "ok" if status == 200 else f"{status} {_error(answer)}"
         finally:
-            what = " ".join(filter(None, [_line(action, _NAME), _line(target, _TARGET)]))
-            log.log(logging.INFO if result == "ok" else logging.WARNING, "admin: %s by %s: %s", what, by, result)
+            _log(scope, target, result)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]
         headers += [(b"allow", b"POST")] if status == 405 else []
         # What was not read of a request cannot be skipped.
@@ -88,6 +90,11 @@ def admin_app(acting: Acting) -> ASGIApp:
         await send({"type": "http.response.body", "body": answer})
 
     return app
+
+
+def log_refusal(scope: Scope, status: int, error: str) -> None:
+    """Log a call that is refused before the application of the admin API sees it."""
+    _log(scope, "", f"{status} {error}")
 
 
 async def elsewhere(scope: Scope, _receive: Receive, send: Send) -> None:
@@ -99,7 +106,7 @@ async def elsewhere(scope: Scope, _receive: Receive, send: Send) -> None:
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes | None:
-    """Return the body of a request; None if it is too long.
+    """Return the body of a request; None if it is too long. ConnectionError if the client leaves before its end.
 
     Most of one that is too long is read: a client that still sends when the connection closes sees no answer.
     """
@@ -109,10 +116,27 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
     body, taken, more = b"", 0, True
     while more and taken <= _DISCARDED:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionError
         taken += len(message.get("body", b""))
         body = body + message.get("body", b"") if taken <= limit else b""
         more = message.get("more_body", False)
     return body if taken <= limit else None
+
+
+def _action(scope: Scope) -> str:
+    path: str = scope["path"]
+    return path.removeprefix(_VERSION) if path.startswith(_VERSION) else path
+
+
+def _caller(scope: Scope) -> str:
+    return str(scope["state"].get("peer", "an unknown process"))
+
+
+def _log(scope: Scope, target: str, result: str) -> None:
+    what = " ".join(filter(None, [_line(_action(scope), _NAME), _line(target, _TARGET)]))
+    level = logging.INFO if result == "ok" else logging.WARNING
+    log.log(level, "admin: %s by %s: %s", what, _caller(scope), result)
 
 
 def _problem(status: int, error: str, hint: str | None = None, **more: Any) -> Answer:

@@ -12,7 +12,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.server.admin import PREFIX, elsewhere
+from ctrlhost.server.admin import PREFIX, elsewhere, log_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -63,14 +63,12 @@ class Guard:
         """Return whether a request is not refused; counts nothing."""
         return self._refusal(method, target_size, headers) is None
 
-    def refuses(self, method: bytes, target_size: int, headers: Headers) -> ASGIApp | None:
-        """Return what answers a request that is refused, else None; counts unknown names."""
+    def refuses(self, method: bytes, target_size: int, headers: Headers) -> tuple[int, str, str] | None:
+        """Return the status, error and hint for a request that is refused, else None; counts unknown names."""
         refused = self._refusal(method, target_size, headers)
-        if refused is None:
-            return None
-        if refused[0] == 421:
+        if refused is not None and refused[0] == 421:
             self._counts.rejected["host"] += 1
-        return refusal(*refused)
+        return refused
 
     def _refusal(self, method: bytes, target_size: int, headers: Headers) -> tuple[int, str, str] | None:
         found = dict(headers)
@@ -85,16 +83,21 @@ class Guard:
         return None
 
 
-def guarded(app: ASGIApp, guard: Guard, admin: ASGIApp = elsewhere) -> ASGIApp:
-    """Return `app` with all headers, behind the checks of `guard`; `admin` answers below `/admin/`."""
+def guarded(app: ASGIApp, guard: Guard, admin: ASGIApp | None = None) -> ASGIApp:
+    """Return `app` with all headers, behind the checks of `guard`; `admin` answers below `/admin/`, else a 404."""
 
     async def checked(scope: Scope, receive: Receive, send: Send) -> None:
         answer: ASGIApp | None = None
         if scope["type"] == "http":
             size = len(scope["raw_path"]) + len(scope["query_string"])
-            answer = guard.refuses(scope["method"].encode(), size, scope["headers"])
-            if answer is None and scope["path"].startswith(PREFIX):
-                answer = admin
+            refused = guard.refuses(scope["method"].encode(), size, scope["headers"])
+            acts = scope["path"].startswith(PREFIX)
+            if refused is not None:
+                answer = refusal(*refused)
+                if acts and admin is not None:
+                    log_refusal(scope, *refused[:2])
+            elif acts:
+                answer = admin or elsewhere
         await (answer or app)(scope, receive, send)
 
     return secured(checked)

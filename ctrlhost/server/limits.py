@@ -29,6 +29,6 @@ class Limits:
 PROBES = Limits(connections=64, idle=30, body=0, answer=1)
 METRICS = Limits(connections=32, idle=60, body=0, answer=10)
 STATUS = Limits(connections=128, idle=60, body=0, answer=10, streams=32, unread=30, kept=64 << 10)
-ADMIN = Limits(connections=8, idle=5, body=64 << 10, answer=60, streams=8, unread=30, kept=64 << 10)
+ADMIN = Limits(connections=8, idle=5, body=64 << 10, answer=60, streams=4, unread=30, kept=64 << 10)
 #: A plugin's own listener, where its deadline `page` limits the answers; and the pages in the process of a plugin.
 PLUGIN = Limits(connections=512, idle=60, body=None, answer=None, streams=512, unread=30)

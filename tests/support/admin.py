@@ -7,6 +7,7 @@ import http.client
 import json
 import socket
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,8 @@ from tests.support.host_process import LIMIT
 from tests.support.plugin_modules import config_map
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ctrlhost import Client
     from tests.support.host_process import HostProcess
 
@@ -53,14 +56,21 @@ def socket_of(host: HostProcess) -> Path:
     return Path(message.removeprefix("local socket at "))
 
 
-def send(path: Path, action: str, body: bytes, method: str = "POST", prefix: str = "/admin/v1/") -> tuple[int, Any]:
+def send(
+    path: Path,
+    action: str,
+    body: bytes,
+    method: str = "POST",
+    prefix: str = "/admin/v1/",
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[int, Any]:
     """Send these bytes; return the status and the JSON of the answer."""
     connection = http.client.HTTPConnection("localhost", timeout=LIMIT)
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.settimeout(LIMIT)
     connection.sock.connect(str(path))
     with contextlib.closing(connection):
-        connection.request(method, prefix + action, body)
+        connection.request(method, prefix + action, body, headers)
         answer = connection.getresponse()
         assert answer.getheader("content-type") == "application/json"
         assert answer.getheader("x-content-type-options") == "nosniff"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import socket
 from typing import Any
 
 import pytest
 
 from tests.host.test_listeners import ask
-from tests.support.admin import Acting, act, send, socket_of
+from tests.support.admin import Acting, act, done, send, socket_of
+from tests.support.host_process import LIMIT
 from tests.support.status import status_of
 
 behaviour = pytest.mark.behaviour
@@ -92,6 +95,45 @@ def test_what_is_refused_changes_nothing_and_is_logged(
     assert not [one["name"] for one in status_of(shared.host)["controllers"] if one["paused"]]
 
 
+@behaviour("operations/OP42")
+@pytest.mark.parametrize(
+    ("headers", "method", "body", "status", "error"),
+    [
+        ({"Sec-Fetch-Site": "cross-site"}, "POST", b"", 403, "requests of other sites are refused"),
+        ({}, "GET", b"{}", 413, "a GET request has no body"),
+        ({"X-Long": "x" * (17 << 10)}, "POST", b"", 431, "the header is longer than 16 KiB"),
+    ],
+)
+def test_what_the_listener_refuses_is_logged(
+    shared: Acting, headers: dict[str, str], method: str, body: bytes, status: int, error: str
+) -> None:
+    before = len(shared.host.lines)
+    found, answer = send(socket_of(shared.host), "pause", body, method, headers=headers)
+    assert (found, answer["error"]) == (status, error)
+    by = f"uid {os.geteuid()} pid {os.getpid()}"
+    assert shared.host.line(f"admin: pause by {by}: {status} {error}", after=before)["level"] == "warning"
+    assert not [one["name"] for one in status_of(shared.host)["controllers"] if one["paused"]]
+
+
+@behaviour("operations/OP42")
+def test_a_level_of_the_log_does_not_hide_what_changes_the_host(shared: Acting) -> None:
+    quiet: list[dict[str, Any]] = [{}, {"target": "ctrlhost.host"}, {"target": "ctrlhost"}]
+    status, answer = act(shared.host, "log-level", target="ctrlhost.admin", level="error")
+    assert (status, answer["error"]) == (404, "the level of `ctrlhost.admin` is fixed")
+    try:
+        for target in quiet:
+            done(shared.host, "log-level", level="error", seconds=0, **target)
+        before = len(shared.host.lines)
+        done(shared.host, "pause", plugin="inside", controller="c")
+        done(shared.host, "resume", plugin="inside", controller="c")
+        for action in ("pause", "resume"):
+            line = shared.host.line(f"admin: {action} inside/c by uid ", ": ok", after=before)
+            assert (line["level"], line["logger"]) == ("info", "ctrlhost.admin")
+    finally:
+        for target in quiet:
+            done(shared.host, "log-level", level="info", seconds=0, **target)
+
+
 def test_only_post_is_answered(shared: Acting) -> None:
     path = socket_of(shared.host)
     for method in ("GET", "PUT", "DELETE"):
@@ -116,3 +158,17 @@ def test_other_listeners_have_no_admin_api(shared: Acting) -> None:
         status, headers, text = ask(shared.host.address, "/admin/v1/pause", "POST", **body)
         assert (status, headers["content-type"]) == (404, "application/json")
         assert json.loads(text)["error"] == "the admin API is served at the local socket only"
+
+
+def test_event_streams_leave_room_for_commands(shared: Acting) -> None:
+    path = socket_of(shared.host)
+    with contextlib.ExitStack() as open_streams:
+        heads = []
+        for _ in range(8):
+            one = open_streams.enter_context(socket.socket(socket.AF_UNIX))
+            one.settimeout(LIMIT)
+            one.connect(str(path))
+            one.sendall(b"GET /api/v1/events?page=/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            heads.append(one.recv(13))
+        assert sorted(heads) == [b"HTTP/1.1 200 "] * 4 + [b"HTTP/1.1 503 "] * 4
+        assert done(shared.host, "resume", plugin="inside", controller="free")["changed"] is False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import threading
 from typing import Any
 
@@ -32,15 +31,17 @@ class Acting:
         return 200, json.dumps([action, body.decode(), by]).encode()
 
 
-async def ask(app: Any, *pieces: bytes) -> tuple[int, Any]:
+async def ask(app: Any, *pieces: bytes, leaves: bool = False) -> tuple[int, Any]:
     """Return the status and the JSON of an answer; the request has no end without pieces."""
     sent: list[dict[str, Any]] = []
     left = list(pieces)
 
     async def receive() -> dict[str, Any]:
+        if not left and leaves:
+            return {"type": "http.disconnect"}
         if not left:
             await asyncio.Event().wait()
-        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left) or leaves}
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
@@ -58,7 +59,6 @@ def test_an_action_that_hangs_is_answered_and_logged(
 ) -> None:
     monkeypatch.setattr(admin, "_WAIT", 0.05)
     monkeypatch.setattr(admin, "_MOST", 1)
-    caplog.set_level(logging.INFO, "ctrlhost.host")
     acting = Acting()
 
     async def run() -> list[tuple[int, Any]]:
@@ -87,9 +87,14 @@ def test_a_body_that_does_not_come_and_an_action_that_fails(
     monkeypatch.setattr(admin, "_BODY", 0.01)
     app = admin.admin_app(Acting())
     assert asyncio.run(ask(app))[0] == 408
+    assert asyncio.run(ask(app, b"half", leaves=True)) == (
+        400,
+        {"error": "the client left before the end of the body", "hint": None},
+    )
     with pytest.raises(KeyError):
         asyncio.run(ask(app, b"fails"))
     assert lines(caplog) == [
         ("WARNING", "admin: pause by uid 7 pid 9: 408 the body did not come in time"),
+        ("WARNING", "admin: pause by uid 7 pid 9: 400 the client left before the end of the body"),
         ("WARNING", "admin: pause fails by uid 7 pid 9: 500 not answered"),
     ]
