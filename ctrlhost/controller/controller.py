@@ -217,6 +217,8 @@ class Controller:
                 self._pool = AsyncWorkers(options.workers, scope, self._counts.worker())
             else:
                 self._pool = Workers(options.workers, scope, self._counts)
+            # Nobody could pause the controller itself while its plugin was set up.
+            self._pause.renew()
             self._pool.start()
             for one in self._attachments:
                 one.start()

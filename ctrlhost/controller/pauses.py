@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 #: Who pauses a controller without anybody's call.
 BY_SETTING = "the setting `paused`"
@@ -23,32 +23,52 @@ class Paused(NamedTuple):
 class Pauses:
     """The pauses of the controllers of a host, which outlive restarts of plugins. Callable from any thread."""
 
-    def __init__(self, states: Mapping[str, Paused | None] | None = None) -> None:
-        """Start with the states of these controllers, by `plugin/name`; None for one that was resumed."""
+    def __init__(self, states: Mapping[str, Paused | None] | None = None, controllers: Iterable[str] = ()) -> None:
+        """Start with the states of these controllers, by `plugin/name`; None for one that was resumed.
+
+        A state by `plugin` is that of its controllers without one. `controllers` are further names that are known.
+        """
         self._lock = threading.Lock()
         self._states: dict[str, Paused | None] = dict(states or {})
+        self._known = dict.fromkeys(controllers)
 
     def begin(self, controller: str, *, paused: bool) -> Paused | None:
         """Return the pause of a controller that begins; without an earlier state, that of its setting `paused`."""
         with self._lock:
-            return self._states.setdefault(controller, Paused(BY_SETTING, time.time()) if paused else None)
+            self._known[controller] = None
+            setting = Paused(BY_SETTING, time.time()) if paused else None
+            return self._states.setdefault(controller, self._states.get(controller.partition("/")[0], setting))
 
-    def pause(self, controller: str, by: str) -> Paused:
-        """Note that a controller is paused, and return its pause; an earlier one stays."""
+    def pause(self, target: str, by: str) -> Paused:
+        """Note that a controller, or a plugin with all of its, is paused; return its pause. An earlier one stays."""
         with self._lock:
-            state = self._states.get(controller) or Paused(by, time.time())
-            self._states[controller] = state
-            return state
+            now = Paused(by, time.time())
+            for name in self._of(target):
+                self._states[name] = self._states.get(name) or now
+            return self._states[target] or now
 
-    def resume(self, controller: str) -> None:
-        """Note that a controller is not paused, whatever its setting says."""
+    def resume(self, target: str) -> None:
+        """Note that a controller, or a plugin with all of its, is not paused, whatever its setting says."""
         with self._lock:
-            self._states[controller] = None
+            self._states.update(dict.fromkeys(self._of(target)))
+
+    def know(self, controllers: Iterable[str]) -> None:
+        """Note the names of controllers."""
+        with self._lock:
+            self._known.update(dict.fromkeys(controllers))
+
+    def known(self, plugin: str) -> list[str]:
+        """Return the names of the controllers that a plugin has had so far."""
+        with self._lock:
+            return [name for name in self._known if name.startswith(f"{plugin}/")]
 
     def states(self) -> dict[str, Paused | None]:
         """Return the states of all controllers so far."""
         with self._lock:
             return dict(self._states)
+
+    def _of(self, target: str) -> list[str]:
+        return [target, *(name for name in (*self._known, *self._states) if name.startswith(f"{target}/"))]
 
 
 class Pause:
@@ -67,6 +87,16 @@ class Pause:
         self.paused = self.state is not None
         if not self.paused:
             self._open.set()
+
+    def renew(self) -> None:
+        """Take over what was noted since the pause was made; called before the workers begin."""
+        with self._lock:
+            self.state = self._pauses.begin(self._controller, paused=False)
+            self.paused = self.state is not None
+            if not self.paused:
+                self._open.set()
+            elif not self._ended:
+                self._open.clear()
 
     def wait(self) -> None:
         """Wait until `resume` or `end`, if paused."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from ctrlhost.controller.key_text import key_text
 from ctrlhost.errors import ConfigError
 from ctrlhost.host.admin_requests import (
     ALL_PRIORITY,
@@ -21,7 +23,6 @@ from ctrlhost.host.admin_requests import (
 )
 from ctrlhost.host.log_levels import levels, loggers_of
 from ctrlhost.request import Request
-from ctrlhost.status.keys import find_key
 from ctrlhost.status.model import Problem, moment
 from ctrlhost.status.problem import StatusProblem, unknown
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.controller.controller import Controller
+    from ctrlhost.controller.pauses import Pauses
     from ctrlhost.host.admin_requests import AdminRequest
     from ctrlhost.supervisor.runtime import PluginRuntime
 
@@ -40,8 +42,12 @@ log = logging.getLogger("ctrlhost.host")
 _ALL = ("", "ctrlhost")
 #: Seconds for the answer of another process; less than the listener allows.
 _TIMEOUT = 50.0
-#: The keys that warnings name one by one.
-_WARNINGS = 100
+#: The keys that warnings name one by one, and those of each part of a queue that tell the type of a controller's keys.
+_WARNINGS = _KNOWN = 100
+#: States of a plugin that does not start again.
+_OVER = frozenset({"disabled", "failed", "stopped"})
+#: The digits of a key that is a number; int() refuses thousands.
+_DIGITS = 1000
 
 
 class ActingHost(Protocol):
@@ -50,6 +56,7 @@ class ActingHost(Protocol):
     plugins: list[PluginRuntime]
     settings: HostSettings
     stopping: Event
+    pauses: Pauses
 
 
 class Admin:
@@ -77,6 +84,10 @@ class Admin:
             return self._act(action, parsed(action, body), body, by)
         except StatusProblem as problem:
             return problem.status, msgspec.json.encode(Problem(problem.error, problem.hint))
+        except Exception as error:
+            # Another process waits for the answer.
+            log.exception("the request `%s` failed", action)
+            return 500, msgspec.json.encode(Problem(f"the host failed to act: {type(error).__name__}", "see its log"))
 
     def _act(self, action: str, request: AdminRequest, body: bytes, by: str) -> tuple[int, bytes]:
         if isinstance(request, LogLevelRequest):
@@ -85,12 +96,10 @@ class Admin:
         if self._host.stopping.is_set():
             raise StatusProblem(409, "the host stops", None)
         if plugin.isolation is not None:
-            return self._elsewhere(plugin, action, body, by)
+            return self._elsewhere(plugin, request, action, body, by)
         if isinstance(request, EnqueueRequest):
-            (controller,) = self._controllers(plugin, request.controller.partition("/")[2])
-            return 200, msgspec.json.encode(_enqueue(controller, request))
-        controllers = self._controllers(plugin, request.controller)
-        return 200, msgspec.json.encode(_pause(controllers, by if action == "pause" else None))
+            return 200, msgspec.json.encode(_enqueue(self._controller(plugin, request.controller), request))
+        return 200, msgspec.json.encode(self._pause(plugin, request, by if action == "pause" else None))
 
     def _plugin(self, request: PauseRequest | EnqueueRequest) -> PluginRuntime:
         plugins = {one.name: one for one in self._host.plugins}
@@ -104,42 +113,73 @@ class Admin:
     def _names(self) -> list[str]:
         return [name for plugin in self._host.plugins for name in plugin.controller_names or ()]
 
-    def _controllers(self, plugin: PluginRuntime, name: str | None) -> list[Controller]:
-        """Return the controllers of a plugin, or the one of this name; StatusProblem if there is none."""
+    def _controller(self, plugin: PluginRuntime, name: str) -> Controller:
+        """Return a controller of a plugin; StatusProblem if there is none of this name."""
         controllers = {one.name: one for one in plugin.controllers}
         if not controllers:
-            why = f"plugin {plugin.name} is {plugin.state}{f': {plugin.reason}' if plugin.reason else ''}"
-            raise StatusProblem(409, f"plugin `{plugin.name}` has no controllers now", why)
-        if name is None:
-            return list(controllers.values())
-        if (found := controllers.get(f"{plugin.name}/{name}")) is None:
-            raise unknown("controller", f"{plugin.name}/{name}", self._names())
-        return [found]
+            raise _no_controllers(plugin)
+        if (found := controllers.get(name)) is None:
+            raise unknown("controller", name, self._names())
+        return found
 
-    def _elsewhere(self, plugin: PluginRuntime, action: str, body: bytes, by: str) -> tuple[int, bytes]:
-        """Have the process of an isolated plugin act."""
+    def _pause(self, plugin: PluginRuntime, request: PauseRequest, by: str | None) -> PauseAnswer:
+        """Pause controllers, or without `by` resume them; those of a plugin that starts or restarts, when it runs."""
+        pauses = self._pauses_of(plugin)
+        names = [one.name for one in plugin.controllers]
+        if plugin.state in _OVER or (not names and plugin.context is not None):
+            raise _no_controllers(plugin)
+        names = names or pauses.known(plugin.name)
+        if request.controller is not None:
+            if not names:
+                raise _no_controllers(plugin)
+            if request.target not in names:
+                raise unknown("controller", request.target, {*names, *self._names()})
+            names = [request.target]
+        before = pauses.states()
+        _note(pauses, request, by)
+        # In this order: a controller that begins now is among these, or begins as noted.
+        controllers = [one for one in plugin.controllers if request.controller is None or one.name in names]
+        if controllers:
+            return _paused(controllers, by)
+        changed = any((before.get(name) is None) is (by is not None) for name in names or [plugin.name])
+        return PauseAnswer(names, changed, 0, 0)
+
+    def _pauses_of(self, plugin: PluginRuntime) -> Pauses:
+        return self._host.pauses if plugin.isolation is None else plugin.isolation.pauses
+
+    def _elsewhere(
+        self, plugin: PluginRuntime, request: PauseRequest | EnqueueRequest, action: str, body: bytes, by: str
+    ) -> tuple[int, bytes]:
+        """Have the process of an isolated plugin act, and note a pause for its next process."""
+        answer = self._asked(plugin, action, body, by)
+        if isinstance(request, EnqueueRequest):
+            if answer is None:
+                state = f"plugin {plugin.name} is {plugin.state}"
+                raise StatusProblem(409, f"plugin `{plugin.name}` has no process now", state)
+            return answer
+        paused_by = by if action == "pause" else None
+        if answer is None:
+            noted = self._pause(plugin, request, paused_by)
+            # A process that has begun meanwhile may not know of it.
+            answer = self._asked(plugin, action, body, by) or (200, msgspec.json.encode(noted))
+        elif answer[0] == 200:
+            _note(self._pauses_of(plugin), request, paused_by)
+        return answer
+
+    def _asked(self, plugin: PluginRuntime, action: str, body: bytes, by: str) -> tuple[int, bytes] | None:
+        """Return the answer of an isolated plugin's process; None without a process. StatusProblem if it hangs."""
         from ctrlhost.supervisor.child import ChildAttempt
 
         attempt = plugin.attempt
-        problem = StatusProblem(
-            409, f"plugin `{plugin.name}` has no process now", f"plugin {plugin.name} is {plugin.state}"
-        )
         if not isinstance(attempt, ChildAttempt) or attempt.socket is None:
-            raise problem
+            return None
         try:
             answer = attempt.actions.ask(action, body, by).result(_TIMEOUT)
         except ConnectionError:
-            raise problem from None
+            return None
         except TimeoutError:
             hint = "`/readyz?verbose` names what hangs"
             raise StatusProblem(504, f"the process of plugin `{plugin.name}` does not answer", hint) from None
-        if answer.status == 200 and action in ("pause", "resume") and plugin.isolation is not None:
-            # For the next process.
-            for name in msgspec.json.decode(answer.body, type=PauseAnswer).controllers:
-                if action == "pause":
-                    plugin.isolation.pauses.pause(name, by)
-                else:
-                    plugin.isolation.pauses.resume(name)
         return answer.status, answer.body
 
     def _set_level(self, request: LogLevelRequest) -> LogLevelAnswer:
@@ -162,7 +202,19 @@ class Admin:
         return LogLevelAnswer(request.target_name, request.level, was, until)
 
 
-def _pause(controllers: Sequence[Controller], by: str | None) -> PauseAnswer:
+def _no_controllers(plugin: PluginRuntime) -> StatusProblem:
+    why = f"plugin {plugin.name} is {plugin.state}{f': {plugin.reason}' if plugin.reason else ''}"
+    return StatusProblem(409, f"plugin `{plugin.name}` has no controllers now", why)
+
+
+def _note(pauses: Pauses, request: PauseRequest, by: str | None) -> None:
+    if by is not None:
+        pauses.pause(request.target, by)
+    else:
+        pauses.resume(request.target)
+
+
+def _paused(controllers: Sequence[Controller], by: str | None) -> PauseAnswer:
     """Pause controllers, or without `by` resume them."""
     changed = [one.pause(by) if by is not None else one.resume() for one in controllers]
     return PauseAnswer(
@@ -178,12 +230,13 @@ def _enqueue(controller: Controller, request: EnqueueRequest) -> EnqueueAnswer:
         leader = controller.leader
         hint = f"{leader} leads: ask that replica" if leader else "no replica leads now"
         raise StatusProblem(409, f"this replica stands by for `{controller.name}`", hint)
-    warnings = []
+    warnings: list[str] = []
     if request.all:
         keys, priority = _all_keys(controller), ALL_PRIORITY
     else:
-        keys, priority = [_key(controller, text) for text in request.keys], 0
+        keys, warnings = _keys(controller, request.keys)
         warnings += _missing(controller, keys)
+        priority = 0
     if controller.primary is not None and not controller.primary.has_synced:
         warnings.append(f"the first list of {controller.primary.kind} is not complete")
     if (pause := controller.pause_state) is not None:
@@ -193,11 +246,51 @@ def _enqueue(controller: Controller, request: EnqueueRequest) -> EnqueueAnswer:
     return EnqueueAnswer(controller.name, len(keys), warnings)
 
 
-def _key(controller: Controller, text: str) -> Any:
-    key = find_key(controller, text)[0]
-    if (controller.primary is not None and type(key) is not Request) or (type(key) is Request and not key.name):
+def _keys(controller: Controller, texts: Sequence[str]) -> tuple[list[Any], list[str]]:
+    """Return the keys that texts name, and warnings; StatusProblem for one that is not of the controller's type.
+
+    Those of a controller with `For` are objects. Another one's are of the types that it has, or has had lately.
+    """
+    if any(one.is_primary for one in controller.sources):
+        return [_object_key(text) for text in texts], []
+    known = _known_keys(controller)
+    by_text = {key_text(key): key for key in known}
+    # A wrong key may be among them.
+    types = [kind for kind, _ in Counter(map(type, known)).most_common()]
+    keys = [by_text[text] if text in by_text else _other_key(text, types or [Request]) for text in texts]
+    if known:
+        return keys, []
+    return keys, [f"{controller.name} has no `For` and no key so far: the type `Request` of these keys may be wrong"]
+
+
+def _object_key(text: str) -> Request:
+    parts = text.split("/")
+    if len(parts) > 2 or not parts[-1]:
         raise StatusProblem(400, f"invalid key `{text}`", "write it as NAMESPACE/NAME")
-    return key
+    return Request(parts[-1], *parts[:-1])
+
+
+def _other_key(text: str, types: Sequence[type]) -> Any:
+    """Return the key of a text, of the first type that fits."""
+    parts = text.split("/")
+    made: dict[type, Any] = {str: text}
+    if len(parts) <= 3 and parts[-1]:
+        made[Request] = Request(parts[-1], *parts[-2:-1], *parts[-3:-2])
+    if text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _DIGITS:
+        made[int] = int(text)
+    for kind in types:
+        if kind in made:
+            return made[kind]
+    names = ", ".join(f"`{one.__name__}`" for one in types)
+    raise StatusProblem(400, f"invalid key `{text}`", f"the type of the controller's keys: {names}")
+
+
+def _known_keys(controller: Controller) -> list[Any]:
+    """Return the keys of the last runs and some of those in the queue."""
+    pages = [controller.queue.page(part, _KNOWN).keys for part in ("queued", "processing", "delayed")]
+    waiting = [one.key for page in pages for one in page]
+    failing = controller.history.failing_keys(0, _KNOWN)
+    return [*waiting, *failing, *(run[0] for run in controller.history.runs.copy())]
 
 
 def _all_keys(controller: Controller) -> list[Any]:

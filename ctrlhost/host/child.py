@@ -88,6 +88,7 @@ class ChildHost(Host):
         self.inspection.metrics = of_child(self.runtime)
         #: Set when something changed that the other host shows.
         self.changed = threading.Event()
+        self.pauses = Pauses(start.pauses, start.controllers)
         self._start = start
         self._channel = channel
         self._tenure = Tenure(SystemClock())
@@ -164,7 +165,6 @@ class ChildHost(Host):
         )
 
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
-        services = replace(services, pauses=Pauses(self._start.pauses))
         if self.leadership is not None:
             return super()._services_of(runtime, services)
         candidacy = Candidacy(

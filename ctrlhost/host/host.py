@@ -14,6 +14,7 @@ from msgspec.structs import replace as changed
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
 from ctrlhost.config.types import suggest
+from ctrlhost.controller.pauses import Pauses
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError
 from ctrlhost.host.clients import HostClients
@@ -99,6 +100,8 @@ class Host:
         self.factory: InformerFactory | None = None
         self._sandbox = sandbox
         self._manager = PluginManager()
+        #: Which controllers are paused.
+        self.pauses = Pauses()
         self._deadlines = Deadlines(lambda: [entries for plugin in self.plugins for entries in plugin.all_entries()])
         self._given: dict[str, object] = {}
         #: What the servers show.
@@ -311,6 +314,7 @@ class Host:
             candidacy=Candidacy(self._tenure),
             account=self._clients.of_account,
             client_counts=clients,
+            pauses=self.pauses,
         )
         return services
 

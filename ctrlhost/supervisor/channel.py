@@ -37,8 +37,9 @@ class Start:
     pages: str
     #: Whether the plugin has a lease of its own, for which the process stands itself.
     elects_itself: bool
-    #: The controllers that an operator has paused or resumed, and the levels of the log that one has set.
+    #: What an operator has paused or resumed, the controllers of the last process, and the levels of the log.
     pauses: dict[str, Paused | None] = field(default_factory=dict)
+    controllers: tuple[str, ...] = ()
     log_levels: tuple[LogLevel, ...] = ()
     #: The `sys.path` of the host, and its `PYTHONPATH`, which other programs that the plugin starts have to get.
     path: tuple[str, ...] = field(default_factory=lambda: tuple(sys.path))

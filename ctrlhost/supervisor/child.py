@@ -215,6 +215,7 @@ class ChildAttempt:
             str(directory / "pages.sock"),
             elects_itself=one.elects(self.owner.name),
             pauses=one.pauses.states(),
+            controllers=tuple(one.pauses.known(self.owner.name)),
             log_levels=one.log_levels(),
         )
 
@@ -240,6 +241,7 @@ class ChildAttempt:
                 raise failure_of("loading", ConfigError(text, hint=hint))
             case messages.IsSetUp(pages, controllers):
                 self._isolation.pages[self.owner.name], self.controller_names = pages, controllers
+                self._isolation.pauses.know(controllers)
                 self.set_up.set()
             case messages.Probe() | messages.LogLevel() | messages.Act() if self.process is not None:
                 self.process.channel.send(message)

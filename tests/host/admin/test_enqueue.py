@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
+import ctrlhost
+from ctrlhost import Every, Request
+from ctrlhost.host.admin import Admin
 from tests.support.admin import EITHER, Acting, act, done
 from tests.support.status import key_of, page_of
 from tests.support.waiting import eventually
@@ -64,5 +70,53 @@ def test_keys_that_are_not_in_the_cache_and_all_keys(shared: Acting, plugin: str
     shared.ran(controller, wanted[1], 2)
     status, answer = act(shared.host, "enqueue", controller=f"{plugin}/free", all=True)
     assert (status, answer["hint"]) == (409, "name its keys")
-    assert done(shared.host, "enqueue", controller=f"{plugin}/free", keys=["any"])["warnings"] == []
-    shared.ran(f"{plugin}/free", "any")
+    free = f"{plugin}/free"
+    for times, warnings in (
+        (1, [f"{free} has no `For` and no key so far: the type `Request` of these keys may be wrong"]),
+        (2, []),
+    ):
+        assert done(shared.host, "enqueue", controller=free, keys=["any"])["warnings"] == warnings
+        shared.ran(free, "any", times)
+
+
+def test_keys_have_the_type_that_the_controller_knows(ctrlhost_host: Any) -> None:
+    given: dict[str, Any] = {"text": "one", "number": 7, "pair": ("a", 1), "mixed": Request("a", "b"), "none": None}
+    reconciled: dict[str, list[Any]] = {name: [] for name in given}
+
+    class Plugin:
+        @ctrlhost.hookimpl
+        def ctrlhost_setup(self, plugin: Any) -> None:
+            for name, key in given.items():
+                every = Every(3600, requests=lambda key=key: [] if key is None else [key], at_start=True)
+                plugin.add_controller(name, lambda _ctx, key, seen=reconciled[name]: seen.append(key), every)
+
+    host = ctrlhost_host(Plugin())
+    eventually(lambda: all(reconciled[name] == [key] for name, key in given.items() if key is not None))
+    admin = Admin(host.host)
+
+    def enqueue(controller: str, *keys: str) -> tuple[int, Any]:
+        body = json.dumps({"controller": f"{controller}", "keys": keys}).encode()
+        status, answer = admin.act("enqueue", body, "a test")
+        return status, json.loads(answer)
+
+    plugin = host.host.plugins[0].name
+    assert enqueue(f"{plugin}/text", "one", "a/b", "8")[1]["warnings"] == []
+    assert enqueue(f"{plugin}/number", "7", "-8")[0] == 200
+    assert enqueue(f"{plugin}/pair", "('a', 1)")[0] == 200
+    assert enqueue(f"{plugin}/mixed", "b/a", "c/d/e", "f")[0] == 200
+    wanted = {
+        "text": ["one", "one", "a/b", "8"],
+        "number": [7, 7, -8],
+        "pair": [("a", 1), ("a", 1)],
+        "mixed": [Request("a", "b"), Request("a", "b"), Request("e", "d", "c"), Request("f")],
+    }
+    for name, keys in wanted.items():
+        eventually(lambda name=name, keys=keys: sorted(map(repr, reconciled[name])) == sorted(map(repr, keys)))
+    for name, key, kind in (("number", "x", "int"), ("number", "9" * 5000, "int"), ("pair", "a", "tuple")):
+        status, answer = enqueue(f"{plugin}/{name}", key)
+        assert (status, answer["error"]) == (400, f"invalid key `{key}`")
+        assert answer["hint"] == f"the type of the controller's keys: `{kind}`"
+    assert enqueue(f"{plugin}/mixed", "a/b/c/d")[0] == 400
+    (warning,) = enqueue(f"{plugin}/none", "a")[1]["warnings"]
+    assert warning.endswith("the type `Request` of these keys may be wrong")
+    eventually(lambda: reconciled["none"] == [Request("a")])

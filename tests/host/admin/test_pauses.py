@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
+import threading
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ctrlhost
 from ctrlhost import Client, For, Request
+from ctrlhost.host.admin import Admin
 from ctrlhost.sandbox import Sandbox
 from tests.host.conftest import Distributions, StartHost
 from tests.support.admin import ACTING, EITHER, Acting, act, done
+from tests.support.host_process import LIMIT
 from tests.support.plugin_modules import config_map
 from tests.support.reconcilers import controller
 from tests.support.replicas import LONG
@@ -140,6 +145,105 @@ def test_a_pause_outlives_a_restart_in_the_process_of_the_host(ctrlhost_host: An
     assert reconciled == []
     assert after.resume()
     eventually(lambda: reconciled == [Request("a", "default")])
+
+
+@pytest.mark.parametrize("controller", [None, "c"])
+def test_a_plugin_that_restarts_can_be_paused(ctrlhost_host: Any, controller: str | None) -> None:
+    gate = threading.Event()
+    plugin = _Gated(gate, attempt=2)
+    host = ctrlhost_host(plugin, supervision={"demo": {"restart_delay": "10ms"}})
+    (runtime,) = host.host.plugins
+    eventually(lambda: runtime.state == "running")
+    runtime.failed_now(runtime.attempt, "on purpose")
+    eventually(lambda: len(plugin.begun) == 2)
+    known = {"controllers": ["demo/c"], "running": 0, "queued": 0}
+    assert _asked(host, "pause", controller) == (200, known | {"changed": True})
+    assert _asked(host, "pause", controller) == (200, known | {"changed": False})
+    status, answer = _asked(host, "pause", "d")
+    assert (status, answer["error"], answer["hint"]) == (404, "no controller `demo/d`", "did you mean `demo/c`?")
+    # The controller has been made; its workers have not begun.
+    gate.set()
+    eventually(lambda: runtime.state == "running")
+    (after,) = runtime.controllers
+    assert after.pause_state.by == "a test"
+    host.client.create(config_map("a", labels={"mine": "1"}))
+    eventually(lambda: len(after.queue) == 1)
+    assert plugin.reconciled == []
+    assert _asked(host, "resume", controller) == (200, known | {"changed": True, "queued": 1})
+    eventually(lambda: plugin.reconciled == [Request("a", "default")])
+
+
+def test_a_plugin_that_was_never_set_up_can_be_paused_as_a_whole(ctrlhost_host: Any) -> None:
+    gate = threading.Event()
+    plugin = _Gated(gate, attempt=1, before=True)
+    host = ctrlhost_host(plugin, start=False)
+    host.host.start()
+    (runtime,) = host.host.plugins
+    eventually(lambda: len(plugin.begun) == 1)
+    unknown = {"controllers": [], "running": 0, "queued": 0}
+    assert _asked(host, "pause") == (200, unknown | {"changed": True})
+    assert _asked(host, "pause", "c")[0] == 409
+    gate.set()
+    eventually(lambda: runtime.state == "running")
+    assert runtime.controllers[0].pause_state.by == "a test"
+    assert _asked(host, "resume")[1]["changed"] is True
+    assert not runtime.controllers[0].paused
+
+
+@behaviour("operations/OP84")
+def test_an_isolated_plugin_without_a_process_can_be_paused(shared: Acting) -> None:
+    host, name = shared.host, "without-process"
+    names = [f"apart/{one}" for one in ("a", "b", "c", "free")]
+    shared.create("c", f"{name}-first")
+    line = host.line(f"run apart/c default/{name}-first ")
+    before = len(host.lines)
+    os.kill(int(line["msg"].rpartition(" ")[2]), signal.SIGKILL)
+    host.line("plugin apart failing", after=before)
+    answer = done(host, "pause", plugin="apart")
+    assert (answer["controllers"], answer["changed"]) == (names, True)
+    assert done(host, "resume", plugin="apart", controller="c")["controllers"] == ["apart/c"]
+    host.line("plugin apart running", after=before)
+    for label in "bc":
+        shared.create(label, f"{name}-{label}")
+    shared.ran("apart/c", f"default/{name}-c")
+    eventually(lambda: get(host, f"/keys/apart/b?key=default/{name}-b")[1].get("verdict") == "paused")
+    assert shared.runs("apart/b", f"default/{name}-b") == 0
+    assert done(host, "resume", plugin="apart")["controllers"] == names
+    shared.ran("apart/b", f"default/{name}-b")
+
+
+class _Gated:
+    """A plugin with one controller whose set-up waits in one of its attempts."""
+
+    __name__ = "demo"
+
+    def __init__(self, gate: threading.Event, attempt: int, *, before: bool = False) -> None:
+        self.begun: list[int] = []
+        self.reconciled: list[Request] = []
+        self._gate, self._attempt, self._before = gate, attempt, before
+
+    @ctrlhost.hookimpl
+    def ctrlhost_setup(self, plugin: Any) -> None:
+        number = len(self.begun) + 1
+        waits = number == self._attempt
+        if waits and self._before:
+            self._wait(number)
+        source = For("v1", "ConfigMap", label_selector="mine")
+        plugin.add_controller("c", lambda _ctx, request: self.reconciled.append(request), source)
+        if waits and not self._before:
+            self._wait(number)
+        elif not waits:
+            self.begun.append(number)
+
+    def _wait(self, number: int) -> None:
+        self.begun.append(number)
+        assert self._gate.wait(LIMIT)
+
+
+def _asked(host: Any, action: str, controller: str | None = None) -> tuple[int, Any]:
+    body = json.dumps({"plugin": "demo", "controller": controller}).encode()
+    status, answer = Admin(host.host).act(action, body, "a test")
+    return status, json.loads(answer)
 
 
 @behaviour("operations/OP86")
