@@ -169,7 +169,8 @@ def _turned_on() -> str:
     A plugin that configures logging does so for the whole process.
     """
     manager = logging.root.manager
-    if manager.disable >= logging.getLogger("ctrlhost").getEffectiveLevel():
+    # The second has a level of its own.
+    if manager.disable >= min(logging.getLogger(one).getEffectiveLevel() for one in ("ctrlhost", "ctrlhost.admin")):
         logging.disable(logging.NOTSET)
         return "`logging.disable`"
     loggers = [one for one in list(manager.loggerDict.values()) if isinstance(one, logging.Logger)]

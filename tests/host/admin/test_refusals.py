@@ -6,10 +6,11 @@ import contextlib
 import json
 import os
 import socket
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from ctrlhost.host.admin import ActingHost, Admin
 from tests.host.test_listeners import ask
 from tests.support.admin import Acting, act, done, send, socket_of
 from tests.support.host_process import LIMIT
@@ -172,3 +173,16 @@ def test_event_streams_leave_room_for_commands(shared: Acting) -> None:
             heads.append(one.recv(13))
         assert sorted(heads) == [b"HTTP/1.1 200 "] * 4 + [b"HTTP/1.1 503 "] * 4
         assert done(shared.host, "resume", plugin="inside", controller="free")["changed"] is False
+
+
+def test_an_action_that_raises_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+    """The host of an isolated plugin would wait for the answer of its process."""
+
+    class Broken:
+        @property
+        def plugins(self) -> list[Any]:
+            raise KeyError("on purpose")
+
+    status, body = Admin(cast("ActingHost", Broken())).act("pause", b'{"plugin": "demo"}', "a test")
+    assert (status, json.loads(body)["error"]) == (500, "the host failed to act: KeyError")
+    assert "the request `pause` failed" in caplog.text

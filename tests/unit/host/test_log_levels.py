@@ -150,7 +150,11 @@ def test_no_level_turns_off_the_lines_about_calls_of_the_admin_api(loggers_of_pr
         assert logs._writer is not None
         assert logs._writer.flush(10)
         assert json.loads(stream.getvalue())["msg"] == "seen"
+        logging.disable(logging.WARNING)
+        assert logs._turned_on() == "`logging.disable`", "what a plugin does has no effect for long"
+        assert log.isEnabledFor(logging.INFO)
     finally:
+        logging.disable(logging.NOTSET)
         log_levels.levels.reset()
 
 
