@@ -114,7 +114,7 @@ def find_key(controller: Controller, text: str) -> tuple[Any, KeyState]:
     parts = text.split("/")
     candidates: list[Any] = [Request(parts[-1], *parts[-2:-1], *parts[-3:-2])] if len(parts) <= 3 else []
     candidates.append(text)
-    if text.isascii() and text.removeprefix("-").isdigit():
+    if len(text) <= 1000 and text.isascii() and text.removeprefix("-").isdigit():
         candidates.append(int(text))
     states = [(key, controller.queue.look(key)) for key in candidates]
     for key, state in states:
