@@ -105,14 +105,16 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 # The suite is to take 12 minutes on two cores; a machine that needs half as long again makes it fail.
 SESSION_TIMEOUT := 1080
 
-# Without bitcoind, promtool or Chromium their tests are skipped with a message; in CI a missing one is a failure.
+# Without bitcoind, promtool or Chromium their tests are skipped with a message; in CI a missing one is a failure. Those in
+# the browser are slow ones, since it takes 480 MB.
 test-python: venv $(CONTROLPLANE) $(PROTOBUF) $(CLIENTS) $(HELM) $(RUST_CLIENTS) $(if $(and $(shell command -v mvn),$(shell command -v javac)),$(JAVA_CLIENTS))
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
 	@tests/promtool/fetch >/dev/null || test -z "$$CI"
-	@tests/browser/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet -m "not slow" $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --session-timeout $(SESSION_TIMEOUT))
 
-slow: venv $(CONTROLPLANE) ## The slow tests: storms, outages, revoked tokens, an installation
+slow: venv $(CONTROLPLANE) ## The slow tests: a browser, storms, outages, revoked tokens, an installation
+	@tests/promtool/fetch >/dev/null || test -z "$$CI"
+	@tests/browser/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet -m slow $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
 
 .PHONY: conformance

@@ -14,6 +14,8 @@ from tests.support.browser import Browser
 from tests.support.pages_rig import WORKERS, PagesRig
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 #: Streams of events at once.
 STREAMS = 32
 KEYS = 100_000
@@ -71,7 +73,6 @@ def test_a_long_queue_has_pages_of_100_keys(browser: Browser) -> None:
         eventually(lambda: browser.run(SHOWN) == first, 60, "the first page", pause=0.05)
 
 
-@pytest.mark.slow
 @pytest.mark.behaviour("operations/OP67")
 def test_a_page_beyond_the_last_stream_says_so_polls_and_gets_the_next_free_one(browser: Browser) -> None:
     with PagesRig(4) as rig:

@@ -12,6 +12,8 @@ from tests.support.browser import Browser, Window
 from tests.support.pages_rig import PagesRig
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 #: What a page has that was not loaded again.
 MARK = "window.mark = true"
 MARKED = "return window.mark === true"
@@ -83,7 +85,6 @@ def test_a_page_without_script_is_whole_and_a_plain_client_gets_addresses(browse
             assert answer.read().decode().startswith(first)
 
 
-@pytest.mark.slow
 @pytest.mark.behaviour("operations/OP53")
 def test_a_page_without_script_loads_itself_again(browser: Browser, few: PagesRig) -> None:
     browser.show(f"{few.url}/", Window(script=False))

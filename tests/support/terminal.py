@@ -35,7 +35,9 @@ class Terminal:
         # Ctrl-C reaches the shell, too.
         parts = ["trap : INT", "echo before", shlex.join(command), f"echo {_ENDED} $?", _ECHO, "exec sleep 600"]
         kept = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
-        self._environment = kept | {key: value for key, value in environment.items() if key != "TMUX"}
+        # readline sets the size for the children of a process, such as those of pytest.
+        left_out = {"TMUX", "COLUMNS", "LINES"}
+        self._environment = kept | {key: value for key, value in environment.items() if key not in left_out}
         size = ["-x", str(width), "-y", str(height)]
         self._tmux("-f", "/dev/null", "new-session", "-d", *size, shlex.join(["sh", "-c", "; ".join(parts)]))
 

@@ -161,7 +161,7 @@ def _established(running: Running) -> bool:
     return all(
         any(
             condition["type"] == "Established" and condition["status"] == "True"
-            for condition in (crd.get("status") or {}).get("conditions", ())
+            for condition in (crd.get("status") or {}).get("conditions") or ()
         )
         for plural in ("manifests", "providerhosts")
         for crd in [running.client.get(*CRD, f"{plural}.akash.network")]
