@@ -39,7 +39,7 @@ def line(row: str | None, figure: str, peer: str, most: float) -> object:
     return pytest.param(figure, peer, most, id=f"{figure} ({peer})", marks=marks)
 
 
-#: Ratios, bytes and parts of a core.
+#: Ratios, bytes and parts of a core that are far from their limits.
 AMOUNTS = [
     line("operations/OP1", "listeners: memory of 1,000 silent connections", "itself", 8 << 20),
     line("operations/OP1", f"listeners: part of a core {SILENT}", "itself", 0.05),
@@ -49,20 +49,20 @@ AMOUNTS = [
     line("operations/OP50", "page: script and style", "itself", 24_000),
     line("operations/OP66", f"status: sample of {FULL}", "empty", 1.2),
     line("operations/OP67", "page: part of a core for 32 viewers", "itself", 0.03),
-    line(None, "page: part of a core for one viewer", "itself", 0.01),
     line("operations/OP68", "status: part of a core for samples, nobody looks", "itself", 0.001),
     line("operations/OP68", "status: memory of the samples of 50 controllers", "itself", 2e6),
     line("operations/OP68", "status: memory of the samples of 50 controllers", "after-an-hour", 1.05),
     line(None, "top: part of a core", "itself", 0.02),
     line("operations/OP168", f"{REST}: memory", "itself", 110e6),
     line("operations/OP168", f"{REST}: memory above that without listeners", "itself", 5e6),
-    line("operations/OP168", f"{REST}: part of a core", "itself", 0.01),
     line("operations/OP168", f"{REST}: descriptors", "at-first", 1.0),
     line("operations/OP168", f"{REST}: threads", "at-first", 1.0),
 ]
 
-#: Seconds.
+#: Seconds, and parts of a core that depend on the machine.
 TIMES = [
+    line("operations/OP168", f"{REST}: part of a core", "itself", 0.01),
+    line(None, "page: part of a core for one viewer", "itself", 0.01),
     line("operations/OP1", f"listeners: /livez, p99, {SILENT}", "itself", 0.05),
     line("operations/OP2", f"listeners: /readyz, p99, {SILENT}", "itself", 0.1),
     line("operations/OP8", "listeners: first answer once there are descriptors again", "itself", 2),
