@@ -26,7 +26,7 @@ _RUNS = 5
 @click.argument("key", metavar="[NAMESPACE/]NAME")
 @reading
 def command(controller: str, key: str, url: str | None, socket: Path | None, output: str) -> None:
-    """Tell why a running host does not reconcile a key: the verdict, the facts for it, and the last reconciles."""
+    """Print why a running host does not reconcile a key: the verdict, the facts for it, and the last reconciles."""
     host = RunningHost(url, socket)
     body = host.get(f"/keys/{path_of(controller)}?{urlencode({'key': key})}")
     if output == "json":

@@ -19,7 +19,7 @@ COMMANDS = {
     "plugins": "List the installed plugins, or those of a running host.",
     "informers": "List the informers of a running host, or show one.",
     "queue": "List the queues of a running host, or the keys of one.",
-    "explain-key": "Tell why a running host does not reconcile a key.",
+    "explain-key": "Print why a running host does not reconcile a key.",
     "pause": "Pause controllers of a running host.",
     "resume": "Resume paused controllers of a running host.",
     "enqueue": "Queue keys of a controller of a running host.",

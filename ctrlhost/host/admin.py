@@ -150,7 +150,7 @@ class Admin:
     def _elsewhere(
         self, plugin: PluginRuntime, request: PauseRequest | EnqueueRequest, action: str, body: bytes, by: str
     ) -> tuple[int, bytes]:
-        """Have the process of an isolated plugin act, and note a pause for its next process."""
+        """Pass an action on to the process of an isolated plugin, and note a pause for its next process."""
         answer = self._asked(plugin, action, body, by)
         if isinstance(request, EnqueueRequest):
             if answer is None:

@@ -124,7 +124,7 @@ class ChildAttempt:
         self._inbox.put(None)
 
     def set_log_level(self, change: messages.LogLevel) -> None:
-        """Have the process change the level of loggers."""
+        """Ask the process to change the level of loggers."""
         self._inbox.put(change)
 
     def _run(self) -> None:

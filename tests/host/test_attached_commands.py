@@ -129,7 +129,7 @@ class Attached:
 
 
 def go(host: HostProcess) -> None:
-    """Have the controller `busy/keys` begin what does not end."""
+    """Start a reconcile of the controller `busy/keys` that does not end."""
     client = Client.load(host.kubeconfig)
     client.create(config_map("go"))
     client.close()

@@ -87,7 +87,7 @@ def address_of(host: HostUnderTest) -> str:
 
 
 def advanced(clock: ManualClock, address: str) -> bytes:
-    """Let the host look for another certificate, and return the one that it shows."""
+    """Advance the clock until the host looks for another certificate, and return the one that it shows."""
     clock.advance(PERIOD)
     with HttpsConnection(address) as connection:
         return connection.certificate

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 import ctrlhost
-from ctrlhost import For, Request, Result, TerminalError, Watches
+from ctrlhost import For, Request, Result, TerminalError
 from ctrlhost.entries import REASONS
 from ctrlhost.host.reports import Reports
 from ctrlhost.status.pages.text import NONE
@@ -341,38 +341,19 @@ def followed(host: Any) -> set[str]:
 
 
 @behaviour("operations/OP59")
-def test_an_informer_names_its_users_and_what_each_of_them_costs(ctrlhost_host: Any) -> None:
-    release = threading.Event()
-
-    def slow(obj: Any) -> list[Request]:
-        if obj.name.startswith("held"):
-            release.wait(60)
-        return []
-
-    def setup(plugin: ctrlhost.PluginContext) -> None:
-        plugin.add_controller("all", quiet, For("v1", "ConfigMap"))
-        plugin.add_controller("some", quiet, For("v1", "ConfigMap", label_selector="mine", reads="metadata"))
-
-    def setup_slow(plugin: ctrlhost.PluginContext) -> None:
-        plugin.add_controller("slow", quiet, Watches("v1", "ConfigMap", map=slow))
-
-    host = ctrlhost_host(plugin_of(setup), plugin_of(setup_slow, "other"), listen=LISTEN)
-    for number in range(3):
-        host.client.create(config_map(f"held{number}"))
+def test_an_informer_names_its_users_and_what_each_of_them_costs(slow_map: tuple[Any, threading.Event]) -> None:
+    host, _ = slow_map
 
     def users() -> str:
         return page_at(host).row("informers", "configmaps")["Users, what each reads, and what it costs"]
 
-    try:
-        host.wait_for(lambda: "other/slow : 0.00 s, handlers 0.00 s, 3 pending" in users())
-        text = users()
-        assert "demo/all : 0.00 s, handlers 0.00 s, 0 pending" in text
-        assert "demo/some (labels=mine reads=metadata): 0.00 s, handlers 0.00 s, 0 pending" in text
-        row = page_at(host).row("informers", "configmaps")
-        assert (row["Selection"], row["State"]) == ("all", "● watching")
-        assert page_at(host, "/status/plugins/other").row("informers", "configmaps")["Selection"] == "all"
-    finally:
-        release.set()
+    host.wait_for(lambda: "other/slow : 0.00 s, handlers 0.00 s, 3 pending" in users())
+    text = users()
+    assert "demo/all : 0.00 s, handlers 0.00 s, 0 pending" in text
+    assert "demo/some (labels=mine reads=metadata): 0.00 s, handlers 0.00 s, 0 pending" in text
+    row = page_at(host).row("informers", "configmaps")
+    assert (row["Selection"], row["State"]) == ("all", "● watching")
+    assert page_at(host, "/status/plugins/other").row("informers", "configmaps")["Selection"] == "all"
 
 
 @behaviour("operations/OP63")

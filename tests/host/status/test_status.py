@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ctrlhost
-from ctrlhost import For, Owns, Request, Result, Watches
+from ctrlhost import For, Owns, Request, Result
 from ctrlhost.entries import REASONS
 from ctrlhost.testing import Fault, ManualClock
 from tests.support.json_schema import problems
@@ -151,24 +151,8 @@ def test_a_misspelled_kind_is_named_with_the_nearest_one(ctrlhost_host: Any, man
 
 
 @behaviour("operations/OP59")
-def test_an_informer_shows_its_users_and_what_each_of_them_costs(ctrlhost_host: Any) -> None:
-    release = threading.Event()
-
-    def slow(obj: Any) -> list[Request]:
-        if obj.name.startswith("held"):
-            release.wait(60)
-        return []
-
-    def setup(plugin: ctrlhost.PluginContext) -> None:
-        plugin.add_controller("all", quiet, For("v1", "ConfigMap"))
-        plugin.add_controller("some", quiet, For("v1", "ConfigMap", label_selector="mine", reads="metadata"))
-
-    def setup_slow(plugin: ctrlhost.PluginContext) -> None:
-        plugin.add_controller("slow", quiet, Watches("v1", "ConfigMap", map=slow))
-
-    host = ctrlhost_host(plugin_of(setup), plugin_of(setup_slow, "other"), listen=LISTEN)
-    for number in range(3):
-        host.client.create(config_map(f"held{number}"))
+def test_an_informer_shows_its_users_and_what_each_of_them_costs(slow_map: tuple[Any, threading.Event]) -> None:
+    host, release = slow_map
 
     def rows() -> Any:
         return [row for row in status_of(host)["informers"] if row["resource"] == "configmaps"]

@@ -398,7 +398,7 @@ impl Answer {
 pub(crate) struct AnswerSender(Sender<Answer>);
 
 impl AnswerSender {
-    /// Have `done` called with the outcome, or with the error.
+    /// Arrange that `done` is called with the outcome, or with the error.
     pub(crate) fn send(
         self,
         done: Py<PyAny>,
