@@ -118,7 +118,7 @@ def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeAp
     options = [option for option in OPTIONS if "--plugins" not in option and "--install" not in option]
     with HostProcess(f"--kubeconfig={server.kubeconfig}", "--context=limited", "--plugins=hostname", *options) as host:
         host.line("plugin hostname waiting: ", "no permission to list ")
-        assert host.get("/readyz")[0] == 200, "a waiting plugin does not make the host unready"
+        eventually(lambda: host.get("/readyz")[0] == 200, LIMIT, "a waiting plugin does not make the host unready")
 
         client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lease"}}, field_manager="test")
         for one in objects:

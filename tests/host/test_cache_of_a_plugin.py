@@ -197,7 +197,8 @@ def shared_cluster() -> Iterator[Cluster]:
 def test_starting_a_factory_again_starts_only_new_informers(cluster: Cluster) -> None:
     # Upstream refuses a second start; here it starts the informers that were requested later.
     first = cluster.informer(namespaces=["one"])
-    lists = first.parts[0].reflector.status.lists
+    # The objects of a list are there before the list is counted.
+    lists = eventually(lambda: first.parts[0].reflector.status.lists)
     cluster.factory.start()
     second = cluster.informer(namespaces=["two"])
     assert names(second.lister.list()) == ["blue-two", "red-two"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 from tests.sandbox.clients.shell import Shell
@@ -63,6 +64,8 @@ def define(shell: Shell) -> str:
     path = f"apis/{group(shell)}/v1"
     eventually(lambda: f'"{path}"' in shell.run("get", "--raw", "/openapi/v3")[1], what=f"{path} in /openapi/v3")
     eventually(lambda: '"Widget"' in shell.run("get", "--raw", f"/openapi/v3/{path}")[1], what=f"the schema of {path}")
+    # kubectl revalidates its cached /openapi/v3 by Last-Modified, which hides a change within the same second.
+    shutil.rmtree(shell.home / ".kube" / "cache" / "http", ignore_errors=True)
     return name
 
 
