@@ -49,11 +49,11 @@ def settled_bytes(pods: ctrlhost.Informer) -> int:
     count = len(pods.indexer) if len(pods.indexer) > MANY else 0
     while pods.parts[0].engine.stats()["compressed_objects"] < count and time.monotonic() < deadline:
         time.sleep(0.1)
-    # As a host does some minutes later.
-    trim()
     last = resident_bytes()
     while time.monotonic() < deadline:
         time.sleep(1.0)
+        # As a host does every few minutes; what is compressed is freed a moment after it is counted.
+        trim()
         now = resident_bytes()
         if now > 0.99 * last:
             return now
