@@ -153,7 +153,7 @@ def test_two_plugins_that_overwrite_each_others_field_are_both_named_and_slowed(
     def wants(value: str) -> Any:
         def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
             found = ctx.get(request)
-            if found is not None and (always or found.get_path("data.owner") != value):
+            if found is not None and (always or found.get_path("data", "owner") != value):
                 ctx.client.apply(config_map("ann", labels={"mine": "1"}, owner=value))
 
         return reconcile
@@ -192,7 +192,7 @@ def test_a_status_that_is_written_once_for_each_change_of_others_is_not_hot(rig,
     def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
         kind = {"the object": "ConfigMap", "another kind": "Secret", "an owned object": "Secret"}[source]
         wanted = ctx.client.get("v1", kind, "ann", "default")["metadata"].get("annotations", {}).get("spec", "")
-        if ctx.get(request).get_path("data.status") != wanted:
+        if ctx.get(request).get_path("data", "status") != wanted:
             ctx.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"status": wanted}})
 
     sources = {
@@ -224,7 +224,7 @@ def test_runs_that_a_call_or_a_timer_causes_are_not_hot(rig, cause) -> None:
     wanted = [0]
 
     def reconcile(ctx: ctrlhost.Context, request: Request) -> Any:
-        if ctx.get(request).get_path("data.n") != str(wanted[0]):
+        if ctx.get(request).get_path("data", "n") != str(wanted[0]):
             ctx.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"n": str(wanted[0])}})
         return ctrlhost.Result(requeue_after=0.1) if cause == "requeue_after" else None
 
