@@ -201,6 +201,42 @@ fn a_written_request_is_repeated_only_if_it_is_a_get() {
     assert_eq!(seen.load(Ordering::SeqCst), 3);
 }
 
+// behaviour: scale/SC9
+#[test]
+fn a_kept_connection_that_breaks_takes_the_idle_ones_with_it() {
+    let (sender, requests) = channel();
+    let both = Barrier::new(2);
+    let server = Server::start(move |mut stream, number| {
+        while let Some(got) = read_request(&mut stream, number) {
+            let again = got.body == b"again";
+            sender.send((number, again)).unwrap();
+            if again && number < 2 {
+                return;
+            }
+            if number < 2 {
+                both.wait();
+            }
+            stream.write_all(&ok("")).unwrap();
+        }
+    });
+    let client = server.client();
+    let (done, answers) = channel();
+    for _ in 0..2 {
+        let done = done.clone();
+        client.begin(get(), Box::new(move |result| done.send(result).unwrap()));
+    }
+    for _ in 0..2 {
+        answers.recv().unwrap().unwrap();
+    }
+    until(&client, |counts| counts.idle == 2);
+    let post = || client.call(call("POST", "again", SOON));
+    assert!(post().unwrap_err().sent);
+    assert_eq!(client.counts().idle, 0);
+    assert_eq!(post().unwrap().status, 200);
+    let again = requests.try_iter().filter(|(_, again)| *again).count();
+    assert_eq!((again, server.connections()), (2, 3));
+}
+
 /// Send writes over connections that `end` ends after each first or second response, while the next write may be on
 /// its way; return the writes that the server got, by their number, and those that succeeded.
 fn writes_to_a_closing_server(end: fn(&mut TcpStream)) -> (Vec<usize>, Vec<bool>) {

@@ -83,6 +83,10 @@ pub(super) async fn open<'a>(
         } else if request.repeat && !repeated && !progress.received() {
             (repeated, fresh) = (true, true);
         } else {
+            if reused && !progress.received() {
+                // The server is likely to have closed the others as well, and the caller may try again at once.
+                inner.pool.clear();
+            }
             return Err(failure);
         }
     }

@@ -71,6 +71,11 @@ impl Pool {
     /// Drop the idle connections now, and those in use when they are done.
     pub(super) fn retire(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
+        self.clear();
+    }
+
+    /// Drop the idle connections.
+    pub(super) fn clear(&self) {
         while let Some(line) = self.take() {
             drop(line);
         }
