@@ -203,8 +203,9 @@ bench: venv $(PEERS) $(CONTROLPLANE) ## Measure against the peers in one run; SH
 bench-scale: venv $(PEERS) $(CONTROLPLANE) ## Measure large clusters against the peers, 15 minutes; writes docs/benchmarks-scale.md
 	$(BENCH) --scale
 
-docs: venv ## Write the generated parts of docs/reference
-	$(BIN)/python tests/docs/test_reference.py
+docs: venv ## Write the generated parts of docs/reference, and the site to docs/_build/html
+	$(BIN)/python -m tests.docs.test_reference
+	$(BIN)/python -m sphinx -b html -W -n -q docs docs/_build/html
 
 COMPILE := uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header
 lock: ## Renew the lock files: of this environment, of the image, of builds and of releases

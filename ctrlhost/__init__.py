@@ -11,29 +11,39 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost._core import __version__
 
 if TYPE_CHECKING:
-    from ctrlhost import conditions, finalizers, predicates
-    from ctrlhost.cache import Object
+    from ctrlhost import cache, conditions, finalizers, predicates, testing, workqueue
+    from ctrlhost.cache import Object, plain
     from ctrlhost.client import AsyncClient, Client
     from ctrlhost.clock import Clock
     from ctrlhost.config.secret import Secret
+    from ctrlhost.controller.caches import Cache, Caches
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.handle import ControllerHandle
+    from ctrlhost.controller.index import Index
     from ctrlhost.controller.sources import Every, For, Owns, Watches
+    from ctrlhost.controller.status import StatusWriter
+    from ctrlhost.declarative.async_cache import AsyncCache
+    from ctrlhost.declarative.async_context import AsyncContext
+    from ctrlhost.declarative.controller import Controller
+    from ctrlhost.declarative.plugin import Plugin
     from ctrlhost.duration import Duration
     from ctrlhost.errors import (
         AlreadyExists,
         ApiError,
         BadRequest,
+        BlockingCall,
         ConfigError,
         Conflict,
         CtrlhostError,
         Expired,
         Forbidden,
         Invalid,
+        InvalidObject,
         MethodNotAllowed,
         NotAcceptable,
         NotFound,
         NotLeading,
+        NotOwned,
         NotSynced,
         PartialObject,
         PluginError,
@@ -49,11 +59,16 @@ if TYPE_CHECKING:
         TransportError,
         Unauthorized,
         UndeclaredRead,
+        UnknownKind,
         UnsupportedMediaType,
     )
     from ctrlhost.hookspecs import hookimpl
     from ctrlhost.informers import Informer, InformerFactory, Owner
     from ctrlhost.informers.mappings import ByIndex, ByLabel
+    from ctrlhost.models.crd import crd_of
+    from ctrlhost.models.kinds import resource
+    from ctrlhost.models.markers import Column, IntOrString, ListMap, Quantity, Rule
+    from ctrlhost.models.model import Condition, Model, ModelStatus, ObjectMeta
     from ctrlhost.own_writes.expectations import Expectations
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin.context import PluginContext
@@ -63,15 +78,23 @@ if TYPE_CHECKING:
 __all__ = [
     "AlreadyExists",
     "ApiError",
+    "AsyncCache",
     "AsyncClient",
+    "AsyncContext",
     "BadRequest",
+    "BlockingCall",
     "ByIndex",
     "ByLabel",
+    "Cache",
+    "Caches",
     "Client",
     "Clock",
+    "Column",
+    "Condition",
     "ConfigError",
     "Conflict",
     "Context",
+    "Controller",
     "ControllerHandle",
     "CtrlhostError",
     "Duration",
@@ -80,75 +103,117 @@ __all__ = [
     "Expired",
     "For",
     "Forbidden",
+    "Index",
     "Informer",
     "InformerFactory",
+    "IntOrString",
     "Invalid",
+    "InvalidObject",
+    "ListMap",
     "MethodNotAllowed",
+    "Model",
+    "ModelStatus",
     "NotAcceptable",
     "NotFound",
     "NotLeading",
+    "NotOwned",
     "NotSynced",
     "Object",
+    "ObjectMeta",
     "Owner",
     "Owns",
     "PartialObject",
     "Permission",
+    "Plugin",
     "PluginContext",
     "PluginError",
     "PluginLoadError",
     "PluginNotFound",
     "PluginRestarted",
+    "Quantity",
     "Request",
     "RequestTooLarge",
     "Result",
     "RetryAfter",
+    "Rule",
     "Secret",
     "ServerError",
     "Stale",
+    "StatusWriter",
     "TerminalError",
     "TooManyRequests",
     "TransportError",
     "Unauthorized",
     "UndeclaredRead",
+    "UnknownKind",
     "UnsupportedMediaType",
     "Watches",
     "__version__",
+    "cache",
     "conditions",
+    "crd_of",
     "crds_from",
     "finalizers",
     "hookimpl",
+    "plain",
     "predicates",
+    "resource",
+    "testing",
+    "workqueue",
 ]
 
 # The modules of the names that are not errors; a public module is its own value.
 _HOMES = {
+    "AsyncCache": "ctrlhost.declarative.async_cache",
     "AsyncClient": "ctrlhost.client",
+    "AsyncContext": "ctrlhost.declarative.async_context",
     "ByIndex": "ctrlhost.informers.mappings",
     "ByLabel": "ctrlhost.informers.mappings",
+    "Cache": "ctrlhost.controller.caches",
+    "Caches": "ctrlhost.controller.caches",
     "Client": "ctrlhost.client",
     "Clock": "ctrlhost.clock",
+    "Column": "ctrlhost.models.markers",
+    "Condition": "ctrlhost.models.model",
     "Context": "ctrlhost.controller.context",
+    "Controller": "ctrlhost.declarative.controller",
     "ControllerHandle": "ctrlhost.controller.handle",
     "Duration": "ctrlhost.duration",
     "Every": "ctrlhost.controller.sources",
     "Expectations": "ctrlhost.own_writes.expectations",
     "For": "ctrlhost.controller.sources",
+    "Index": "ctrlhost.controller.index",
     "Informer": "ctrlhost.informers",
     "InformerFactory": "ctrlhost.informers",
+    "IntOrString": "ctrlhost.models.markers",
+    "ListMap": "ctrlhost.models.markers",
+    "Model": "ctrlhost.models.model",
+    "ModelStatus": "ctrlhost.models.model",
     "Object": "ctrlhost.cache",
+    "ObjectMeta": "ctrlhost.models.model",
     "Owner": "ctrlhost.informers",
     "Owns": "ctrlhost.controller.sources",
     "Permission": "ctrlhost.permissions",
+    "Plugin": "ctrlhost.declarative.plugin",
     "PluginContext": "ctrlhost.plugin.context",
+    "Quantity": "ctrlhost.models.markers",
     "Request": "ctrlhost.request",
     "Result": "ctrlhost.request",
+    "Rule": "ctrlhost.models.markers",
     "Secret": "ctrlhost.config.secret",
+    "StatusWriter": "ctrlhost.controller.status",
     "Watches": "ctrlhost.controller.sources",
+    "cache": "ctrlhost.cache",
     "conditions": "ctrlhost.conditions",
+    "crd_of": "ctrlhost.models.crd",
     "crds_from": "ctrlhost.plugin.crd_files",
     "finalizers": "ctrlhost.finalizers",
     "hookimpl": "ctrlhost.hookspecs",
+    "plain": "ctrlhost.cache",
     "predicates": "ctrlhost.predicates",
+    "resource": "ctrlhost.models.kinds",
+    "testing": "ctrlhost.testing",
+    "workqueue": "ctrlhost.workqueue",
 }
 
 

@@ -23,6 +23,7 @@ from ctrlhost._core import (
     SharedInformer,
     WatchProgress,
     namespace_index,
+    plain,
 )
 from ctrlhost.errors import Closed, DecodeError, KeyFuncError, PartialObject, TransactionError
 
@@ -47,4 +48,5 @@ __all__ = [
     "TransactionError",
     "WatchProgress",
     "namespace_index",
+    "plain",
 ]

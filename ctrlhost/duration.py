@@ -1,30 +1,49 @@
-"""Durations in settings: `"30s"`, `"1m30s"`, `"250ms"` or a number of seconds."""
+"""Durations: `"30s"`, `"1m30s"`, `"250ms"`, a number of seconds or a `timedelta`."""
 
 from __future__ import annotations
 
 import math
 import re
-from typing import Self
+from datetime import timedelta
+from typing import Self, TypeAlias
 
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+__all__ = ["Duration", "DurationLike", "in_seconds"]
+
+#: A length of time: a number of seconds, a `timedelta`, or a text in Go's syntax such as `1h30m`.
+DurationLike: TypeAlias = float | str | timedelta
+
+# Exact: 100us is the float 0.0001, and 100 * 1e-6 is not.
+_PARTS_OF_A_SECOND = {"ns": 1e9, "us": 1e6, "µs": 1e6, "ms": 1e3}
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h|d)")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
+
+
+def in_seconds(value: DurationLike) -> float:
+    """Return a duration in seconds; a number is returned as it is, also a negative one.
+
+    A text has the units `ns`, `us`, `ms`, `s`, `m`, `h` and `d`. ValueError for a text that is none, also a negative
+    one; TypeError for a `bool` and other types.
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str):
+        return _parse(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    raise TypeError(f"a duration must be a string such as `30s` or a number of seconds, got {type(value).__name__}")
 
 
 class Duration(float):
     """A length of time in seconds, for settings of the host and of plugins.
 
-    Accepts a number of seconds, or a string in Go's syntax, with the units `ns`, `us`, `ms`, `s`, `m`, `h` and `d`.
-    ValueError for a negative, infinite or NaN duration, and for a string without a unit.
+    Accepts a number of seconds, a `timedelta`, or a string in Go's syntax, with the units `ns`, `us`, `ms`, `s`, `m`,
+    `h` and `d`. ValueError for a negative, infinite or NaN duration, and for a string without a unit.
     """
 
-    def __new__(cls, value: float | str = 0.0) -> Self:
+    def __new__(cls, value: DurationLike = 0.0) -> Self:
         """Parse the duration; TypeError for a `bool` and other types."""
-        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-            raise TypeError(
-                f"a duration must be a string such as `30s` or a number of seconds, got {type(value).__name__}"
-            )
-        seconds = _parse(value) if isinstance(value, str) else float(value)
+        seconds = in_seconds(value)
         if not math.isfinite(seconds) or seconds < 0:
             raise ValueError(f"a duration must be finite and not negative, got {value}")
         return super().__new__(cls, seconds)
@@ -51,5 +70,10 @@ def _parse(text: str) -> float:
     if stripped == "0":
         return 0.0
     if not _WHOLE.fullmatch(stripped):
-        raise ValueError(f"invalid duration `{text}`: write a number with a unit, such as `30s`, `1m30s` or `250ms`")
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(stripped))
+        raise ValueError(
+            f"invalid duration `{text}`: a text has units, such as `30s` or `1m30s`; a number is in seconds"
+        )
+    return sum(
+        float(number) / _PARTS_OF_A_SECOND[unit] if unit in _PARTS_OF_A_SECOND else float(number) * _SECONDS[unit]
+        for number, unit in _PART.findall(stripped)
+    )

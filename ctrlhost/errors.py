@@ -12,6 +12,7 @@ CtrlhostError
 │   ├── Unauthorized       401
 │   ├── Forbidden          403
 │   ├── NotFound           404
+│   │   └── UnknownKind    the server does not serve the kind
 │   ├── MethodNotAllowed   405
 │   ├── NotAcceptable      406
 │   ├── AlreadyExists      409 with the reason AlreadyExists
@@ -32,9 +33,12 @@ CtrlhostError
 │   └── Closed             the delta FIFO, listener or informer is closed
 ├── NotSynced              a lister was read before its informer had its first list
 ├── Stale                  the cache did not catch up with the plugin's own write in time
+├── NotOwned               an object was not written: another owner controls it, or nobody
 ├── NotLeading             a write was not sent, because this replica does not lead, or no longer in the work's term
+├── BlockingCall           a request was not sent, because an `async def` would have waited for it without `await`
 ├── PluginRestarted        a request was not sent, because its client belongs to an earlier run of the plugin
 ├── RetryAfter             raised by a reconciler: try again after so many seconds
+├── InvalidObject          a cached object does not fit its model
 └── TerminalError          raised by a reconciler: do not retry; wait for the next event
 """
 
@@ -42,8 +46,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from ctrlhost.duration import in_seconds
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ctrlhost.duration import DurationLike
 
 
 class CtrlhostError(Exception):
@@ -166,6 +174,10 @@ class NotFound(_OneStatus):
     """404: no such object, or no such resource."""
 
     status, reason = 404, "NotFound"
+
+
+class UnknownKind(NotFound):
+    """The server does not serve the kind; the message names the nearest one, or the versions that the group has."""
 
 
 class MethodNotAllowed(_OneStatus):
@@ -305,6 +317,13 @@ class Stale(CtrlhostError):
     """The cache did not catch up with the plugin's own write in time; the reconcile is retried."""
 
 
+class NotOwned(CtrlhostError):
+    """An object was not written, because another owner controls it, or nobody does.
+
+    A reconcile that ends with it has not failed: it runs again after a minute.
+    """
+
+
 class NotLeading(CtrlhostError):
     """A write was not sent: it needs leadership, and this replica does not lead, or no longer in the work's term.
 
@@ -317,6 +336,10 @@ class NotLeading(CtrlhostError):
         self.reason = reason
 
 
+class BlockingCall(CtrlhostError):
+    """A request was not sent: an `async def` must not wait for it without `await`, since that stops its event loop."""
+
+
 class PluginRestarted(CtrlhostError):
     """A request was not sent: its client belongs to an earlier run of the plugin, which has failed or restarted."""
 
@@ -324,19 +347,34 @@ class PluginRestarted(CtrlhostError):
 
 
 class RetryAfter(CtrlhostError):
-    """Raised by a reconciler to run again after `seconds`; does not count as a failure for the back-off.
+    """Raised by a reconciler to run again after a delay; does not count as a failure for the back-off.
 
-    Delays below 5 ms, also negative ones, become 5 ms.
+    The delay is a duration such as `"5s"` or a number of seconds. Delays below 5 ms, also negative ones, become 5 ms.
+    ValueError or TypeError for an invalid duration.
     """
 
-    def __init__(self, seconds: float, message: str = "") -> None:
-        """Set the delay, in seconds."""
-        super().__init__(message or f"retry after {seconds:g} s")
-        self.seconds = seconds
+    def __init__(self, seconds: DurationLike, message: str = "") -> None:
+        """Set the delay."""
+        self.seconds = in_seconds(seconds)
+        super().__init__(message or f"retry after {self.seconds:g} s")
 
 
 class TerminalError(CtrlhostError):
     """Raised by a reconciler when only a change of the object can help: no retry until the next event."""
+
+
+class InvalidObject(CtrlhostError):
+    """A cached object does not fit its model; `problem` has the path, such as `spec.size: expected int, got str`.
+
+    A run whose own object does not fit ends with TerminalError; one that reads such an object is retried.
+    """
+
+    def __init__(self, name: str, problem: str, obj: Any = None) -> None:
+        """Name the object and what does not fit; `obj` is the object itself."""
+        hint = "correct the object; a kind that is given as a text is read as `ctrlhost.Object`, without a model"
+        super().__init__(f"{name}: {problem}", hint=hint)
+        self.problem = problem
+        self.object = obj
 
 
 # 409 has two classes; the reason decides.

@@ -1,8 +1,9 @@
 """Predicates that run in the core: they decide without entering Python whether a change enqueues a reconcile.
 
-They are those of controller-runtime. Each passes all adds and deletes, where the old or the new object is None. They
-combine with `and_`, `or_` and `not_`. A function `(old, new) -> bool` is a predicate, too. It costs a call per change
-on the dispatching thread, and if it raises the change passes: a needless reconcile is harmless, a lost one is not.
+They are those of controller-runtime, and `desired_state_changed`. Each passes all adds and deletes, where the old or
+the new object is None. They combine with `and_`, `or_` and `not_`. A function `(old, new) -> bool` is a predicate, too.
+It costs a call per change on the dispatching thread, and if it raises the change passes: a needless reconcile is
+harmless, a lost one is not.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ class Ready:
 
     name: str
     parts: tuple[AnyPredicate, ...] = ()
+    #: The finalizers that `desired_state_changed` ignores.
+    finalizers: tuple[str, ...] = ()
 
     def __call__(self, old: Object | None, new: Object | None) -> bool:
         """Return whether the change passes; called only for combinations with a Python function."""
@@ -33,6 +36,10 @@ class Ready:
             return any(part(old, new) for part in self.parts)
         if old is None or new is None:
             return True
+        if self.name == "desired_state_changed":
+            from ctrlhost import _core
+
+            return _core.Predicate.desired_state_changed(*self.finalizers)(old, new)
         return bool(getattr(old, _FIELDS[self.name]) != getattr(new, _FIELDS[self.name]))
 
     @property
@@ -54,6 +61,10 @@ _FIELDS = {
 resource_version_changed = Ready("resource_version_changed")
 #: Only changes of the desired state: the server increments `generation` for those, not for status and most metadata.
 generation_changed = Ready("generation_changed")
+#: Only changes of generation, labels, annotations, finalizers, deletionTimestamp or uid: what somebody wants of the
+#: object, not its status. Of objects without a generation, such as ConfigMaps, every field but `status` counts. The
+#: default of `@plugin.controller` for its kind.
+desired_state_changed = Ready("desired_state_changed")
 #: Only changes of labels.
 labels_changed = Ready("labels_changed")
 #: Only changes of annotations.

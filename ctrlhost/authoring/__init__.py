@@ -1,4 +1,4 @@
-"""Tools for plugin authors: typed models from CRDs.
+"""Tools for plugin authors: typed models from CRDs, checks of plugins, new projects.
 
-Imports only `errors`. Public: nothing; the command line uses it.
+Imports all rooms but `cli` and `testing`. Public: nothing; the command line uses it.
 """

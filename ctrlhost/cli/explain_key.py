@@ -34,7 +34,7 @@ def command(controller: str, key: str, url: str | None, socket: Path | None, out
         return
     click.echo(f"{visible(controller)} {visible(key)}")
     for name, text in _lines(host.read(body)):
-        click.echo(f"  {name:<9}  {visible(text)}".rstrip())
+        click.echo(f"  {name:<10} {visible(text)}".rstrip())
 
 
 def _lines(answer: Answer) -> Iterator[tuple[str, str]]:
@@ -47,3 +47,25 @@ def _lines(answer: Answer) -> Iterator[tuple[str, str]]:
         failed = f": {run['error']}" if run["error"] else ""
         text = f"{clock_time(run['time'])}, {duration(run['seconds'])}, {run['result']}{failed}"
         yield "" if at else "last runs", f"{text}  ({run['reconcile_id']})"
+    if (found := answer.get("object")) is not None:
+        yield from _of_object(found)
+
+
+def _of_object(found: Answer) -> Iterator[tuple[str, str]]:
+    cached, generation, observed = found["cached_version"], found["generation"], found["observed_generation"]
+    of_cache = "not cached" if cached is None else f"cached rv={cached}"
+    if generation is not None:
+        of_cache += f" generation={generation}"
+    of_server = f"server rv={found['server_version']}" if found["server"] == "found" else f"server: {found['server']}"
+    yield "object", "; ".join([of_cache, of_server, *_given("status.observedGeneration", observed)])
+    since = found["deleted_since"]
+    if since is not None and not any(one["present"] for one in found["finalizers"]):
+        yield "", f"its deletion was asked for at {since}"
+    for at, one in enumerate(found["finalizers"]):
+        own = " (this plugin)" if one["own"] else ""
+        state = "absent" if not one["present"] else "present" if since is None else f"holds the deletion since {since}"
+        yield "" if at else "finalizers", f"{one['name']}{own} {state}"
+
+
+def _given(name: str, value: int | None) -> list[str]:
+    return [] if value is None else [f"{name}={value}"]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 from typing import TypeAlias
 
 import click
 
 from ctrlhost import __version__
+from ctrlhost.suggestions import did_you_mean
 
 _Resolved: TypeAlias = tuple[str | None, click.Command | None, list[str]]
 
 #: Name and help text of each command, which is `command` in the module of the same name, with `_` for `-`.
 COMMANDS = {
     "run": "Run plugins until a signal arrives.",
+    "new": "Write the project of a new plugin.",
+    "dev": "Run plugins on a sandbox, anew after each change of their sources.",
     "top": "Show what a running host does, live.",
     "plugins": "List the installed plugins, or those of a running host.",
     "informers": "List the informers of a running host, or show one.",
@@ -24,6 +26,7 @@ COMMANDS = {
     "resume": "Resume paused controllers of a running host.",
     "enqueue": "Queue keys of a controller of a running host.",
     "log-level": "Change the log level of a running host for a while.",
+    "check": "Check plugins: settings, declarations, CRDs, and their rights on a server.",
     "crds": "Print the CustomResourceDefinitions of plugins.",
     "models": "Print typed models of a custom kind, generated from its CRD.",
     "manifests": "Print the manifests that run plugins in a cluster: Deployment, RBAC, CRDs.",
@@ -54,8 +57,8 @@ class LazyGroup(click.Group):
         if command is None:
             from ctrlhost.supervisor.loader import installed_plugins
 
-            near = difflib.get_close_matches(name, [*COMMANDS, *installed_plugins()], n=1)
-            ctx.fail(f"unknown command `{name}`" + (f"; did you mean `{near[0]}`?" if near else ""))
+            near = did_you_mean(name, [*COMMANDS, *installed_plugins()])
+            ctx.fail(f"unknown command `{name}`" + (f"; {near}" if near else ""))
         return name, command, args[1:]
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ctrlhost.cli.messages import print_hint, print_yaml
-from ctrlhost.cli.options import CONFIG, ISOLATE, NAMESPACE, PLUGINS, SET, gather, isolate, names
+from ctrlhost.cli.options import CONFIG, FILES, ISOLATE, NAMESPACE, PLUGINS, SET, gather, isolate, names, plugin_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +16,7 @@ _REFERENCE = "NAME.key=SECRET/KEY"
 
 
 @click.command("manifests")
+@FILES
 @PLUGINS
 @ISOLATE
 @NAMESPACE
@@ -62,6 +63,7 @@ _REFERENCE = "NAME.key=SECRET/KEY"
 @CONFIG
 @SET
 def command(
+    files: tuple[Path, ...],
     plugins: tuple[str, ...],
     isolated: tuple[str, ...],
     namespaces: tuple[str, ...],
@@ -87,9 +89,11 @@ def command(
 
     The permissions are those to watch the plugins' sources, those that the plugins request, and those to record events.
     Unless the settings say otherwise, pods answer probes on 8484, and show metrics on 8443 to clients with a token.
-    The command does not contact a cluster.
+    The command does not contact a cluster. It takes files to show what they need: in the image, their plugins must be
+    installed.
     """
     from ctrlhost import __version__
+    from ctrlhost.authoring.invalid_crds import reject_invalid_crds
     from ctrlhost.config.load import Configuration
     from ctrlhost.manifests.deployment import Resources
     from ctrlhost.manifests.loading import load_plugins
@@ -106,10 +110,11 @@ def command(
     for one in references:
         configuration.stand_in(one.plugin, one.key, one.flag)
     settings = configuration.host()
-    if not settings.plugins:
-        raise click.UsageError("no plugins selected; select some with `--plugins NAME,NAME`")
-    isolate(configuration, isolated)
-    for plugin in settings.plugins:
+    of_files = plugin_files(files, settings.plugins)
+    if not settings.plugins and not of_files:
+        raise click.UsageError("no plugins selected; select some with `--plugins NAME,NAME`, or name a file")
+    isolate(configuration, isolated, [file.name for file in of_files])
+    for plugin in (*settings.plugins, *(file.name for file in of_files)):
         # A mistake would otherwise show up in the pod.
         configuration.supervision(plugin)
     deployed = Deployed(
@@ -129,12 +134,15 @@ def command(
         certified=Configuration.gather(config, assignments=assignments).given("host", "tls_cert_file") is not None,
     )
     # All of it, before anything is printed.
-    loaded = load_plugins(settings.plugins, configuration)
+    loaded = load_plugins([*settings.plugins, *of_files], configuration)
+    reject_invalid_crds(one.plugin for one in loaded)
     check_values(
         loaded, [Configuration.gather(config), *(Configuration.gather(assignments=[one]) for one in assignments)]
     )
     check_mounted(references, loaded)
     documents = list(manifests(loaded, configuration, deployed))
     print_yaml(removable(documents) if uninstall else documents)
+    for file in of_files:
+        print_hint(f"the Deployment runs `{file.name}` as an installed plugin; `ctrlhost new` writes a package for one")
     if image is None and not uninstall:
         print_hint(f"the image `{deployed.image}` is not published: build it from the Dockerfile, and pass `--image`")

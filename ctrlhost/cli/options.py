@@ -10,10 +10,13 @@ import click
 from ctrlhost.selectors.namespaces import LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from ctrlhost.config.load import Configuration
     from ctrlhost.sandbox import Sandbox
+    from ctrlhost.supervisor.plugin_file import PluginFile
+
+FILES = click.argument("files", nargs=-1, metavar="[FILE.py]...", type=click.Path(path_type=Path))
 
 PLUGINS = click.option(
     "--plugins", metavar="NAME,NAME…", multiple=True, help="Plugins to load; no other plugin is imported."
@@ -31,7 +34,7 @@ ISOLATE = click.option(
     "isolated",
     metavar="NAME,NAME…|all",
     multiple=True,
-    help="Run each of these plugins in a process of its own.",
+    help="Run each of these installed plugins in a process of its own; not those of files.",
 )
 CONFIG = click.option(
     "--config", type=click.Path(path_type=Path), metavar="FILE", envvar="CTRLHOST_CONFIG", help="Settings file (TOML)."
@@ -43,6 +46,16 @@ SET = click.option(
     multiple=True,
     help="Setting of a plugin, or of the host with NAME `host`; overrides file and environment.",
 )
+
+
+def refused(flag: str, message: str, **kind: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return an option of another command, which ends with `message` and is in no help."""
+
+    def refuse(context: click.Context, _: click.Parameter, value: Any) -> None:
+        if value:
+            raise click.UsageError(message, context)
+
+    return click.option(flag, hidden=True, expose_value=False, is_eager=True, callback=refuse, **kind)
 
 
 _POD_DELAYS = {
@@ -84,12 +97,29 @@ def gather(config: Path | None, assignments: tuple[str, ...], **flags: Any) -> C
     return Configuration.gather(config, os.environ, assignments, flags)
 
 
-def isolate(configuration: Configuration, chosen: tuple[str, ...]) -> None:
-    """Apply `--isolate`; ConfigError for a plugin that is not selected."""
-    from ctrlhost.config.types import suggest
+def plugin_files(files: tuple[Path, ...], installed: Collection[str] = ()) -> list[PluginFile]:
+    """Return the plugins in `files`; ConfigError if two have one name, or one has that of an `installed` one."""
     from ctrlhost.errors import ConfigError
+    from ctrlhost.supervisor.plugin_file import PluginFile
 
-    selected = configuration.host().plugins
+    found: dict[str, PluginFile] = {}
+    for file in map(PluginFile, files):
+        other = str(found[file.name]) if file.name in found else "the installed plugin of `--plugins`"
+        if file.name in found or file.name in installed:
+            raise ConfigError(
+                f"{file}: its plugin has the name `{file.name}`, as has {other}",
+                hint="rename the file" if file.name in installed else "a file is the plugin of its name; rename one",
+            )
+        found[file.name] = file
+    return list(found.values())
+
+
+def isolate(configuration: Configuration, chosen: tuple[str, ...], files: Collection[str] = ()) -> None:
+    """Apply `--isolate`; ConfigError for a plugin that is neither selected nor one of `files`."""
+    from ctrlhost.errors import ConfigError
+    from ctrlhost.suggestions import suggest
+
+    selected = (*configuration.host().plugins, *files)
     for name in names(chosen):
         if name != "all" and name not in selected:
             raise ConfigError(f"--isolate: the host runs no plugin `{name}`", hint=suggest(name, selected))

@@ -61,12 +61,16 @@ def _rows(status: Answer) -> list[list[str]]:
 
 
 def _installed(check: bool) -> int:
-    from ctrlhost.supervisor.loader import installed_plugins
+    from ctrlhost.supervisor.loader import installed_plugins, misplaced_plugins
 
+    misplaced = misplaced_plugins()
+    for line in misplaced:
+        click.echo(f"warning: {line}", err=True)
     rows: list[tuple[str, ...]] = []
-    failed = False
+    failed = check and bool(misplaced)
+    details: list[tuple[str, str | None]] = []
     for name, candidates in installed_plugins().items():
-        problem = _problem(name) if check else ""
+        problem = _problem(name, details) if check else ""
         failed |= bool(problem)
         if len(candidates) > 1:
             problem = "error: more than one distribution has a plugin of this name"
@@ -75,17 +79,27 @@ def _installed(check: bool) -> int:
     if not rows:
         click.echo("no plugins are installed", err=True)
         click.echo("\nhint: a plugin is a distribution with an entry point in the group `ctrlhost`", err=True)
-        return 0
+        return int(failed)
     print_table([Column(one) for one in ("NAME", "VERSION", "DISTRIBUTION", "STATUS")], rows)
+    for text, hint in details:
+        click.echo(f"\nerror: {text}", err=True)
+        if hint:
+            click.echo(f"hint: {hint}", err=True)
     return int(failed)
 
 
-def _problem(name: str) -> str:
+def _problem(name: str, details: list[tuple[str, str | None]]) -> str:
+    """Return what is wrong with a plugin, empty if nothing is; add what a row has no room for to `details`."""
+    from ctrlhost.declarative.checks import DeclarationError
     from ctrlhost.errors import PluginError
     from ctrlhost.supervisor.loader import PluginManager
 
     try:
         PluginManager().load(name)
+    except DeclarationError as error:
+        details += [(f"plugin {name}: {one}", one.hint) for one in error.mistakes]
+        return f"error: mistakes in its declaration: {len(error.mistakes)}"
     except PluginError as error:
+        details.append((f"plugin {name}: {error.message}", error.hint))
         return f"error: {error.message}"
     return ""

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from ctrlhost.cli.options import (
     CONFIG,
+    FILES,
     ISOLATE,
     NAMESPACE,
     PLUGINS,
@@ -19,6 +20,8 @@ from ctrlhost.cli.options import (
     isolate,
     make_sandbox,
     names,
+    plugin_files,
+    refused,
     sandbox_options,
 )
 from ctrlhost.cli.progress import CurrentStderr, ListBars, can_draw
@@ -30,9 +33,11 @@ if TYPE_CHECKING:
 
     from ctrlhost.config.load import Configuration
     from ctrlhost.sandbox import Sandbox
+    from ctrlhost.supervisor.plugin_file import PluginFile
 
 
 @click.command("run")
+@FILES
 @PLUGINS
 @ISOLATE
 @click.option(
@@ -51,11 +56,13 @@ if TYPE_CHECKING:
 @click.option("--admin", is_flag=True, default=None, help="Let this user act by commands such as `ctrlhost pause`.")
 @click.option("--dry-run", is_flag=True, default=None, help="Write nothing; log what would change.")
 @click.option("--leader-elect", is_flag=True, default=None, help="Act only while holding a Lease.")
+@refused("--manifest", "`ctrlhost run` applies no files; `ctrlhost dev` has --manifest", multiple=True)
 @click.option("--listen", metavar="HOST:PORT", help="Address for probes, metrics, status and pages.")
 @CONFIG
 @SET
 @sandbox_options
 def command(
+    files: tuple[Path, ...],
     plugins: tuple[str, ...],
     isolated: tuple[str, ...],
     namespaces: tuple[str, ...],
@@ -64,6 +71,9 @@ def command(
     **chosen: Any,
 ) -> int:
     """Run plugins until a signal arrives.
+
+    Each FILE.py is a plugin named after it, with `-` for `_`, beside those of --plugins. Its directory is on
+    `sys.path`, as `python FILE.py` has it.
 
     SIGTERM, SIGINT and SIGHUP let running reconciles finish within the setting `drain_timeout` and exit with code 0;
     a second signal ends the process at once, with code 1. SIGUSR1 writes the stacks of all Python threads to stderr.
@@ -85,10 +95,13 @@ def command(
         raise click.UsageError("--dry-run and --sandbox are mutually exclusive: nothing there is worth protecting")
     settings = configuration.host()
     _check_sandbox(settings.sandbox, flags)
-    if not settings.plugins:
+    of_files = plugin_files(files, settings.plugins)
+    if not settings.plugins and not of_files:
         known = ", ".join(installed_plugins()) or "none"
-        raise click.UsageError(f"no plugins selected; select some with `--plugins NAME,NAME` (installed: {known})")
-    isolate(configuration, isolated)
+        raise click.UsageError(
+            f"no plugins selected; select some with `--plugins NAME,NAME` (installed: {known}), or name a file"
+        )
+    isolate(configuration, isolated, [file.name for file in of_files])
     for name in settings.plugins:
         check_installed(name)
 
@@ -100,12 +113,12 @@ def command(
         settings.log_level,
         settings.log_format,
         stream,
-        plugins=settings.plugins,
+        plugins=[*settings.plugins, *(file.name for file in of_files)],
         log_lines=lambda plugin: _log_lines(configuration, plugin),
         log_levels=settings.log_levels,
     )
     try:
-        code, drained = _run(configuration, make_sandbox(chosen) if settings.sandbox else None)
+        code, drained = _run(configuration, of_files, make_sandbox(chosen) if settings.sandbox else None)
     finally:
         logs.end()
     if not drained:
@@ -138,12 +151,13 @@ def _check_sandbox(wanted: bool, flags: dict[str, Any]) -> None:
             raise click.UsageError(f"--{name.replace('_', '-')} has no effect without --sandbox")
 
 
-def _run(configuration: Configuration, sandbox: Sandbox | None) -> tuple[int, bool]:
+def _run(configuration: Configuration, files: list[PluginFile], sandbox: Sandbox | None) -> tuple[int, bool]:
     """Return the exit code, and whether all work has ended."""
     from ctrlhost.host.gil_watch import GilWatch
     from ctrlhost.host.host import Host
 
     host = Host(
+        plugins=[*configuration.host().plugins, *files],
         configuration=configuration,
         sandbox=sandbox,
         gil_watch=GilWatch(stacks=configuration.host().gil_stacks),

@@ -7,12 +7,15 @@ import functools
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ctrlhost.client.client import Client
-from ctrlhost.client.steps import carry_out_async, steps_of
+from ctrlhost.client.steps import carry_out_async, do_async, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
-    from ctrlhost.client.steps import Steps
+    from kubernetes.client import ApiClient
+
+    from ctrlhost.client.steps import Pause, Send, Steps
+    from ctrlhost.transport.interface import Response
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -36,17 +39,25 @@ def _write(
 ) -> Callable[Concatenate[AsyncClient, _P], Coroutine[Any, Any, _R]]:
     @functools.wraps(verb)
     async def run(self: AsyncClient, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return await _to_its_end(steps_of(verb)(self.client, *args, **kwargs))
+        return await to_its_end(steps_of(verb)(self.client, *args, **kwargs))
 
     return run
 
 
-async def _to_its_end(steps: Steps[_R]) -> _R:
-    """Carry out a write; a cancellation ends only the wait, since the server may still execute it."""
-    task = asyncio.ensure_future(carry_out_async(steps))
+async def to_its_end(steps: Steps[_R]) -> _R:
+    """Carry out writes; a cancellation ends the wait for the one that was sent, and sends no further one."""
+    cancelled = False
+
+    async def do(step: Send | Pause) -> Response | None:
+        if cancelled:
+            raise asyncio.CancelledError
+        return await do_async(step)
+
+    task = asyncio.ensure_future(carry_out_async(steps, do))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
+        cancelled = True
         if not task.done():
             _continuing.add(task)
             task.add_done_callback(_ended)
@@ -74,6 +85,10 @@ class AsyncClient:
     def close(self) -> None:
         """Drop the idle connections; a later call opens new ones."""
         self.client.close()
+
+    def official(self) -> ApiClient:
+        """Return what `Client.official` does; its calls block, so await them by `asyncio.to_thread`."""
+        return self.client.official()
 
     resource = _read(Client.resource)
     get = _read(Client.get)

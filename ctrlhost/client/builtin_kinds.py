@@ -59,6 +59,15 @@ def builtin_plural(api_version: str, kind: str) -> tuple[str, bool] | None:
     return None
 
 
+def builtin_kind(api_version: str, plural: str) -> tuple[str, bool] | None:
+    """Return the built-in kind of a plural and whether it is namespaced; None for any other plural."""
+    for word in BUILTIN_KINDS.get(api_version, "").split():
+        name, _, written = word.lstrip("/").partition("=")
+        if (written or f"{name.lower()}s") == plural:
+            return name, not word.startswith("/")
+    return None
+
+
 def builtin_versions(kind: str) -> list[str]:
     """Return the groups and versions that have a built-in kind of this name."""
     return [version for version in BUILTIN_KINDS if builtin_plural(version, kind) is not None]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from ctrlhost.client.requests import OnWrite, Requests
 from ctrlhost.client.steps import Steps, carry_out, steps_of, verb
 from ctrlhost.client.target import content_of, delete_options
-from ctrlhost.errors import NotFound
+from ctrlhost.duration import in_seconds
+from ctrlhost.errors import ConfigError, NotFound, UnknownKind
 from ctrlhost.kubeconfig.connection import Connection, from_configuration, from_url
 from ctrlhost.kubeconfig.load import from_files, load_connection
 from ctrlhost.transport.interface import CONNECT_TIMEOUT
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Mapping
 
+    from kubernetes.client import ApiClient
+
+    from ctrlhost.duration import DurationLike
     from ctrlhost.transport.interface import Query, Transport
 
 PatchType = Literal["merge", "json", "strategic"]
@@ -37,9 +41,10 @@ _APPLY_TYPE = "application/apply-patch+yaml"
 class Client(Requests):
     """Reads and writes objects of one API server. Safe to use from any thread.
 
-    Every call takes `timeout` in seconds (default: 30) and raises ApiError if the server rejects it, TransportError if
-    there is no usable response. Every write returns the object as the server now has it. A call for a namespaced kind
-    without a namespace uses that of the kubeconfig's context; lists read all namespaces.
+    Every call takes `timeout`, a duration such as `"5s"` or a number of seconds (default: 30), and raises ApiError if
+    the server rejects it, TransportError if there is no usable response. Every write returns the object as the server
+    now has it. A call for a namespaced kind without a namespace uses that of the kubeconfig's context; lists read all
+    namespaces.
     """
 
     def __init__(self, url: str, token: str | None = None, ca: str | None = None, verify: bool = True) -> None:
@@ -54,15 +59,16 @@ class Client(Requests):
         kubeconfig: str | os.PathLike[str] | None = None,
         context: str | None = None,
         *,
-        connect_timeout: float = CONNECT_TIMEOUT,
+        connect_timeout: DurationLike = CONNECT_TIMEOUT,
     ) -> Client:
         """Connect to the cluster of `kubeconfig`, else $KUBECONFIG, the pod's service account or ~/.kube/config.
 
-        A new connection may take `connect_timeout` seconds.
+        A new connection may take `connect_timeout`, a duration such as `"5s"` or a number of seconds.
 
         Logs the source; ConfigError names the file and the problem.
         """
-        return cls._connected(load_connection(kubeconfig, context), connect_timeout=connect_timeout)
+        limit = in_seconds(connect_timeout)
+        return cls._connected(load_connection(kubeconfig, context), connect_timeout=limit)
 
     @classmethod
     def from_configuration(cls, configuration: Any) -> Client:
@@ -126,6 +132,21 @@ class Client(Requests):
         separate = getattr(self.transport, "separate", None)
         return self if separate is None else self.derive(transport=separate())
 
+    def official(self) -> ApiClient:
+        """Return an `ApiClient` of the official package `kubernetes` that sends through this client, always the same.
+
+        Its requests have this client's credentials, limits, leadership, metrics and field manager, and later reads see
+        its writes. Failures that the server answers are its own ApiException; TransportError, NotLeading and
+        BlockingCall are raised as by this client. Watches, followed logs and `kubernetes.stream` are
+        NotImplementedError. The first call imports `kubernetes`; ConfigError if it is not installed.
+        """
+        try:
+            from ctrlhost.client.official import official_client
+        except ImportError as error:
+            hint = "install it with `pip install kubernetes`"
+            raise ConfigError(f"the official client cannot be imported: {error}", hint=hint) from error
+        return official_client(self)
+
     @property
     def dry_run(self) -> bool:
         """Whether the server only tries writes, and what they would change is logged."""
@@ -139,7 +160,13 @@ class Client(Requests):
 
     @verb
     def get(
-        self, api_version: str, kind: str, name: str, namespace: str | None = None, *, timeout: float | None = None
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        namespace: str | None = None,
+        *,
+        timeout: DurationLike | None = None,
     ) -> Steps[dict[str, Any]]:
         """Return one object; NotFound if it does not exist."""
         target = yield from self._target(api_version, kind, namespace, name, timeout=timeout)
@@ -147,11 +174,19 @@ class Client(Requests):
 
     @verb
     def find(
-        self, api_version: str, kind: str, name: str, namespace: str | None = None, *, timeout: float | None = None
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        namespace: str | None = None,
+        *,
+        timeout: DurationLike | None = None,
     ) -> Steps[dict[str, Any] | None]:
-        """Return one object, None if it does not exist or its kind is not served; `resource` distinguishes the two."""
+        """Return one object, None if it does not exist; UnknownKind if the server does not serve its kind."""
         try:
             return (yield from steps_of(Client.get)(self, api_version, kind, name, namespace, timeout=timeout))
+        except UnknownKind:
+            raise
         except NotFound:
             return None
 
@@ -164,7 +199,7 @@ class Client(Requests):
         label_selector: str | None = None,
         field_selector: str | None = None,
         page_size: int = _PAGE,
-        timeout: float | None = None,
+        timeout: DurationLike | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Return the objects one by one, requested in pages; `timeout` applies to each page.
 
@@ -191,7 +226,7 @@ class Client(Requests):
         label_selector: str | None = None,
         field_selector: str | None = None,
         page_size: int = _PAGE,
-        timeout: float | None = None,
+        timeout: DurationLike | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Return the pages of the list as the server sends them, each item with its apiVersion and kind."""
         token: str | None = None
@@ -223,7 +258,7 @@ class Client(Requests):
         label_selector: str | None = None,
         field_selector: str | None = None,
         page_size: int = _PAGE,
-        timeout: float | None = None,
+        timeout: DurationLike | None = None,
     ) -> Steps[dict[str, Any]]:
         """Request one page of `list_pages`, the first one without a `token`."""
         resource = yield from self._resource(api_version, kind, timeout)
@@ -244,7 +279,7 @@ class Client(Requests):
         owner: Mapping[str, Any] | None = None,
         *,
         subresource: str | None = None,
-        timeout: float | None = None,
+        timeout: DurationLike | None = None,
     ) -> Steps[dict[str, Any]]:
         """Create an object, with `owner` as its controller if given; AlreadyExists if the name is taken.
 
@@ -258,7 +293,7 @@ class Client(Requests):
 
     @verb
     def replace(
-        self, obj: Mapping[str, Any], subresource: str | None = None, *, timeout: float | None = None
+        self, obj: Mapping[str, Any], subresource: str | None = None, *, timeout: DurationLike | None = None
     ) -> Steps[dict[str, Any]]:
         """Replace an object; Conflict if its resourceVersion is set and not the server's."""
         content = content_of(obj)
@@ -276,7 +311,7 @@ class Client(Requests):
         field_manager: str | None = None,
         force: bool = True,
         subresource: str | None = None,
-        timeout: float | None = None,
+        timeout: DurationLike | None = None,
     ) -> Steps[dict[str, Any]]:
         """Apply server-side: set the fields in `obj`, remove those applied before and now missing."""
         content = content_of(obj, owner)
@@ -295,7 +330,7 @@ class Client(Requests):
         *,
         type: PatchType = "merge",  # noqa: A002 - the API's own word
         subresource: str | None = None,
-        timeout: float | None = None,
+        timeout: DurationLike | None = None,
     ) -> Steps[dict[str, Any]]:
         """Patch an object by merge patch (RFC 7386), JSON patch (RFC 6902) or strategic merge (built-in kinds)."""
         if type not in _PATCH_TYPES:
@@ -315,7 +350,7 @@ class Client(Requests):
         propagation: Propagation | None = None,
         preconditions: Mapping[str, str] | None = None,
         grace_period_seconds: int | None = None,
-        timeout: float | None = None,
+        timeout: DurationLike | None = None,
     ) -> Steps[dict[str, Any]]:
         """Delete an object; Conflict if it differs from the `uid` or `resourceVersion` in `preconditions`.
 
@@ -335,7 +370,7 @@ class Client(Requests):
         label_selector: str | None = None,
         field_selector: str | None = None,
         propagation: Propagation | None = None,
-        timeout: float | None = None,
+        timeout: DurationLike | None = None,
     ) -> Steps[dict[str, Any]]:
         """Delete all objects that the selectors match, in one namespace (default: the context's)."""
         target = yield from self._collection(api_version, kind, namespace, timeout)

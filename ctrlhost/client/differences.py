@@ -35,14 +35,21 @@ def contents(obj: Mapping[str, Any], *, secret: bool = False) -> str:
     return _joined(f"{_text(path)}: {new}" for path, _, new in found)
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any], *, secret: bool = False) -> str:
-    """Return what differs, as `path: before -> after; …`, empty without a difference; see `contents`."""
-    found = _changes(_shown(before), _shown(after), (), secret=secret, leaves=secret)
+def differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, secret: bool = False, with_times: bool = False
+) -> str:
+    """Return what differs, as `path: before -> after; …`, empty without a difference; see `contents`.
+
+    The times at which conditions changed count only `with_times`.
+    """
+    shown = [_shown(one, with_times=with_times) for one in (before, after)]
+    found = _changes(shown[0], shown[1], (), secret=secret, leaves=secret)
     return _joined(f"{_text(path)}: {old} -> {new}" for path, old, new in found)
 
 
-def _shown(obj: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {name: _without_times(value) for name, value in obj.items() if name not in _LEFT_OUT}
+def _shown(obj: Mapping[str, Any], *, with_times: bool = False) -> dict[str, Any]:
+    kept = {name: value for name, value in obj.items() if name not in _LEFT_OUT}
+    shown = kept if with_times else {name: _without_times(value) for name, value in kept.items()}
     metadata = shown.pop("metadata", None)
     if isinstance(metadata, dict):
         rest = {name: value for name, value in metadata.items() if name not in _LEFT_OUT_METADATA}

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ctrlhost.cache import plain
 from ctrlhost.client.resources import Resource, Resources
 from ctrlhost.client.retry import retried
 from ctrlhost.client.steps import Steps, verb
 from ctrlhost.client.target import Target, Write, WriteVerb, parent_of, target_of
+from ctrlhost.duration import in_seconds
 from ctrlhost.transport.interface import DEFAULT_TIMEOUT
 from ctrlhost.transport.responses import decode_object
 
 if TYPE_CHECKING:
+    from ctrlhost.duration import DurationLike
     from ctrlhost.transport.interface import Query, Response, Transport
 
 OnWrite = Callable[[Write], None]
@@ -33,13 +36,15 @@ class Requests:
         self.field_manager = "ctrlhost"
         self.resources = Resources(transport)
         self._on_write: OnWrite | None = None
+        #: The official client over this one, once it was asked for.
+        self._official: object = None
 
     @verb
-    def resource(self, api_version: str, kind: str, *, timeout: float | None = None) -> Steps[Resource]:
+    def resource(self, api_version: str, kind: str, *, timeout: DurationLike | None = None) -> Steps[Resource]:
         """Return plural, scope and verbs of a kind; NotFound if the server does not serve it."""
         return (yield from self._resource(api_version, kind, timeout))
 
-    def _resource(self, api_version: str, kind: str, timeout: float | None) -> Steps[Resource]:
+    def _resource(self, api_version: str, kind: str, timeout: DurationLike | None) -> Steps[Resource]:
         return self.resources.find(api_version, kind, timeout=timeout, transport=self.discovery)
 
     def _target(
@@ -50,7 +55,7 @@ class Requests:
         name: str,
         subresource: str | None = None,
         *,
-        timeout: float | None,
+        timeout: DurationLike | None,
     ) -> Steps[Target]:
         if not isinstance(name, str):
             # None would be the collection: a get would list, and a delete would delete all objects.
@@ -58,12 +63,14 @@ class Requests:
         collection = yield from self._collection(api_version, kind, namespace, timeout)
         return Target(collection.resource, collection.namespace, name, subresource)
 
-    def _collection(self, api_version: str, kind: str, namespace: str | None, timeout: float | None) -> Steps[Target]:
+    def _collection(
+        self, api_version: str, kind: str, namespace: str | None, timeout: DurationLike | None
+    ) -> Steps[Target]:
         resource = yield from self._resource(api_version, kind, timeout)
         return Target(resource, (namespace or self.namespace) if resource.namespaced else "")
 
     def _target_of(
-        self, content: dict[str, Any], subresource: str | None, timeout: float | None, *, generated: bool = False
+        self, content: dict[str, Any], subresource: str | None, timeout: DurationLike | None, *, generated: bool = False
     ) -> Steps[Target]:
         resource = yield from self._resource(*parent_of(content, subresource), timeout)
         return target_of(content, resource, self.namespace, subresource, generated=generated)
@@ -76,7 +83,7 @@ class Requests:
         content: Any,
         *,
         content_type: str = "application/json",
-        timeout: float | None,
+        timeout: DurationLike | None,
     ) -> Steps[dict[str, Any]]:
         answer, _ = yield from self._execute(verb, target, query, content, content_type=content_type, timeout=timeout)
         return answer
@@ -89,7 +96,7 @@ class Requests:
         content: Any,
         *,
         content_type: str,
-        timeout: float | None,
+        timeout: DurationLike | None,
     ) -> Steps[tuple[dict[str, Any], bytes]]:
         """Write; return the response decoded, and as the server sent it."""
         method, path = _METHODS[verb], target.path(collection=verb == "create" and target.subresource is None)
@@ -107,16 +114,23 @@ class Requests:
         query: Query | None = None,
         content: Any = None,
         *,
-        timeout: float | None = None,
+        timeout: DurationLike | None = None,
     ) -> Steps[dict[str, Any]]:
         kind = "application/json"
         response = yield from self._request(method, path, query, content, content_type=kind, timeout=timeout)
         return decode_object(response, f"{method} {path}")
 
     def _request(
-        self, method: str, path: str, query: Query | None, content: Any, *, content_type: str, timeout: float | None
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        content: Any,
+        *,
+        content_type: str,
+        timeout: DurationLike | None,
     ) -> Steps[Response]:
-        body = None if content is None else msgspec.json.encode(content)
+        body = None if content is None else msgspec.json.encode(content, enc_hook=plain)
         headers = {} if body is None else {"Content-Type": content_type}
-        limit = DEFAULT_TIMEOUT if timeout is None else timeout
+        limit = DEFAULT_TIMEOUT if timeout is None else in_seconds(timeout)
         return retried(self.transport, method, path, query, body, headers, limit)

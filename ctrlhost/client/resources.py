@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import threading
 from dataclasses import dataclass
@@ -11,18 +10,22 @@ from urllib.parse import quote
 
 import msgspec
 
-from ctrlhost.client.builtin_kinds import builtin_plural, builtin_versions
+from ctrlhost.client.builtin_kinds import BUILTIN_KINDS, builtin_kind, builtin_plural, builtin_versions
 from ctrlhost.client.steps import Send, Steps
-from ctrlhost.errors import NotFound, TransportError
+from ctrlhost.duration import in_seconds
+from ctrlhost.errors import CtrlhostError, NotFound, TransportError, UnknownKind
+from ctrlhost.suggestions import did_you_mean, nearest
 from ctrlhost.transport.responses import decode_object
 from ctrlhost.typed_json import prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from ctrlhost.duration import DurationLike
     from ctrlhost.transport.interface import Transport
 
 _PLAIN = re.compile(r"[a-zA-Z0-9._~-]+").fullmatch
+_HINT = "is its CustomResourceDefinition installed? `--install-crds` installs those of the plugins"
 _USUAL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -78,7 +81,21 @@ class _ApiResourceList(msgspec.Struct):
     resources: list[_ApiResource] = []
 
 
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _ApiGroup(msgspec.Struct):
+    name: str
+    versions: list[_Version] = []
+
+
+class _ApiGroupList(msgspec.Struct):
+    groups: list[_ApiGroup] = []
+
+
 prepare(_ApiResourceList)
+prepare(_ApiGroupList)
 
 
 class Resources:
@@ -125,9 +142,9 @@ class Resources:
         return self._loaded.get((api_version, kind)) or self._discovered.get(api_version, {}).get(kind)
 
     def find(
-        self, api_version: str, kind: str, *, timeout: float | None = None, transport: Transport | None = None
+        self, api_version: str, kind: str, *, timeout: DurationLike | None = None, transport: Transport | None = None
     ) -> Steps[Resource]:
-        """Return the resource of a kind; NotFound if the server does not serve it (the next call asks it again).
+        """Return the resource of a kind; UnknownKind if the server does not serve it (the next call asks it again).
 
         `transport` asks the server, if it is given, in place of the usual one.
         """
@@ -135,15 +152,37 @@ class Resources:
             known = self._served(api_version, kind)
         if known is not None:
             return known
-        discovered = yield from self._discover(api_version, timeout, transport or self._transport)
+        transport = transport or self._transport
+        discovered = yield from _discover(api_version, timeout, transport)
         with self._lock:
-            self._discovered[api_version] = discovered
-        if kind not in discovered:
-            hint = "is its CustomResourceDefinition installed? `--install-crds` installs those of the plugins"
-            if near := _nearest(api_version, kind, discovered):
-                raise NotFound(f"no kind `{kind}` in {api_version}; did you mean {near}?", hint=hint)
-            raise NotFound(f"the server does not serve kind {kind} in {api_version}", hint=hint)
-        return discovered[kind]
+            self._discovered[api_version] = discovered or {}
+        if discovered is not None and kind in discovered:
+            return discovered[kind]
+        if discovered is None:
+            groups = yield from _served_groups(timeout, transport)
+            problem = _unserved_version(api_version, kind, groups)
+        else:
+            near = did_you_mean(kind, discovered) or _builtin_elsewhere(api_version, kind)
+            problem = f"no kind `{kind}` in {api_version}; {near}" if near else None
+        raise UnknownKind(problem or f"the server does not serve kind {kind} in {api_version}", hint=_hint(api_version))
+
+    def of_plural(self, api_version: str, plural: str, *, transport: Transport | None = None) -> Steps[Resource]:
+        """Return the resource that a URL names; UnknownKind if the server does not serve it."""
+        builtin = builtin_kind(api_version, plural)
+        if builtin is not None:
+            return (yield from self.find(api_version, builtin[0], transport=transport))
+        with self._lock:
+            loaded = [one for one in self._loaded.values() if one.api_version == api_version]
+            known = [*loaded, *self._discovered.get(api_version, {}).values()]
+        discovered: Mapping[str, Resource] = {}
+        if not any(one.plural == plural for one in known):
+            discovered = (yield from _discover(api_version, None, transport or self._transport)) or {}
+            with self._lock:
+                self._discovered[api_version] = dict(discovered)
+        for one in (*known, *discovered.values()):
+            if one.plural == plural:
+                return one
+        raise UnknownKind(f"the server does not serve `{plural}` in {api_version}", hint=_hint(api_version))
 
     def forget(self, api_version: str, kind: str) -> None:
         """Drop a discovered kind, for example after its CRD was removed; the next `find` asks the server again."""
@@ -151,32 +190,66 @@ class Resources:
             if kind in self._discovered.get(api_version, {}):
                 self._forgotten[api_version, kind] = self._discovered.pop(api_version)[kind]
 
-    def _discover(self, api_version: str, timeout: float | None, transport: Transport) -> Steps[dict[str, Resource]]:
-        group, _, version = api_version.rpartition("/")
-        parts = ["apis", group, version] if group else ["api", version]
-        path = "".join(f"/{segment(part, 'apiVersion')}" for part in parts)
-        what = f"GET {path}"
-        try:
-            answer = decode_object((yield Send(transport, "GET", path, timeout=timeout)), what)
-        except NotFound:
-            return {}
-        try:
-            listed = msgspec.convert(answer, _ApiResourceList)
-        except msgspec.ValidationError as error:
-            raise TransportError(f"{what}: the response is not a list of resources: {error}") from error
-        return {
-            each.kind: Resource(group, version, each.name, each.kind, each.namespaced, each.verbs)
-            for each in listed.resources
-            if "/" not in each.name
-        }
+
+def _hint(api_version: str) -> str:
+    """Return the hint of a kind that is not served; no CRD serves the groups of Kubernetes itself."""
+    group = api_version.rpartition("/")[0]
+    builtin = {one.rpartition("/")[0] for one in BUILTIN_KINDS}
+    return _HINT if "." in group and group not in builtin else "`kubectl api-resources` lists the kinds of the server"
 
 
-def _nearest(api_version: str, kind: str, served: Iterable[str]) -> str | None:
-    """Return the served kind of a similar name, or the version in which Kubernetes has the kind; None without one."""
-    if close := difflib.get_close_matches(kind, sorted(served), n=1):
-        return f"`{close[0]}`"
-    found = difflib.get_close_matches(api_version, sorted(builtin_versions(kind)), n=1, cutoff=0.5)
-    return f"`{kind}` in {found[0]}" if found else None
+def _discover(
+    api_version: str, timeout: DurationLike | None, transport: Transport
+) -> Steps[dict[str, Resource] | None]:
+    """Return the kinds of a group and version; None if the server does not serve these at all."""
+    group, _, version = api_version.rpartition("/")
+    parts = ["apis", group, version] if group else ["api", version]
+    path = "".join(f"/{segment(part, 'apiVersion')}" for part in parts)
+    what = f"GET {path}"
+    try:
+        limit = None if timeout is None else in_seconds(timeout)
+        answer = decode_object((yield Send(transport, "GET", path, timeout=limit)), what)
+    except NotFound:
+        return None
+    try:
+        listed = msgspec.convert(answer, _ApiResourceList)
+    except msgspec.ValidationError as error:
+        raise TransportError(f"{what}: the response is not a list of resources: {error}") from error
+    return {
+        each.kind: Resource(group, version, each.name, each.kind, each.namespaced, each.verbs)
+        for each in listed.resources
+        if "/" not in each.name
+    }
+
+
+def _served_groups(timeout: DurationLike | None, transport: Transport) -> Steps[dict[str, list[str]]]:
+    """Return the versions of each group, for a message; none if the server does not answer."""
+    try:
+        limit = None if timeout is None else in_seconds(timeout)
+        answer = decode_object((yield Send(transport, "GET", "/apis", timeout=limit)), "GET /apis")
+        listed = msgspec.convert(answer, _ApiGroupList)
+    except (CtrlhostError, msgspec.ValidationError):
+        return {}
+    return {"": ["v1"], **{each.name: [one.version for one in each.versions] for each in listed.groups}}
+
+
+def _unserved_version(api_version: str, kind: str, groups: Mapping[str, Sequence[str]]) -> str | None:
+    """Return what the server has in place of a group and version; None if nothing is alike."""
+    group = api_version.rpartition("/")[0]
+    if versions := groups.get(group):
+        named = group or "the core group"
+        return f"{api_version} is not served; {named} has {', '.join(versions)}"
+    if near := _builtin_elsewhere(api_version, kind):
+        return f"no kind `{kind}` in {api_version}; {near}"
+    # Groups of one domain are alike anyway.
+    near = did_you_mean(group, [one for one in groups if one], least=0.85)
+    return f"{api_version} is not served; {near}" if near else None
+
+
+def _builtin_elsewhere(api_version: str, kind: str) -> str | None:
+    """Return the question for the group and version in which Kubernetes has the kind; None unless one is alike."""
+    found = nearest(api_version, builtin_versions(kind))
+    return f"did you mean `{kind}` in {found}?" if found else None
 
 
 def _resources_of(crds: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Resource]:

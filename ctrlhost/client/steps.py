@@ -7,9 +7,11 @@ import functools
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
+from ctrlhost.errors import BlockingCall
 from ctrlhost.transport.interface import AsyncTransport, Permit, Query, Response, Transport
 
 _C = TypeVar("_C")
@@ -43,6 +45,17 @@ class Pause:
 Steps: TypeAlias = Generator[Send | Pause, Any, _R]
 
 
+#: In the tasks of an `async def` whose event loop a blocking call would stop: what to use instead; else None.
+awaiting: ContextVar[str | None] = ContextVar("ctrlhost_awaiting", default=None)
+
+
+def may_block() -> None:
+    """Raise BlockingCall on the event loop of an `async def` that must not block it."""
+    instead = awaiting.get()
+    if instead is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001 - public, and does not raise
+        raise BlockingCall(f"a blocking call in an `async def`: {instead}", hint=instead)
+
+
 def do(step: Send | Pause) -> Response | None:
     """Carry out one step in this thread."""
     if isinstance(step, Pause):
@@ -52,7 +65,11 @@ def do(step: Send | Pause) -> Response | None:
 
 
 def carry_out(steps: Generator[Any, Any, _R], do: Callable[[Any], Any] = do) -> _R:
-    """Carry out steps in this thread, each by `do`, and return what they return."""
+    """Carry out steps in this thread, each by `do`, and return what they return.
+
+    BlockingCall on an event loop that must not be blocked.
+    """
+    may_block()
     try:
         step = next(steps)
         while True:

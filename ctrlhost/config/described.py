@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
 import types
 import typing
 from dataclasses import dataclass
@@ -14,6 +11,7 @@ import msgspec
 
 from ctrlhost.config.secret import Secret
 from ctrlhost.config.types import RawValue, canonical
+from ctrlhost.models.docstrings import docstrings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,29 +47,6 @@ def described(settings: msgspec.Struct, given: Mapping[str, Any], file: str) -> 
         )
         for one in msgspec.structs.fields(settings)
     ]
-
-
-def docstrings(struct: type) -> dict[str, str]:
-    """Return the texts below the fields of a class by the names of the fields; empty if its source is not there."""
-    found: dict[str, str] = {}
-    for one in reversed(struct.__mro__):
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(one)))
-        except (OSError, TypeError, SyntaxError):
-            continue
-        node = tree.body[0]
-        if not isinstance(node, ast.ClassDef):
-            continue
-        for field, text in zip(node.body, node.body[1:], strict=False):
-            if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
-                continue
-            if (
-                isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-                and isinstance(text.value.value, str)
-            ):
-                found[field.target.id] = " ".join(text.value.value.split())
-    return found
 
 
 def type_name(kind: Any) -> str:

@@ -23,11 +23,12 @@ from ctrlhost.config.settings import (
     InformerSettings,
     Supervision,
 )
-from ctrlhost.config.types import RawValue, canonical, fit, suggest
+from ctrlhost.config.types import RawValue, canonical, fit
 from ctrlhost.errors import ConfigError
+from ctrlhost.suggestions import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from ctrlhost.config.settings import Compression, Encoding
@@ -184,6 +185,17 @@ class Configuration:
                     )
                 if section == "controllers" and "/" not in name:
                     raise ConfigError(f"{section}.{name}: write the controller as `PLUGIN/NAME`")
+
+    def check_controllers(self, known: Mapping[str, Collection[str] | None]) -> None:
+        """Reject settings of controllers that do not exist; `known` are those by plugin, None if they are unknown."""
+        for name in self.tree["controllers"]:
+            plugin = name.partition("/")[0]
+            found = known.get(plugin)
+            if found is not None and name not in found:
+                raise ConfigError(
+                    f"controllers.{name}: plugin `{plugin}` has no controller of this name",
+                    hint=suggest(name, found) or "the plugin has no controllers",
+                )
 
     def section(self, section: str, name: str) -> dict[str, Any]:
         """Return what is given for one name of a section, unchecked."""

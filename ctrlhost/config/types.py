@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 import tomllib
@@ -18,9 +17,7 @@ from ctrlhost.config.secret import Secret
 from ctrlhost.config.size import Size
 from ctrlhost.duration import Duration
 from ctrlhost.errors import ConfigError
-
-if typing.TYPE_CHECKING:
-    from collections.abc import Iterable
+from ctrlhost.suggestions import suggest
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -188,10 +185,3 @@ def canonical(name: str) -> str:
 
 def _in(origin: str) -> str:
     return f" (in {origin})" if origin else ""
-
-
-def suggest(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint for a name that is not among `known`."""
-    names = sorted(known)
-    close = difflib.get_close_matches(canonical(name), names, n=1)
-    return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(names)}" if names else None

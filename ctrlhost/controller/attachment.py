@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ctrlhost.controller.services import PluginScope
     from ctrlhost.informers import Informer
@@ -30,10 +30,14 @@ class AttachScope:
     #: The namespaces that the operator allows; empty for all.
     limit: Sequence[str]
     self_events: SelfEvents | None
+    #: Whether sources that do not say it themselves enqueue nothing for the controller's own writes.
+    suppress_echo: bool = False
     #: The informer of `For`, which sets it.
     primary: Informer | None = None
     #: By apiVersion and kind; the first source of a kind wins.
     listers: dict[tuple[str, str], PluginLister] = field(default_factory=dict)
+    #: Those of `Owns` only.
+    owned: dict[tuple[str, str], PluginLister] = field(default_factory=dict)
 
     def primary_requests(self) -> list[Request]:
         """Return the keys of all cached objects of `For`'s kind."""
@@ -86,3 +90,20 @@ class Attachment:
         self.detach()
         if self.informer is not None:
             self.informer.release()
+
+
+class LateAttachment(Attachment):
+    """An attached source that fills the queue only when the controller starts, whose caches are full then."""
+
+    def __init__(self, informer: Informer, enqueue: Callable[[], Any]) -> None:
+        """Own one use of `informer`; `enqueue` adds the queue's handler to it, which gets all cached objects first."""
+        super().__init__(informer)
+        self._enqueue = enqueue
+
+    def start(self) -> None:
+        """Fill the queue from now on."""
+        self.handle = self._enqueue()
+
+    def has_synced(self) -> bool:
+        """Return whether the first list is in the cache."""
+        return self.informer is not None and self.informer.has_synced

@@ -6,25 +6,45 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, overload
 
-from ctrlhost.client import AsyncClient
-from ctrlhost.errors import UndeclaredRead
+from ctrlhost.errors import PluginError, UndeclaredRead
 
 if TYPE_CHECKING:
+    import builtins
     import logging
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from types import EllipsisType
+    from typing import Generic as Parameters
+
+    import msgspec
+    from msgspec import Struct
+    from typing_extensions import TypeVar
 
     from ctrlhost.cache import Object
-    from ctrlhost.client import Client
+    from ctrlhost.client import AsyncClient, Client
+    from ctrlhost.controller.caches import Cache
     from ctrlhost.controller.clients import PluginClients
+    from ctrlhost.controller.declared import Declared
     from ctrlhost.controller.services import PluginScope
+    from ctrlhost.controller.status import StatusWriter
     from ctrlhost.coordination.writes import Permit
     from ctrlhost.events.recorder import PluginEvents
+    from ctrlhost.models.kinds import KindRef
     from ctrlhost.own_writes.lister import PluginLister
     from ctrlhost.own_writes.self_events import SelfEvents
     from ctrlhost.request import Request
     from ctrlhost.workqueue import WorkQueue
+
+    T = TypeVar("T")
+    #: The reconciled kind's struct, or `Object`.
+    K = TypeVar("K", default=builtins.object, covariant=True)
+    #: The plugin's settings.
+    S = TypeVar("S", default=builtins.object, covariant=True)
+else:
+    from ctrlhost.controller.parameters import Parameters
+
+    K = S = object
 
 
 @dataclass(slots=True, eq=False)
@@ -42,26 +62,33 @@ class ControllerScope:
     log: logging.Logger
     primary: PluginLister | None = None
     listers: Mapping[tuple[str, str], PluginLister] = field(default_factory=dict)
+    #: Those of `Owns` only.
+    owned: Mapping[tuple[str, str], PluginLister] = field(default_factory=dict)
 
 
-class Context:
+class Context(Parameters[K, S]):
     """Context of one reconcile. Valid only during the call, and only on its thread or task: workers reuse it.
 
     Reads come from the cache and include the plugin's own writes; writes go through `client` or `async_client`. If the
     controller requires leadership, both raise NotLeading for a write outside the term in which the run began.
+
+    `Context[K, S]` is that of a controller of `ctrlhost.Plugin`, with the kind's struct and the plugin's settings. Only
+    there are `object`, `settings`, `state`, `cache`, `ensure`, `prune`, `status` and `event`; elsewhere they raise
+    PluginError.
     """
 
     __slots__ = (
         "_async_client",
+        "_request",
         "_scope",
         "client",
         "clock",
+        "declared",
         "events",
         "log",
         "number",
         "permit",
         "priority",
-        "request",
         "started",
         "term",
         "worker",
@@ -88,9 +115,21 @@ class Context:
         self.number = 0
         #: Start of the run on the host's clock, in seconds; None between runs.
         self.started: float | None = None
-        self.request: Request | None = None
+        self._request: Request | None = None
         #: The priority that the key was queued with.
         self.priority = 0
+        #: The run of a controller of `ctrlhost.Plugin`; None for others.
+        self.declared: Declared | None = None
+
+    @property
+    def request(self) -> Request:
+        """The key of the run."""
+        # None between runs; a reconciler never sees that.
+        return self._request  # type: ignore[return-value]
+
+    @request.setter
+    def request(self, request: Request | None) -> None:
+        self._request = request
 
     def enter(self, term: int) -> None:
         """Write in this term from now on; called by the worker between runs."""
@@ -103,6 +142,9 @@ class Context:
     def async_client(self) -> AsyncClient:
         """The client for `async def` reconcilers: the same methods as `client`, to be awaited."""
         if self._async_client is None:
+            # Imported late: a module that only names this class in annotations needs no client.
+            from ctrlhost.client import AsyncClient
+
             self._async_client = AsyncClient(self.client)
         return self._async_client
 
@@ -141,6 +183,92 @@ class Context:
         """Whether the host is shutting down; a long run should return then."""
         return self._scope.plugin.services.stopping.is_set()
 
+    @property
+    def object(self) -> Object:
+        """The reconciled object as it was cached when the run began; NotFound if it is gone."""
+        return self._declared("object").object
+
+    @property
+    def settings(self) -> S:
+        """The plugin's settings."""
+        return cast("S", self._declared("settings").settings)
+
+    @property
+    def state(self) -> Any:
+        """What the plugin's `setup` returned for this host; None without one."""
+        return self._declared("state").state
+
+    @property
+    def status(self) -> StatusWriter:
+        """The status that the run sets, written when it ends; NotFound if the object is gone."""
+        return self._declared("status").status
+
+    def event(
+        self,
+        reason: str,
+        message: str,
+        *,
+        warning: bool = False,
+        about: Object | Mapping[str, Any] | Struct | None = None,
+        action: str | None = None,
+        once: bool = False,
+    ) -> None:
+        """Record an event about the reconciled object, or `about` another one; it never blocks.
+
+        TypeError for a reason or a message that is no text; sending it never fails. `reason` is one word in CamelCase,
+        `action` the action taken. With `once`, an event is not recorded again for the same uid, generation, reason and
+        message while the host runs; the latest 65,536 events of the controller are remembered.
+        """
+        self._declared("event").event(reason, message, warning=warning, about=about, action=action, once=once)
+
+    @overload
+    def cache(self, kind: type[T]) -> Cache[T]: ...
+    @overload
+    def cache(self, kind: tuple[str, str] | str) -> Cache[Object]: ...
+    def cache(self, kind: Any) -> Cache[Any]:
+        """Return the cached objects of a kind that the controller declares; UndeclaredRead for others."""
+        return self._declared("cache").cache(kind)
+
+    def ensure(
+        self,
+        obj: Mapping[str, Any] | msgspec.Struct,
+        *,
+        owner: Mapping[str, Any] | msgspec.Struct | EllipsisType | None = ...,
+        adopt: bool = False,
+    ) -> Object:
+        """Apply an object that the reconciled one controls, and return the live one, which the next read shows.
+
+        It is applied (server-side, forced) if it is absent, if it was last applied differently, or if the live object
+        differs in a field that `obj` names; otherwise no request is sent. Its namespace is that of `owner` by default;
+        `owner=None` sets no owner reference. UndeclaredRead for a kind that is not in `owns`, NotOwned if something
+        else controls the object, or nothing does and `adopt` is false, ValueError for an owner in another namespace.
+        Write each object in one controller only: the applies of two would replace each other's fields.
+        """
+        from ctrlhost.client.steps import carry_out
+
+        return carry_out(self._declared("ensure").ensure(obj, owner=owner, adopt=adopt))
+
+    def prune(
+        self, kind: KindRef[Any], *, keep: Iterable[Mapping[str, Any] | msgspec.Struct | str] = ()
+    ) -> list[Request]:
+        """Delete what the reconciled object controls of a kind and `keep` (objects or names) does not name.
+
+        Returns what was deleted. PluginError unless the kind is in `owns` with `prune=True`, Stale if the cache does
+        not show the plugin's own writes in time, Conflict if an object has changed since.
+        """
+        from ctrlhost.client.steps import carry_out
+
+        return carry_out(self._declared("prune").prune(kind, keep=keep))
+
+    def _declared(self, name: str) -> Declared:
+        if self.declared is None:
+            raise PluginError(
+                self._scope.plugin.name,
+                f"`ctx.{name}` is not available in controller `{self._scope.controller}`",
+                hint="only controllers of `ctrlhost.Plugin` have it; with hooks, use `PluginContext` and `ctx.lister`",
+            )
+        return self.declared
+
     def get(self, request: Request) -> Object | None:
         """Return the cached object of `For`'s kind that the request names, or None.
 
@@ -167,6 +295,12 @@ class Context:
                 hint=f'add `ctrlhost.Watches("{api_version}", "{kind}")` to its sources',
             )
         return lister
+
+
+def owned_lister(context: Context[Any, Any], api_version: str, kind: str) -> PluginLister:
+    """Return the cached objects of a kind as `Owns` selects them; UndeclaredRead for others."""
+    owned = context._scope.owned  # noqa: SLF001 - the same module
+    return owned.get((api_version, kind)) or context.lister(api_version, kind)
 
 
 #: The context of the reconcile that runs in this thread or task, for log lines. A worker's thread sets it only once, so

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from ctrlhost.controller.addresses import NAME_RULE, is_name
 from ctrlhost.controller.async_worker import AsyncWorkers
 from ctrlhost.controller.attachment import Attachment, AttachScope
 from ctrlhost.controller.context import ControllerScope
@@ -96,7 +97,8 @@ class Controller:
         candidacy = plugin.services.candidacy
         self._gate = LeaderGate(candidacy.tenure) if options.needs_leader and candidacy.elects else None
         self._pause = Pause(self.name, plugin.services.pauses, paused=options.paused)
-        self._self_events = SelfEvents() if options.suppress_echo else None
+        echoes = options.suppress_echo or any(getattr(source, "suppress_echo", None) for source in sources)
+        self._self_events = SelfEvents() if echoes else None
         #: The last runs, and the failing keys.
         self.history = History(self.name, plugin.services.clock, plugin.services.errors)
         #: Held while the sources' predicates run to explain why a key is not being reconciled.
@@ -104,14 +106,9 @@ class Controller:
 
     def _check(self, name: str, sources: Sequence[Any]) -> None:
         plugin, own = self._plugin.name, f"controller `{self.name}`"
-        if not name or "/" in name:
-            raise PluginLoadError(plugin, f"plugin `{plugin}`: a controller needs a name without a slash, not {name!r}")
-        if name in (".", "..") or not name.isprintable() or any(char in " ?#%" for char in name):
-            raise PluginLoadError(
-                plugin,
-                f"plugin `{plugin}`: {name!r} cannot be the name of a controller",
-                hint="the name is a part of addresses: it has no whitespace, control character, `?`, `#` or `%`",
-            )
+        if not is_name(name):
+            message = f"plugin `{plugin}`: {name!r} cannot be the name of a controller"
+            raise PluginLoadError(plugin, message, hint=NAME_RULE)
         if not callable(self._reconcile):
             raise PluginLoadError(plugin, f"{own}: the reconciler {self._reconcile!r} cannot be called")
         for source in sources:
@@ -163,7 +160,9 @@ class Controller:
         with self._lock:
             if self._attached is not None or self.queue.shutting_down:
                 return
-            scope = AttachScope(self._plugin, self.name, self.queue, self._limit(), self._self_events)
+            scope = AttachScope(
+                self._plugin, self.name, self.queue, self._limit(), self._self_events, self.options.suppress_echo
+            )
             attachments: list[Attachment] = []
             try:
                 # The reconciled kind comes first, since other sources may use its indexes.
@@ -396,6 +395,7 @@ class Controller:
             log=plugin.log,
             primary=listers[primary.api_version, primary.kind] if primary is not None else None,
             listers=listers,
+            owned=self._attached.owned if self._attached is not None else {},
         )
         return WorkerScope(
             contexts,

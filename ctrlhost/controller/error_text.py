@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from ctrlhost.errors import CtrlhostError
+
 #: Characters of a message; the log has the whole one with the traceback.
 LIMIT = 2_000
 
 
 def line_of(error: BaseException) -> str:
-    """Return the class and the message of an error, at most about 2,000 characters, even if its `__str__` raises."""
+    """Return the class, the message and the hint of an error as one line, even if its `__str__` raises.
+
+    The message is cut to 2,000 characters.
+    """
     try:
         message = str(error)
     except BaseException:  # noqa: BLE001 - its `__str__` is the plugin's code, too
@@ -16,7 +21,9 @@ def line_of(error: BaseException) -> str:
     cut = message[: LIMIT + 1]
     line = " ".join(cut.split())
     line = f"{line[:LIMIT]} …" if len(cut) > LIMIT else line
-    return encodable(f"{type(error).__name__}: {line}".rstrip(": "))
+    line = f"{type(error).__name__}: {line}".rstrip(": ")
+    hint = error.hint if isinstance(error, CtrlhostError) else None
+    return encodable(f"{line} (hint: {hint})" if isinstance(hint, str) else line)
 
 
 def encodable(text: str) -> str:

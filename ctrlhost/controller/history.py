@@ -21,7 +21,7 @@ RUNS = 200
 #: The keys of each controller of which the last error is kept, and of which it is known that no retry follows.
 _DETAILS = 1000
 
-RunResult = Literal["success", "requeue_after", "error", "terminal", "next_term"]
+RunResult = Literal["success", "requeue", "requeue_after", "error", "terminal", "next_term"]
 
 
 class Run(NamedTuple):

@@ -37,6 +37,7 @@ class WorkerCounts:
         "buckets",
         "errors",
         "panics",
+        "requeue",
         "requeue_after",
         "seconds",
         "successes",
@@ -46,7 +47,8 @@ class WorkerCounts:
 
     def __init__(self) -> None:
         """Start at zero."""
-        self.successes = self.errors = self.terminal = self.panics = self.timeouts = self.requeue_after = 0
+        self.successes = self.errors = self.terminal = self.panics = self.timeouts = 0
+        self.requeue = self.requeue_after = 0
         #: Runs in progress.
         self.active = 0
         self.seconds = 0.0
@@ -98,6 +100,7 @@ class ControllerCounts:
                 "terminal",
                 "panics",
                 "timeouts",
+                "requeue",
                 "requeue_after",
                 "active",
                 "seconds",
@@ -136,7 +139,7 @@ class ReconcileMetrics:
         text = "Reconciles per controller and result"
         by_result = CounterMetricFamily(f"{prefix}reconcile", text, labels=(*labels, "result"))
         for name, _, total in totals:
-            values = (total.successes, total.errors, 0, total.requeue_after)
+            values = (total.successes, total.errors, total.requeue, total.requeue_after)
             for result, value in zip(RESULTS, values, strict=True):
                 by_result.add_metric((name, result), value)
         yield by_result

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: Frames in the folders of ctrlhost and pluggy do not help the author of the plugin; "<" is generated code, such as the
 #: methods of dataclasses.
-_HIDDEN = (*(f"{Path(str(one.__file__)).parent}{os.sep}" for one in (ctrlhost, pluggy)), "<")
+HIDDEN = (*(f"{Path(str(one.__file__)).parent}{os.sep}" for one in (ctrlhost, pluggy)), "<")
 
 
 def place_of(traceback: TracebackType | None) -> str:
@@ -23,7 +23,7 @@ def place_of(traceback: TracebackType | None) -> str:
     file, line = "", 0
     while traceback is not None:
         name = traceback.tb_frame.f_code.co_filename
-        if not name.startswith(_HIDDEN):
+        if not name.startswith(HIDDEN):
             file, line = name, traceback.tb_lineno
         traceback = traceback.tb_next
     return f"{Path(file).name}:{line}" if file else ""

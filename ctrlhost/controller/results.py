@@ -7,10 +7,11 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.controller.error_groups import decisive
 from ctrlhost.controller.error_text import line_of
 from ctrlhost.controller.places import place_of
 from ctrlhost.coordination.writes import causes, refused
-from ctrlhost.errors import ApiError, Conflict, CtrlhostError, RetryAfter, Stale, TerminalError
+from ctrlhost.errors import ApiError, Conflict, CtrlhostError, NotOwned, RetryAfter, Stale, TerminalError
 from ctrlhost.request import Result
 
 if TYPE_CHECKING:
@@ -26,8 +27,17 @@ log = logging.getLogger("ctrlhost.controller")
 
 #: The delay of a retry whose rate limiter raised, in seconds.
 _WITHOUT_LIMITER = 1.0
+#: The delay of the next run after NotOwned, in seconds.
+_NOT_OWNED = 60.0
 #: The shortest delay that a reconciler can ask for, in seconds; shorter ones would cause a busy loop.
 _MIN_DELAY = 0.005
+
+
+class RunAgain(Exception):
+    """Raised by the host itself to run the key again at once, such as after another writer was faster.
+
+    It is no failure, and changes nothing for the back-off of the key.
+    """
 
 
 class Results:
@@ -100,12 +110,21 @@ class Results:
         """Count and log the error, retry the key as the error requires, and return how the run ended.
 
         A write that was refused because the term of the run's `permit` is over is no error: the key waits for the next
-        term.
+        term. Of an exception group, one error decides.
         """
+        error = decisive(error)
         if refused(error, permit):
             log.info("the reconcile ended with its term: %s", _described(error))
             self._queue.add(key, priority=priority)
             return "next_term", _described(error)
+        if isinstance(error, NotOwned):
+            log.info("the reconcile did not write an object that it does not own: %s", _described(error))
+            return self._run_after(key, _NOT_OWNED, priority, counts)
+        if isinstance(error, RunAgain):
+            log.info("reconciling again: %s", error)
+            self._queue.add(key, priority=priority)
+            counts.requeue += 1
+            return "requeue", ""
         if isinstance(error, RetryAfter):
             try:
                 return self._run_after(key, error.seconds, priority, counts)

@@ -22,6 +22,11 @@ _BURST = 5
 _MAX_BURST = 2**32 - 1
 
 
+def jitter_of(clock: Clock) -> Callable[[], float]:
+    """Return a function that returns random numbers from 0 to 1; always 0 for a test's clock."""
+    return random.random if isinstance(clock, SystemClock) else float
+
+
 class RetryLimiter:
     """A rate limiter of a queue that delays each retry at least as long as the controller's own limiter.
 
@@ -49,7 +54,7 @@ class RetryLimiter:
         self._entry = entry
         #: The failures of each key with a plugin's limiter, whose code a thread of the host must not call.
         self._failures: dict[Any, int] = {}
-        self._jitter = jitter or (random.random if isinstance(clock, SystemClock) else float)
+        self._jitter = jitter or jitter_of(clock)
         self._bucket: Any = None
         if qps:
             bucket = BucketRateLimiter(qps, int(min(max(1.0, qps * _BURST), _MAX_BURST)), cast("Any", clock))

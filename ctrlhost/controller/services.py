@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.metrics import ReconcileMetrics
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import Informer, InformerFactory
+    from ctrlhost.own_writes.lister import PluginLister
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ class PluginScope:
         # Sent like the writes of `plugin.client`, and of `plugin.replica_client`.
         self.events = PluginEvents(services.events, f"ctrlhost-{name}", self.clients.any_term)
         self.replica_events = PluginEvents(services.events, f"ctrlhost-{name}", self.clients.writes.write)
+        #: The caches of all kinds that the plugin's controllers declare, by apiVersion and kind.
+        self.listers: dict[tuple[str, str], PluginLister] = {}
         self._indexed: dict[Informer, dict[str, Any]] = {}
 
     def _clients_of(self, client: Client) -> Client:

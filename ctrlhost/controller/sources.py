@@ -11,27 +11,49 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypedDict, overload
 
 from ctrlhost import _core
 from ctrlhost.client.builtin_kinds import builtin_plural
-from ctrlhost.controller.attachment import LOW_PRIORITY, Attachment, AttachScope
+from ctrlhost.controller.attachment import LOW_PRIORITY, Attachment, AttachScope, LateAttachment
+from ctrlhost.controller.map_function import MapFunction, takes_caches
 from ctrlhost.controller.ticker import Ticker
+from ctrlhost.duration import DurationLike, in_seconds
 from ctrlhost.errors import CtrlhostError, PluginLoadError, Stale
 from ctrlhost.informers import Owner
 from ctrlhost.informers.mappings import ByIndex, ByLabel
+from ctrlhost.models.kinds import Kind, KindRef, kind_of
 from ctrlhost.own_writes.lister import PluginLister
 from ctrlhost.permissions import Permission
 from ctrlhost.request import Request
 from ctrlhost.selectors.namespaces import NamespaceSelector, narrowed, read
 
 if TYPE_CHECKING:
+    from typing import Generic as Parameters
+    from typing import Unpack
+
+    from typing_extensions import TypeVar
+
     from ctrlhost.cache import Object
     from ctrlhost.client import Client
+    from ctrlhost.controller.caches import Caches
     from ctrlhost.controller.services import PluginScope, PluginServices
     from ctrlhost.informers import Informer
     from ctrlhost.informers.caller import Caller
+    from ctrlhost.informers.handle import Handle
     from ctrlhost.selectors.namespaces import Namespaces
+
+    #: The struct of a kind's objects, or `Object`.
+    K = TypeVar("K", default=object, covariant=True)
+    T = TypeVar("T")
+    #: Maps a changed object to requests, with or without `Caches`.
+    Map: TypeAlias = (
+        Callable[[T], Iterable[Request]] | Callable[[T, Caches], Iterable[Request]] | ByLabel | ByIndex | None
+    )
+else:
+    from ctrlhost.controller.parameters import Parameters
+
+    K = object
 
 #: The cached part of each object: all of it (None), its metadata, or some paths.
 Reads: TypeAlias = Literal["metadata"] | Sequence[str] | None
@@ -41,6 +63,9 @@ IndexBy: TypeAlias = "str | Callable[[Object], Iterable[str] | None]"
 Predicate: TypeAlias = "Callable[[Object | None, Object | None], bool]"
 #: Returns the plural of an apiVersion and kind, and whether the kind is namespaced.
 Plural: TypeAlias = Callable[[str, str], tuple[str, bool]]
+
+#: Verbs on a subresource of the kind, such as `("status", ("patch",))`; empty for the kind itself.
+Writes: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
 
 #: Timeout of the request for whether a kind is namespaced, in seconds.
 _SCOPE_TIMEOUT = 2.0
@@ -79,9 +104,21 @@ class Source(ABC):
         return ()
 
 
+class SourceOptions(TypedDict, total=False):
+    """The options of all sources that watch a kind; see `KindSource`."""
+
+    namespaces: Sequence[str] | None
+    label_selector: str | None
+    field_selector: str | None
+    predicates: Sequence[Any]
+    priority: int | None
+    reads: Reads
+    indexes: Mapping[str, IndexBy]
+
+
 @dataclass(frozen=True, slots=True)
 class KindSource(Source):
-    """Base class of sources that watch a kind.
+    """Base class of sources that watch a kind: `("apps/v1", "Deployment")`, or a `KindRef` in first place.
 
     `namespaces` None means all of them; otherwise names, globs and `label:SELECTOR` choose among those that exist at
     any time. Selectors have the syntax of the API. A change triggers the controller only if all `predicates` pass it;
@@ -91,7 +128,7 @@ class KindSource(Source):
     """
 
     api_version: str
-    kind: str
+    kind: str = ""
     _: KW_ONLY
     namespaces: Sequence[str] | None = None
     label_selector: str | None = None
@@ -100,13 +137,21 @@ class KindSource(Source):
     priority: int | None = None
     reads: Reads = None
     indexes: Mapping[str, IndexBy] = field(default_factory=dict)
+    #: The struct of the kind's objects, if the kind was given as one.
+    model: type[Any] | None = None
+    #: What the host writes for the plugin, for its permissions.
+    writes: Writes = ()
+    #: Whether the events of the controller's own writes to this kind, creations and deletions included, enqueue
+    #: nothing; None: as the controller says of all its sources.
+    suppress_echo: bool | None = None
 
     def __post_init__(self) -> None:
         """Reject invalid values where the source is created."""
-        if not self.api_version or not self.kind:
-            raise ValueError(f"{type(self).__name__} needs an apiVersion and a kind")
-        if self.api_version.count("/") > 1:
-            raise ValueError(f"{self.api_version!r} is an invalid apiVersion: more than one slash")
+        kind = kind_of(self.api_version, self.kind)
+        object.__setattr__(self, "api_version", kind.api_version)
+        object.__setattr__(self, "kind", kind.kind)
+        if kind.model is not None:
+            object.__setattr__(self, "model", kind.model)
         if self.namespaces is not None:
             read(self.namespaces)
             object.__setattr__(self, "namespaces", tuple(self.namespaces))
@@ -121,6 +166,16 @@ class KindSource(Source):
         object.__setattr__(self, "predicates", tuple(self.predicates))
         if isinstance(self.reads, str) and self.reads != "metadata":
             raise ValueError(f'reads must be None, "metadata" or a sequence of paths, not {self.reads!r}')
+
+    @property
+    def late(self) -> bool:
+        """Whether the queue gets nothing from this source before the caches of the controller are full."""
+        return False
+
+    @property
+    def reference(self) -> Kind:
+        """The kind and its struct."""
+        return Kind(self.api_version, self.kind, self.model)
 
     @property
     def group(self) -> str:
@@ -187,13 +242,19 @@ class KindSource(Source):
             indexes = self._add_indexes(plugin, informer)
             pending = plugin.own_writes.follow(self.api_version, self.kind, informer)
             predicates = list(self.predicates)
-            if scope.self_events is not None:
-                scope.self_events.listen(self.api_version, self.kind, informer)
-                predicates.append(scope.self_events.predicate(pending))
-            scope.listers.setdefault((self.api_version, self.kind), PluginLister(informer, pending, indexes))
-            mapping, handle = self._mapping(scope), None
-            if mapping is not None:
-                handle = informer.enqueue_to(
+            suppress = scope.suppress_echo if self.suppress_echo is None else self.suppress_echo
+            if scope.self_events is not None and suppress:
+                scope.self_events.listen((self.api_version, self.kind), pending)
+                predicates.append(scope.self_events.predicate(pending, existence=bool(self.suppress_echo)))
+            lister = PluginLister(informer, pending, indexes)
+            scope.listers.setdefault((self.api_version, self.kind), lister)
+            plugin.listers.setdefault((self.api_version, self.kind), lister)
+            if isinstance(self, Owns):
+                scope.owned.setdefault((self.api_version, self.kind), lister)
+            mapping = self._mapping(scope)
+
+            def enqueue() -> Handle:
+                return informer.enqueue_to(
                     scope.queue,
                     key=mapping,
                     predicates=tuple(predicates),
@@ -203,7 +264,10 @@ class KindSource(Source):
                     caller=plugin.caller,
                     controller=scope.controller,
                 )
-            return Attachment(informer, handle)
+
+            if mapping is None:
+                return Attachment(informer)
+            return LateAttachment(informer, enqueue) if self.late else Attachment(informer, enqueue())
         except BaseException:
             informer.release()
             raise
@@ -232,6 +296,9 @@ class KindSource(Source):
             return
         permission = Permission(self.group, [resource], _READ, self._names())
         yield from permissions_in(permission, wanted, namespaced=namespaced)
+        for subresource, verbs in self.writes:
+            name = f"{resource}/{subresource}" if subresource else resource
+            yield from permissions_in(Permission(self.group, [name], verbs), wanted, namespaced=namespaced)
         if builtin_plural(self.api_version, self.kind) is None:
             # CRDs are watched to notice at once when the kind is installed or removed.
             yield _READ_CRDS
@@ -256,10 +323,20 @@ def permissions_in(permission: Permission, namespaces: Namespaces, *, namespaced
 
 
 @dataclass(frozen=True, slots=True)
-class For(KindSource):
+class For(KindSource, Parameters[K]):
     """The kind that is reconciled: each of its objects is a key. A controller has at most one."""
 
     is_primary = True
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(self, kind: type[K], /, **options: Unpack[SourceOptions]) -> None: ...
+        @overload
+        def __init__(self: For[Object], kind: tuple[str, str] | str, /, **options: Unpack[SourceOptions]) -> None: ...
+        @overload
+        def __init__(self: For[Object], api_version: str, kind: str, **options: Unpack[SourceOptions]) -> None: ...
+        def __init__(self, *_: Any, **_options: Any) -> None: ...  # noqa: D107
 
     def check(self, sources: Sequence[Source]) -> str | None:
         """Reject a second `For`."""
@@ -282,10 +359,39 @@ class Owns(KindSource):
     """A kind whose objects are owned by objects of `For`'s kind: a change enqueues the owner.
 
     Owners match by group and kind, in any version. With `controller` only the controlling owner is enqueued, otherwise
-    every owner.
+    every owner. In a controller of `ctrlhost.Plugin`, `ctx.ensure` writes the kind unless `ensure` is false, and
+    `ctx.prune` may delete its objects with `prune`.
     """
 
     controller: bool = True
+    ensure: bool = True
+    prune: bool = False
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self,
+            kind: KindRef[Any],
+            /,
+            *,
+            controller: bool = True,
+            ensure: bool = True,
+            prune: bool = False,
+            **options: Unpack[SourceOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self,
+            api_version: str,
+            kind: str,
+            *,
+            controller: bool = True,
+            ensure: bool = True,
+            prune: bool = False,
+            **options: Unpack[SourceOptions],
+        ) -> None: ...
+        def __init__(self, *_: Any, **_options: Any) -> None: ...  # noqa: D107
 
     def check(self, sources: Sequence[Source]) -> str | None:
         """Require a `For`."""
@@ -306,9 +412,41 @@ class Watches(KindSource):
     it, and the changes of one object are merged meanwhile. An exception is logged and counted, and that object enqueues
     nothing. `ByLabel` and `ByIndex` are the usual maps; they run without entering Python, except for a `ByIndex` whose
     index is a function.
+
+    A `map` of two parameters gets `Caches` as the second one. It is called only when all caches of the controller are
+    full, then once for each object that is cached until then, and for each change; with `after_sync` any function is.
     """
 
-    map: Callable[[Object], Iterable[Request]] | ByLabel | ByIndex | None = None
+    map: Callable[..., Iterable[Request]] | ByLabel | ByIndex | None = None
+    after_sync: bool = False
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self, kind: type[T], /, *, map: Map[T] = None, after_sync: bool = False, **options: Unpack[SourceOptions]
+        ) -> None: ...
+        @overload
+        def __init__(
+            self,
+            kind: tuple[str, str] | str,
+            /,
+            *,
+            map: Map[Object] = None,
+            after_sync: bool = False,
+            **options: Unpack[SourceOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self,
+            api_version: str,
+            kind: str,
+            *,
+            map: Map[Object] = None,
+            after_sync: bool = False,
+            **options: Unpack[SourceOptions],
+        ) -> None: ...
+        def __init__(self, *_: Any, **_options: Any) -> None: ...  # noqa: D107
 
     def __post_init__(self) -> None:
         """Reject a map that cannot be called on the callback thread."""
@@ -317,6 +455,11 @@ class Watches(KindSource):
             raise TypeError(f"map must be callable, got {self.map!r}")
         if inspect.iscoroutinefunction(self.map):
             raise TypeError("map must be a plain function; it runs on the plugin's callback thread")
+
+    @property
+    def late(self) -> bool:
+        """Whether the map waits for the caches of the controller."""
+        return callable(self.map) and (self.after_sync or takes_caches(self.map))
 
     def check(self, sources: Sequence[Source]) -> str | None:
         """Require the index that a `ByIndex` names."""
@@ -328,6 +471,8 @@ class Watches(KindSource):
     def _mapping(self, scope: AttachScope) -> Any:
         if isinstance(self.map, ByIndex) and scope.primary is not None:
             return _by_index(f"{scope.plugin.name}/{self.map.index}", scope.primary)
+        if callable(self.map) and (self.model is not None or takes_caches(self.map)):
+            return MapFunction(self.map, self.model, scope)
         return self.map
 
 
@@ -346,25 +491,36 @@ def _by_index(name: str, informer: Informer) -> Any:
     return index
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Every(Source):
-    """A timer: every `seconds` it enqueues all objects of `For`'s kind, or the requests that `requests()` returns.
+    """A timer: each period it enqueues all objects of `For`'s kind, or the requests that `requests()` returns.
 
-    The first round is after `seconds`, since `For` enqueues every object at the start anyway, or with `at_start` when
-    the workers start. `requests` runs on the timer's thread; an exception is logged, and the round is skipped.
-    ValueError for an invalid period.
+    The period is a duration such as `"10m"` or a number of seconds. The first round is after one period, since `For`
+    enqueues every object at the start anyway, or with `at_start` when the workers start. Each request of a later round
+    is queued with a random delay of its own, up to a tenth of the period, so that they spread. `requests` runs on the
+    timer's thread; an exception is logged, and the round is skipped. ValueError or TypeError for an invalid period.
     """
 
     seconds: float
-    requests: Callable[[], Iterable[Request]] | None = None
-    _: KW_ONLY
-    at_start: bool = False
-    priority: int | None = None
+    requests: Callable[[], Iterable[Request]] | None
+    at_start: bool
+    priority: int | None
 
-    def __post_init__(self) -> None:
-        """Reject a period that is not a positive, finite number."""
-        if not 0 < self.seconds < float("inf"):
-            raise ValueError(f"Every needs a positive number of seconds, not {self.seconds!r}")
+    def __init__(
+        self,
+        seconds: DurationLike,
+        requests: Callable[[], Iterable[Request]] | None = None,
+        *,
+        at_start: bool = False,
+        priority: int | None = None,
+    ) -> None:
+        """Reject a period that is not a positive, finite duration."""
+        period = in_seconds(seconds)
+        if not 0 < period < float("inf"):
+            raise ValueError(f"Every needs a positive number of seconds, not {seconds!r}")
+        values = {"seconds": period, "requests": requests, "at_start": at_start, "priority": priority}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def check(self, sources: Sequence[Source]) -> str | None:
         """Require a `For` if there are no requests."""

@@ -1,4 +1,4 @@
-"""The timer behind `Every`: it queues requests at a fixed period of the host's clock."""
+"""The timer behind `Every`: it queues requests at a fixed period of the host's clock, each with some jitter."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ctrlhost.controller.attachment import LOW_PRIORITY, Attachment
+from ctrlhost.controller.retries import jitter_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from ctrlhost.request import Request
 
 log = logging.getLogger("ctrlhost.controller")
+
+#: The largest delay of a request in its round, as a part of the period.
+_JITTER = 0.1
 
 
 class Ticker(Attachment):
@@ -34,7 +38,9 @@ class Ticker(Attachment):
         self._scope = scope
         self._seconds = seconds
         self._at_start = at_start
-        self._clock = scope.plugin.services.clock
+        services = scope.plugin.services
+        self._clock = services.clock
+        self._jitter = services.jitter or jitter_of(services.clock)
         self._requests = requests or scope.primary_requests
         # A round over all objects is a resync, which must not overtake real changes.
         self._priority = LOW_PRIORITY if requests is None and priority is None else priority
@@ -65,17 +71,27 @@ class Ticker(Attachment):
         finally:
             entry.close()
 
+    def _add(self, requests: list[Request]) -> None:
+        """Queue the requests of a round; those of the start at once, the others within the jitter."""
+        spread, queue = 0.0 if self._at_start else self._seconds * _JITTER, self._scope.queue
+        delays = [spread * self._jitter() for _ in requests]
+        if not any(delays):
+            queue.add_many(requests, priority=self._priority)
+            return
+        for one, delay in zip(requests, delays, strict=True):
+            queue.add_after(one, delay, priority=self._priority)
+
     def _run(self) -> None:
         # Not `wait`: a manual clock may advance before the seconds that are left are passed to it.
         while not self._clock.wait_until(self._stop, self._next):
             if not self.due:
                 continue
             try:
-                requests = self._called()
-                self._scope.queue.add_many(requests, priority=self._priority)
+                self._add(self._called())
             except BaseException:
                 # A plugin's sys.exit would end only the timer.
                 log.exception("controller %s: the requests of its timer failed", self._scope.controller)
+            self._at_start = False
             # Rounds missed, for example while the machine was suspended, are skipped.
             behind = self._clock.now() - self._next
             self._next += self._seconds * max(1, 1 + int(behind // self._seconds))

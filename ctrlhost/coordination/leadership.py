@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from ctrlhost.config.types import suggest
 from ctrlhost.coordination.elector import LeaderElector
 from ctrlhost.coordination.lease import API_VERSION, LeaseLock
 from ctrlhost.coordination.term import Candidacy
@@ -21,6 +20,7 @@ from ctrlhost.errors import ConfigError
 from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.health import Check
 from ctrlhost.permissions import Permission
+from ctrlhost.suggestions import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator

@@ -151,7 +151,7 @@ def children_of(
         where = f"supervision.{one.name}.process"
         if one.name in given:
             raise ConfigError(
-                f"{where}: the plugin was passed to the host as an object, so another process cannot load it",
+                f"{where}: the plugin was passed to the host as an object or a file, so another process cannot load it",
                 hint="install it with an entry point, and pass its name",
             )
         if not own_client:

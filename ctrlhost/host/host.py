@@ -13,7 +13,6 @@ from msgspec.structs import replace as changed
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
-from ctrlhost.config.types import suggest
 from ctrlhost.controller.pauses import Pauses
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError
@@ -35,7 +34,7 @@ from ctrlhost.supervisor.threads import wait_while_busy
 from ctrlhost.transport.metrics import ThreadMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from ctrlhost.client import Client
@@ -222,7 +221,7 @@ class Host:
             raise RuntimeError("a host starts only once, and not after `stop`: create another one")
         self.prepare()
         self.set_up()
-        _check_overrides(self.configuration.controllers(), self.plugins)
+        self.configuration.check_controllers({one.name: one.controller_names for one in self.plugins})
         for name, address in self._servers.addresses.items():
             if name == "socket":
                 log.info("local socket at %s", address.removeprefix("unix:"))
@@ -481,16 +480,3 @@ def _import_all() -> None:
     import ctrlhost.host.queue_metrics
     import ctrlhost.informers
     import ctrlhost.plugin.context  # noqa: F401
-
-
-def _check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime]) -> None:
-    """Reject settings of controllers that do not exist; those of a failed plugin are unknown, so they pass."""
-    known = {plugin.name: plugin.controller_names for plugin in plugins}
-    for name in overrides:
-        plugin = name.partition("/")[0]
-        found = known.get(plugin)
-        if found is not None and name not in found:
-            raise ConfigError(
-                f"controllers.{name}: plugin `{plugin}` has no controller of this name",
-                hint=suggest(name, found) or "the plugin has no controllers",
-            )

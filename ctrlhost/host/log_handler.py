@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import bound_values, current
-from ctrlhost.controller.places import place_of
+from ctrlhost.controller.places import HIDDEN, place_of
 from ctrlhost.host.log_sampling import Kind
 from ctrlhost.request import Request
 
@@ -141,7 +141,10 @@ def _add_error(record: logging.LogRecord) -> None:
     kind, context = _kind_of(record), current.get()
     found: dict[str, Any] = {}
     if kind is not None:
-        found = {"error": kind.error, "place": kind.place} if kind.error else {"place": kind.place}
+        found = {"error": kind.error} if kind.error else {}
+        # A place in ctrlhost does not help.
+        if kind.place != f"{record.filename}:{record.lineno}" or not record.pathname.startswith(HIDDEN):
+            found["place"] = kind.place
     if context is not None and context.request is not None:
         found["attempt"] = context.attempt
     # A line of structlog is a mapping.

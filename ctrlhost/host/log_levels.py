@@ -7,8 +7,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctrlhost.config.types import canonical, suggest
+from ctrlhost.config.types import canonical
 from ctrlhost.errors import ConfigError
+from ctrlhost.suggestions import suggest
 from ctrlhost.supervisor.loader import installed_plugins
 
 if TYPE_CHECKING:
@@ -54,8 +55,10 @@ def loggers_of(name: str, plugins: Iterable[str]) -> tuple[str, ...]:
     if name == _FIXED:
         raise ConfigError(f"the level of `{_FIXED}` is fixed", hint="its lines say who has changed the host")
     installed, named = installed_plugins(), sorted(set(plugins))
+    # A plugin that is a file, or a module that was passed to the host, is a module of its name.
     packages = {
-        one: {each.target.partition(":")[0].partition(".")[0] for each in installed.get(one, ())} for one in named
+        one: {each.target.partition(":")[0].partition(".")[0] for each in installed.get(one, ())} or {canonical(one)}
+        for one in named
     }
     # In the environment, `-` is `_`.
     for one in packages:

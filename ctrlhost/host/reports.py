@@ -104,7 +104,7 @@ class Reports:
             if not (key := query.get("key")):
                 raise StatusProblem(400, "the parameter `key` is missing", "write it as `key=NAMESPACE/NAME`")
             found = self._find(plugin, controller)
-            return explain(self._host, *found, key, asked=Asked(), writes=self.reader.writes)
+            return explain(self._host, *found, key, asked=Asked(), writes=self.reader.writes, with_object=True)
 
         return _answer(status)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost import _core
 from ctrlhost.clock import SystemClock
+from ctrlhost.duration import in_seconds
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.caller import Caller
 from ctrlhost.informers.declarations import scope_of, served_scope, union
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.duration import DurationLike
     from ctrlhost.entries import Entries
 
 log = logging.getLogger(__name__)
@@ -55,21 +57,21 @@ class InformerFactory:
     def __init__(
         self,
         client: Client,
-        resync: float | None = None,
+        resync: DurationLike | None = None,
         *,
         clock: Clock | None = None,
         options: ReflectorOptions | None = None,
         on_error: Callable[[str, Exception], None] | None = None,
         entries: Entries | None = None,
     ) -> None:
-        """Start empty; `resync` in seconds, None for never. Each failed list or watch calls `on_error(key, error)`.
+        """Start empty; `resync` is a duration, None for never. Each failed list or watch calls `on_error(key, error)`.
 
         Functions that are added without the caller of a plugin run on threads of the factory; `entries` watch them.
         """
         self._client = client
         self._clock = clock or SystemClock()
         self._options = options or ReflectorOptions()
-        self._resync = resync
+        self._resync = None if resync is None else in_seconds(resync)
         budget = self._options.memory_budget
         #: What the objects of all informers may take; None for any amount.
         self.budget = None if budget is None else _core.MemoryBudget(budget)

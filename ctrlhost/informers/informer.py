@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
+from ctrlhost.duration import in_seconds
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.callback_metrics import FunctionMetrics, HandlerMetrics, handler_name
 from ctrlhost.informers.event_handler import Callbacks, EventHandler, OnAdd, OnDelete, OnUpdate
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Indexer, Object
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.duration import DurationLike
     from ctrlhost.informers.caller import Caller
     from ctrlhost.informers.handler import Added
     from ctrlhost.informers.indexers import UnionIndexer, ViewIndexer
@@ -119,7 +121,7 @@ class Informer:
         on_delete: OnDelete | None = None,
         *,
         filter: Callable[[Any], bool] | None = None,  # noqa: A002 - upstream's word
-        resync: float | None = None,
+        resync: DurationLike | None = None,
         name: str | None = None,
         every_change: bool = False,
         caller: Caller | None = None,
@@ -129,7 +131,7 @@ class Informer:
         They run in the callback thread of the plugin, or of the factory, one call at a time; an exception is logged
         under `name`, and later changes are still delivered. Cached objects are delivered as initial adds. With `filter`
         the handler sees only objects that pass it: an object that begins to pass is an add, one that stops passing is a
-        deletion. Every object is delivered again after `resync` seconds; None is the factory's period, 0 never.
+        deletion. Every object is delivered again after `resync`, a duration; None is the factory's period, 0 never.
 
         If more than 1024 notifications wait for a slow handler, those of one object are merged: the handler gets the
         newest state, and each deletion of an object that it has seen. `every_change` keeps them all. If more than
@@ -141,13 +143,13 @@ class Informer:
         for callback in (on_add, on_update, on_delete, filter):
             if not (callback is None or callable(callback)):
                 raise TypeError(f"handler callbacks must be functions, got {callback!r}")
-        caller = caller or self.caller
+        caller, period = caller or self.caller, None if resync is None else in_seconds(resync)
         name = name or handler_name(on_add, on_update, on_delete)
         callbacks = Callbacks(name, on_add, on_update, on_delete, self._narrowed(filter))
         metrics, entry = HandlerMetrics(), caller.callbacks.entry("handler", "")
 
         def add(engine: SharedInformer, buffer: dict[str, Any]) -> Added:
-            listener = engine.add_listener(resync, every_change=every_change, **buffer)
+            listener = engine.add_listener(period, every_change=every_change, **buffer)
             return listener, EventHandler(callbacks, listener, metrics, entry)
 
         functions = (FunctionMetrics("handler", name, metrics),)

@@ -18,4 +18,4 @@ def in_core(predicate: Any) -> Any:
         return _core.Predicate.negate(in_core(predicate.parts[0]))
     if predicate.name in _COMBINED:
         return _COMBINED[predicate.name](*(in_core(part) for part in predicate.parts))
-    return getattr(_core.Predicate, predicate.name)()
+    return getattr(_core.Predicate, predicate.name)(*predicate.finalizers)

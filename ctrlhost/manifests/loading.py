@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from ctrlhost.supervisor.crd_changes import marked
 from ctrlhost.supervisor.loader import PluginManager, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from ctrlhost.config.load import Configuration
     from ctrlhost.controller.services import PluginServices
@@ -35,33 +36,63 @@ def load_plugins(chosen: Iterable[object], configuration: Configuration) -> list
 
     `chosen` are names of installed plugins, or modules and objects that implement hooks, as for a Host.
     """
-    manager = PluginManager()
-    services = _offline_services(configuration)
-    return [_set_up(manager, one, configuration, services) for one in chosen]
+    loading = Loading(configuration)
+    found = []
+    for one in chosen:
+        plugin = loading.load(one)
+        found.append(loading.set_up(plugin, loading.settings(plugin)))
+    return found
 
 
-def _set_up(
-    manager: PluginManager, chosen: object, configuration: Configuration, services: PluginServices
-) -> SetUpPlugin:
-    from ctrlhost.plugin.context import PluginContext
+class Loading:
+    """Imports, configures and sets up plugins without a network.
 
-    name, stage = chosen if isinstance(chosen, str) else name_of(chosen), "loading"
+    The methods raise PluginLoadError for whatever a plugin raises, and ConfigError for invalid settings.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        """Prepare; ConfigError if the settings of the host or of controllers are invalid."""
+        self._configuration = configuration
+        self._manager = PluginManager()
+        self._services = _offline_services(configuration)
+
+    def load(self, chosen: object) -> Plugin:
+        """Import an installed plugin by its name, or register a module or object."""
+        if isinstance(chosen, str):
+            with _failing(chosen, "loading"):
+                return self._manager.load(chosen)
+        name = name_of(chosen)
+        with _failing(name, "loading"):
+            return self._manager.register(name, chosen)
+
+    def settings(self, plugin: Plugin) -> Any:
+        """Return the settings of a plugin, None for one that has none."""
+        with _failing(plugin.name, "ctrlhost_settings"):
+            return self._configuration.plugin(plugin.name, plugin.settings_type())
+
+    def set_up(self, plugin: Plugin, settings: Any) -> SetUpPlugin:
+        """Call the set-up of a plugin."""
+        from ctrlhost.plugin.context import PluginContext
+
+        services = self._services
+        with _failing(plugin.name, "ctrlhost_setup"):
+            context = PluginContext(plugin.name, settings, services)
+            limits = [services.namespaces, *(one.namespaces for one in services.controller_overrides.values())]
+            if any(limits):
+                # The limit does not apply to cluster-scoped kinds.
+                services.client.resources.expect(plugin.crds())
+            plugin.setup(context)
+        return SetUpPlugin(plugin.name, plugin, settings, context)
+
+
+@contextmanager
+def _failing(plugin: str, stage: str) -> Iterator[None]:
     try:
-        plugin = manager.load(name) if isinstance(chosen, str) else manager.register(name, chosen)
-        stage = "ctrlhost_settings"
-        settings = configuration.plugin(name, plugin.settings_type())
-        stage = "ctrlhost_setup"
-        context = PluginContext(name, settings, services)
-        limits = [services.namespaces, *(one.namespaces for one in services.controller_overrides.values())]
-        if any(limits):
-            # The limit does not apply to cluster-scoped kinds.
-            services.client.resources.expect(plugin.crds())
-        plugin.setup(context)
+        yield
     except (ConfigError, PluginNotFound, PluginLoadError):
         raise
     except (Exception, SystemExit) as error:
-        raise PluginLoadError(name, failure_of(stage, error).reason) from error
-    return SetUpPlugin(name, plugin, settings, context)
+        raise PluginLoadError(plugin, failure_of(stage, error).reason) from error
 
 
 def crds_of(plugins: Iterable[SetUpPlugin]) -> list[dict[str, Any]]:

@@ -75,14 +75,19 @@ def _guess(kind: str) -> str:
 
 def implied(context: PluginContext, plural: Plural, limit: Sequence[str]) -> Iterator[Permission]:
     """Return the permissions that a plugin's sources and events need; `limit` are the operator's namespaces."""
+    yield from of_sources(context, plural, limit)
+    if context.controllers:
+        yield from permissions_in(_EVENTS, narrowed(None, limit), namespaced=True)
+
+
+def of_sources(context: PluginContext, plural: Plural, limit: Sequence[str]) -> Iterator[Permission]:
+    """Return the permissions that a plugin's sources need; `limit` are the operator's namespaces."""
     for controller in context.controllers:
         own = controller.options.namespaces
         for source in controller.sources:
             yield from source.permissions(plural, limit if own is None else own)
     for read in context.reads:
         yield from read.permissions(plural, limit)
-    if context.controllers:
-        yield from permissions_in(_EVENTS, narrowed(None, limit), namespaced=True)
 
 
 def roles(name: str, account_namespace: str, permissions: Iterable[Permission]) -> list[dict[str, Any]]:

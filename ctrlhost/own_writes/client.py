@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.client import Client
+from ctrlhost.own_writes.self_events import DELETION
 
 if TYPE_CHECKING:
     from ctrlhost.client.steps import Steps
     from ctrlhost.client.target import Target, WriteVerb
+    from ctrlhost.duration import DurationLike
     from ctrlhost.own_writes.overlay import OwnWrites
     from ctrlhost.own_writes.self_events import SelfEvents
     from ctrlhost.transport.interface import Query
@@ -42,33 +44,47 @@ class WritingClient(Client):
         content: Any,
         *,
         content_type: str = "application/json",
-        timeout: float | None,
+        timeout: DurationLike | None,
     ) -> Steps[dict[str, Any]]:
         followed = self._own_writes.of(target.resource.api_version, target.resource.kind)
         key = (target.namespace, target.name or "")
-        known = None
-        if self._self_events is not None:
-            # The cache may show the write before its answer arrives.
-            known = self._self_events.base(target.resource.api_version, target.resource.kind, key)
+        kind = (target.resource.api_version, target.resource.kind)
+        events = self._self_events if self._self_events is not None and self._self_events.concern(kind) else None
+        # The cache may show the write before its answer arrives.
+        known = events.before(kind, key) if events is not None else None
         for one in followed:
             one.begin(key)
         try:
             sent = self._execute(verb, target, query, content, content_type=content_type, timeout=timeout)
             answer, raw = yield from sent
-            if verb == "delete" and not _remains(answer):
+            if (verb == "delete" and not _remains(answer)) or ended(answer):
                 uid = (answer.get("details") or {}).get("uid") or (answer.get("metadata") or {}).get("uid", "")
+                if events is not None and not self.dry_run:
+                    events.deleted(kind, key, uid)
                 for one in followed:
                     one.deleted(key, uid)
             elif answer.get("kind") == target.resource.kind:
                 # A subresource such as `scale` answers with a kind of its own.
-                if self._self_events is not None and content_type != "application/json-patch+json":
-                    self._self_events.wrote(target.resource.kind, known, content, answer)
+                if events is not None and content_type != "application/json-patch+json":
+                    events.wrote(known, DELETION if verb == "delete" else content, answer)
                 for one in followed:
                     one.wrote(answer, raw)
             return answer
         finally:
             for one in followed:
                 one.end(key)
+
+
+def ended(answer: dict[str, Any]) -> bool:
+    """Return whether a write has ended an object that was being deleted, such as by removing its last finalizer.
+
+    The answer is then the object's last state, with the version that it had before.
+    """
+    metadata = answer.get("metadata") or {}
+    if not metadata.get("deletionTimestamp") or metadata.get("deletionGracePeriodSeconds"):
+        return False
+    # A Namespace has finalizers of its own.
+    return not metadata.get("finalizers") and not (answer.get("spec") or {}).get("finalizers")
 
 
 def _remains(answer: dict[str, Any]) -> bool:

@@ -18,8 +18,11 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ctrlhost.duration import in_seconds
+
 if TYPE_CHECKING:
     from ctrlhost.clock import Clock
+    from ctrlhost.duration import DurationLike
     from ctrlhost.informers import Informer
     from ctrlhost.informers.handle import Handle
 
@@ -62,12 +65,12 @@ class Expectations(Generic[K]):
     `watch` enqueues nothing: the controller's sources do that.
     """
 
-    def __init__(self, clock: Clock, *, timeout: float = TIMEOUT) -> None:
-        """Start empty; an owner's expectations expire `timeout` seconds after the last addition."""
-        if not timeout > 0:
+    def __init__(self, clock: Clock, *, timeout: DurationLike = TIMEOUT) -> None:
+        """Start empty; an owner's expectations expire `timeout`, a duration, after the last addition."""
+        self._timeout = in_seconds(timeout)
+        if not self._timeout > 0:
             raise ValueError(f"timeout must be positive, got {timeout!r}")
         self._clock = clock
-        self._timeout = timeout
         self._lock = threading.Lock()
         self._expected: dict[K, _Expected] = {}
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from typing import TYPE_CHECKING
 
+from ctrlhost.client.steps import Pause, carry_out_async
 from ctrlhost.errors import Stale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ctrlhost.cache import Object
+    from ctrlhost.client.steps import Steps
     from ctrlhost.informers import Informer
     from ctrlhost.own_writes.overlay import PendingWrites
 
+#: The beginning of the names of indexes that the host adds to a source.
+_OWN_INDEXES = "ctrlhost."
 #: How long a list waits for the cache to catch up, in seconds.
 WAIT_SECONDS = 2.0
 
@@ -27,6 +32,12 @@ class PluginLister:
         self._lister = informer.lister
         self._pending = pending
         self._indexes = indexes
+        self._waits = True
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the first list is in the cache."""
+        return self._pending.informer.has_synced
 
     def get(self, name: str, namespace: str = "") -> Object | None:
         """Return one object, or None; a write of the plugin counts from its answer on."""
@@ -40,7 +51,8 @@ class PluginLister:
         """
         index = self._indexes.get(name)
         if index is None:
-            raise KeyError(f"no index `{name}` is declared for this source; it declares {sorted(self._indexes)}")
+            declared = sorted(one for one in self._indexes if not one.startswith(_OWN_INDEXES))
+            raise KeyError(f"no index `{name}` is declared for this source; it declares {declared}")
         self._wait(None)
         return self._lister.by_index(index, value)
 
@@ -54,8 +66,18 @@ class PluginLister:
 
         An `async def` reconciler awaits this between a write of its own and a `list` or `by_index`.
         """
+        await carry_out_async(self.catch_up(namespace))
+
+    def catch_up(self, namespace: str | None = None) -> Steps[None]:
+        """Return the steps that wait until the cache shows the plugin's own writes; Stale after 2 seconds."""
         for _, pause in self._lag(namespace):
-            await asyncio.sleep(pause)
+            yield Pause(pause)
+
+    def without_waiting(self) -> PluginLister:
+        """Return a lister that does not wait for the plugin's own writes, for callers that get their events later."""
+        other = copy.copy(self)
+        other._waits = False  # noqa: SLF001 - the same class
+        return other
 
     def __iter__(self) -> Iterator[Object]:
         """Iterate over all objects, as `list` returns them."""
@@ -76,7 +98,7 @@ class PluginLister:
         The stream from the server does not follow the clock of a test.
         """
         deadline, pause = time.monotonic() + WAIT_SECONDS, 0.0005
-        while self._pending and (behind := self._pending.behind(namespace)):
+        while self._waits and self._pending and (behind := self._pending.behind(namespace)):
             if reason := self._pending.informer.over_budget_in(behind[0].rpartition("/")[0]):
                 raise Stale(f"the cache does not show the write of {behind[0]}: {reason}")
             left = deadline - time.monotonic()

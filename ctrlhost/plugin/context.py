@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from prometheus_client import CollectorRegistry
 
+from ctrlhost.controller.addresses import is_path
 from ctrlhost.controller.controller import Controller
 from ctrlhost.controller.handle import ControllerHandle
 from ctrlhost.controller.options import ControllerOptions
 from ctrlhost.controller.services import PluginScope, PluginServices
 from ctrlhost.controller.sources import Watches
+from ctrlhost.duration import in_seconds
 from ctrlhost.errors import PluginLoadError
 from ctrlhost.informers.plugin_informer import PluginInformer
 from ctrlhost.plugin.metrics import PluginMetrics
@@ -21,23 +23,36 @@ from ctrlhost.plugin.task import Task
 if TYPE_CHECKING:
     import threading
     from collections.abc import Awaitable, Callable, Sequence
+    from typing import Generic as Parameters
+
+    from typing_extensions import TypeVar
 
     from ctrlhost.cache import Object
     from ctrlhost.client import Client
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.sources import KindSource, Reads, Source
+    from ctrlhost.duration import DurationLike
     from ctrlhost.informers import Informer
     from ctrlhost.plugin.report import Report
     from ctrlhost.request import Request, Result
 
+    #: The plugin's settings.
+    S = TypeVar("S", default=Any)
+else:
+    from ctrlhost.controller.parameters import Parameters
 
-class PluginContext:
+    S = object
+
+
+class PluginContext(Parameters[S]):
     """One plugin's access to the host. Plugins register everything in `ctrlhost_setup`, which must not use the network.
+
+    `PluginContext[Settings]` has the type of the plugin's settings.
 
     Register in that hook's thread; the properties, the client and the events may be used from any thread.
     """
 
-    def __init__(self, name: str, settings: Any, services: PluginServices) -> None:
+    def __init__(self, name: str, settings: S, services: PluginServices) -> None:
         """Prepare; called by the host."""
         self.name = name
         self.settings = settings
@@ -66,6 +81,16 @@ class PluginContext:
         #: The kinds of `informer`, for their permissions.
         self.reads: list[KindSource] = []
         self.informers: list[PluginInformer] = []
+        #: Whether no worker starts before the caches of all controllers are full.
+        self.starts_together = False
+
+    def start_together(self) -> None:
+        """Hold back all workers and `ctrlhost_synced` until the caches of all controllers are full.
+
+        Without this, a controller whose kind is not served yet, or may not be read, does not delay the others. For the
+        thread of `ctrlhost_setup`.
+        """
+        self.starts_together = True
 
     @property
     def client(self) -> Client:
@@ -108,14 +133,15 @@ class PluginContext:
         *sources: Source,
         workers: int = 1,
         rate_limiter: Any = None,
-        timeout: float | None = None,
+        timeout: DurationLike | None = None,
         needs_leader: bool = True,
         suppress_echo: bool = False,
     ) -> ControllerHandle:
         """Register a reconciler and its sources; PluginLoadError, or TypeError for an option, if they are invalid.
 
         A plain function runs on `workers` threads, an `async def` as that many tasks on the plugin's event loop. A
-        reconcile that runs longer than `timeout` seconds is logged and counted, and cancelled if it is `async def`.
+        reconcile that runs longer than `timeout` (seconds, or a text such as `"30s"`) is logged and counted, and
+        cancelled if it is `async def`.
         With `needs_leader` it runs and writes only on the leader. With `suppress_echo` the events of the controller's
         own writes enqueue nothing. The operator's settings override the options.
         """
@@ -124,7 +150,7 @@ class PluginContext:
         options = ControllerOptions(
             workers=workers,
             rate_limiter=rate_limiter,
-            timeout=timeout,
+            timeout=None if timeout is None else in_seconds(timeout),
             needs_leader=needs_leader,
             suppress_echo=suppress_echo,
         ).overridden(self.services.controller_overrides.get(f"{self.name}/{name}"))
@@ -181,7 +207,7 @@ class PluginContext:
         supervision (10 s), the client gets 504; if it raises before, 500; without a valid answer, 502. It is cancelled
         when the client leaves.
         """
-        if not path.startswith("/"):
+        if not is_path(path):
             raise PluginLoadError(self.name, f"plugin `{self.name}`: the page's path `{path}` must begin with a slash")
         self.pages[path] = asgi_app
 
@@ -219,20 +245,24 @@ class PluginContext:
         name: str,
         run: Callable[[threading.Event], Any],
         *,
-        every: float | None = None,
+        every: DurationLike | None = None,
+        first_after: DurationLike = 0.0,
         needs_leader: bool = False,
     ) -> Task:
-        """Register background work: `run(stop)` is called on its own thread, once or every `every` seconds.
+        """Register background work: `run(stop)` is called on its own thread, once or with `every` repeatedly.
 
-        An `async def` runs on the plugin's event loop. With `every`, a call is reported when it takes twice that time,
-        and at least a minute. A restarted plugin's task starts when its previous call has ended. ValueError for an
-        invalid period.
+        The first call is `first_after` the start, each further one `every` after the end of the one before; both are
+        durations such as `"30s"`, or numbers of seconds. An `async def` runs on the plugin's event loop, and is
+        cancelled when the task must end. With `every`, a call is reported when it takes twice that time, and at least a
+        minute. A restarted plugin's task starts when its previous call has ended. ValueError or TypeError for an
+        invalid duration.
         """
         task = Task(
             self.name,
             name,
             run,
             every=every,
+            first_after=first_after,
             needs_leader=needs_leader,
             clock=self.services.clock,
             loop=self.scope.loop,

@@ -3,29 +3,51 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from importlib import resources
-from typing import Any
+from importlib import import_module, resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
 
 
 def crds_from(package: str, *patterns: str) -> list[dict[str, Any]]:
     """Return the CRDs of a package's YAML files as fresh dicts, in the order of the patterns and then of the names.
 
-    `package` is the importable name of the package that holds the files, such as `__package__`; a pattern is a file's
-    name, in which `*` and `?` match as in a shell. A file may have several documents. FileNotFoundError if a pattern
-    matches no file; ValueError, which names the file, if one is not YAML or has another object. For any thread.
+    `package` is the importable name of the package that holds the files, such as `__package__`, or of a module of it;
+    of a module without a package, the files are beside it. A pattern is the path of a file, such as `crds/*.yaml`, in
+    which `*` and `?` match within a name as in a shell. A file may have several documents. FileNotFoundError if a
+    pattern matches no file; ValueError, which names the file, if one is not YAML or has another object. For any thread.
     """
-    folder = resources.files(package)
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
     found: list[dict[str, Any]] = []
     for pattern in patterns:
-        matching = [name for name in names if fnmatchcase(name, pattern)]
+        matching = list(_matching(_folder(package), pattern.split("/"), package))
         if not matching:
             raise FileNotFoundError(f"no file `{pattern}` in the package {package}; is it in the wheel?")
-        for name in matching:
-            found += _read(f"{package}/{name}", folder.joinpath(name).read_bytes())
+        for name, file in matching:
+            found += _read(name, file.read_bytes())
     return found
+
+
+def _folder(name: str) -> Traversable:
+    module = import_module(name)
+    package = module.__name__ if hasattr(module, "__path__") else module.__package__
+    return resources.files(package) if package else Path(str(module.__file__)).parent
+
+
+def _matching(folder: Traversable, steps: list[str], name: str) -> Iterator[tuple[str, Traversable]]:
+    """Return the files that the steps of a pattern match, sorted, with their names for messages."""
+    step, *below = steps
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if not fnmatchcase(entry.name, step):
+            continue
+        if below and entry.is_dir():
+            yield from _matching(entry, below, f"{name}/{entry.name}")
+        elif not below and entry.is_file():
+            yield f"{name}/{entry.name}", entry
 
 
 def _read(file: str, text: bytes) -> list[dict[str, Any]]:

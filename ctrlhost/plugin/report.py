@@ -10,6 +10,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
+from ctrlhost.cache import ListView
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -51,7 +53,9 @@ def _plain(content: Any) -> Any:
 
 
 def _encodable(value: Any) -> Any:
-    """Return a mapping that is no dict, at any depth, as one; any other value that msgspec does not know as text."""
+    """Return a mapping or a list of a cached object, at any depth, as a dict or list; other unknown types as text."""
+    if isinstance(value, ListView):
+        return value.to_list()
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 

@@ -6,11 +6,12 @@ import asyncio
 import inspect
 import logging
 import threading
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.error_text import line_of
 from ctrlhost.coordination.writes import refused
+from ctrlhost.duration import Duration, in_seconds
 from ctrlhost.entries import Entries
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ctrlhost.clock import Clock
     from ctrlhost.controller.event_loop import PluginLoop
     from ctrlhost.coordination.writes import Permit
+    from ctrlhost.duration import DurationLike
     from ctrlhost.entries import Entry
 
 log = logging.getLogger("ctrlhost.task")
@@ -33,8 +35,8 @@ _LEAST_DEADLINE = 60.0
 class Task:
     """Calls `run(stop)` once or every `every` seconds; logs errors, and retries with back-off.
 
-    A task without `every` is finished when it returns. `stop` is set when the task must end; a task that ignores it is
-    abandoned at the end of the process.
+    A task without `every` is finished when it returns. `stop` is set when the task must end, and an `async def` is
+    cancelled; a task that ignores it is abandoned at the end of the process.
     """
 
     def __init__(
@@ -43,18 +45,21 @@ class Task:
         name: str,
         run: Callable[[threading.Event], Any],
         *,
-        every: float | None,
+        every: DurationLike | None,
+        first_after: DurationLike = 0.0,
         needs_leader: bool,
         clock: Clock,
         loop: PluginLoop,
         entries: Entries | None = None,
         work: Callable[[], AbstractContextManager[Permit | None]] = nullcontext,
     ) -> None:
-        """Prepare; `start` starts the thread. `every` is in seconds; ValueError if it is not positive and finite.
+        """Prepare; `start` starts the thread, which waits for `first_after` before the first call.
 
-        `work` is entered around each call; for a leader's task it binds writes to the term in which the call begins.
+        ValueError if `every` is not positive and finite, or `first_after` is negative or infinite. `work` is entered
+        around each call; for a leader's task it binds writes to the term in which the call begins.
         """
-        if every is not None and not 0 < every < float("inf"):
+        period = None if every is None else in_seconds(every)
+        if period is not None and not 0 < period < float("inf"):
             raise ValueError(f"task `{plugin}/{name}`: every must be a positive number of seconds, got {every!r}")
         self.name = f"{plugin}/{name}"
         self.needs_leader = needs_leader
@@ -62,22 +67,26 @@ class Task:
         self.error: str | None = None
         self.failures = 0
         self._run = run
-        self._every = every
+        self._every = period
+        self._first_after = Duration(first_after)
         self._clock = clock
         self._loop = loop
         self._entries = entries or Entries(plugin)
-        self._deadline = max(2 * every, _LEAST_DEADLINE) if every is not None else 0.0
+        self._deadline = max(2 * period, _LEAST_DEADLINE) if period is not None else 0.0
         self._work = work
         self._is_async = inspect.iscoroutinefunction(run)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        #: The call of an `async def`; read and set on the event loop.
+        self._running: asyncio.Task[Any] | None = None
 
     def start(self) -> None:
         """Start a new thread, also after `stop`; a running task continues."""
         if self._thread is not None and self._thread.is_alive() and not self._stop.is_set():
             return
         self._stop = threading.Event()
-        thread = threading.Thread(target=self._body, args=(self._stop,), name=f"{self.name} task", daemon=True)
+        arguments = (self._stop, self._clock.now() + self._first_after)
+        thread = threading.Thread(target=self._body, args=arguments, name=f"{self.name} task", daemon=True)
         thread.start()
         # Only now: a `stop` on another thread joins it.
         self._thread = thread
@@ -87,6 +96,10 @@ class Task:
         self._stop.set()
         if self._thread is None:
             return True
+        if self._is_async and self._thread.is_alive():
+            # A loop that has ended has cancelled its tasks.
+            with suppress(RuntimeError):
+                self._loop.call(self._cancel)
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
@@ -95,7 +108,13 @@ class Task:
         """Whether the task's thread is alive."""
         return self._thread is not None and self._thread.is_alive()
 
-    def _body(self, stop: threading.Event) -> None:
+    def _cancel(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+
+    def _body(self, stop: threading.Event, first: float) -> None:
+        if self._first_after:
+            self._clock.wait_until(stop, first)
         delay = _FIRST_DELAY
         while not stop.is_set():
             if self._call(stop):
@@ -131,5 +150,11 @@ class Task:
         return True
 
     async def _run_async(self, stop: threading.Event, entry: Entry) -> None:
-        entry.task = asyncio.current_task()
-        await self._run(stop)
+        entry.task = self._running = asyncio.current_task()
+        try:
+            # `stop` may have come before there was something to cancel.
+            if not stop.is_set():
+                await self._run(stop)
+        finally:
+            if self._running is entry.task:
+                self._running = None

@@ -1,9 +1,9 @@
 """An embedded API server that serves a stock kubectl.
 
-Imports `errors` and `_core`. Public: the names in `__all__`, imported at first use; only `cli` and `testing` import
-them, inside functions. Rooms, from the top: `server`, `controllers`, `api`, `verbs`, `kinds`, the module `context`,
-then `auth`, `crds` and `patch`, `encoding` and `registry`, `http`, `schema` and `storage`, and `apimachinery`; each
-imports only rooms below it.
+Imports `errors` and `_core`. Public: the names in `__all__`, imported at first use; only `authoring`, `cli` and
+`testing` import from here, inside functions. Rooms, from the top: `server`, `controllers`, `api`, `verbs`, `kinds`, the
+module `context`, then `auth`, `crds` and `patch`, `encoding` and `registry`, `http`, `schema` and `storage`, and
+`apimachinery`; each imports only rooms below it.
 """
 
 from __future__ import annotations

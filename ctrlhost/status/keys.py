@@ -11,7 +11,9 @@ from ctrlhost.controller.history import RUNS as KEPT_RUNS
 from ctrlhost.controller.key_text import key_text
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.request import Request
-from ctrlhost.status.model import KeyStatus, Reconcile, Verdict, moment
+from ctrlhost.status.key_object import key_object, live_object
+from ctrlhost.status.model import KeyObject, KeyStatus, Reconcile, Verdict, moment
+from ctrlhost.status.problem import StatusProblem
 from ctrlhost.status.snapshot import shown_write
 
 if TYPE_CHECKING:
@@ -32,8 +34,8 @@ _T = TypeVar("_T")
 
 #: The runs of a key that are shown.
 RUNS = 50
-#: Seconds for a look at the server, and for the plugin's predicates.
-_ASK, _PREDICATES = 2.0, 0.5
+#: Seconds for the plugin's predicates.
+_PREDICATES = 0.5
 #: Running keys that the facts of a queued one name.
 _OCCUPANTS = 4
 
@@ -70,18 +72,28 @@ class Asked:
 
 
 def explain(
-    host: ReadHost, plugin: PluginRuntime, controller: Controller | None, text: str, *, asked: Asked, writes: WriteLog
+    host: ReadHost,
+    plugin: PluginRuntime,
+    controller: Controller | None,
+    text: str,
+    *,
+    asked: Asked,
+    writes: WriteLog,
+    with_object: bool = False,
 ) -> KeyStatus:
     """Return the status of the key that is written as `text`.
 
-    `controller` is None if its plugin does not run, so that its controllers are unknown.
+    `controller` is None if its plugin does not run, so that its controllers are unknown. `with_object` asks the server
+    for the object. StatusProblem for a key that no object of the controller's kind can have.
     """
     answer = _of_host(host, plugin, controller)
     runs: list[Run] = []
+    found: KeyObject | None = None
     if controller is not None:
         key, state = find_key(controller, text)
         runs = [run for run in controller.history.last_runs() if run.key == key][:RUNS]
         answer = answer or _of_queue(controller, key, state) or _of_cache(plugin, controller, key, runs, asked)
+        found = key_object(plugin, controller, key) if with_object else None
         text = key_text(key)
     if answer is None:
         answer = Answer("unknown key", [f"plugin {plugin.name} has no such controller now"])
@@ -94,6 +106,7 @@ def explain(
         position=answer.position,
         reconciles=reconciles(controller, runs),
         writes=[shown_write(one) for one in writes.of_key(controller.name, text)] if controller is not None else [],
+        object=found,
     )
 
 
@@ -196,6 +209,8 @@ def _of_cache(plugin: PluginRuntime, controller: Controller, key: Any, runs: Seq
     if informer is None or context is None or type(key) is not Request:
         return _of_runs(controller, key, runs) or Answer("unknown key", _unknown(controller))
     source: KindSource = next(one for one in controller.sources if one.is_primary)  # type: ignore[assignment]
+    if not runs:
+        _check(context, source, key)
     if not informer.covers(key.namespace):
         where = controller.options.namespaces or context.services.namespaces or source.namespaces or ()
         return Answer("filtered", [f"namespace `{key.namespace}` is not among those of {controller.name}: {where}"])
@@ -215,6 +230,17 @@ def _of_cache(plugin: PluginRuntime, controller: Controller, key: Any, runs: Seq
         dropped = "a predicate of the source drops the addition of this object"
         return Answer("filtered", [dropped, f"{unseen}, before which it may have run"] if forgets else [dropped])
     return Answer("done", [unseen])
+
+
+def _check(context: PluginContext, source: KindSource, key: Request) -> None:
+    """Check that an object of the kind may have this key; StatusProblem if none can."""
+    resource = context.scope.account.resources.last_known(source.api_version, source.kind)
+    namespaced = bool(key.namespace) if resource is None else resource.namespaced
+    form = f"{key.namespace or 'default'}/{key.name}" if namespaced else key.name
+    if key_text(key) != form or any(character.isspace() for character in form):
+        right = "NAMESPACE/NAME" if namespaced else "NAME"
+        example = "" if any(character.isspace() for character in form) else f", such as `{form}`"
+        raise StatusProblem(400, f"no {source.kind} has the key `{key_text(key)}`", f"write it as {right}{example}")
 
 
 def _of_runs(controller: Controller, key: Any, runs: Sequence[Run]) -> Answer | None:
@@ -248,18 +274,9 @@ def _not_cached(context: PluginContext, informer: Informer, source: KindSource, 
 
 
 def _exists(context: PluginContext, source: KindSource, key: Request) -> bool | None:
-    """Ask the server by a list, which the source needs the right for; None if it does not answer."""
-    client = context.scope.account
+    """Return whether the server has the object; None if it does not answer."""
     try:
-        pages = client.list_pages(
-            source.api_version,
-            source.kind,
-            key.namespace or None,
-            field_selector=f"metadata.name={key.name}",
-            page_size=1,
-            timeout=_ASK,
-        )
-        return bool(next(pages)["items"])
+        return live_object(context, source, key) is not None
     except (CtrlhostError, ValueError):
         return None
 

@@ -289,6 +289,30 @@ Verdict = Literal[
 ]
 
 
+class KeyFinalizer(msgspec.Struct, frozen=True):
+    """A finalizer of a key's object; `own` if the controller's plugin declares it, `present` if the object has it."""
+
+    name: str
+    own: bool
+    present: bool
+
+
+class KeyObject(msgspec.Struct, frozen=True):
+    """The object of a key: its versions in the cache and on the server, None where it is not, and what holds it.
+
+    `server` is `unknown` if the server did not answer; the other fields are those of the cached object, or else those
+    of the server's. `observed_generation` is that of its status, `deleted_since` when its deletion was asked for.
+    """
+
+    cached_version: str | None
+    server: Literal["found", "missing", "unknown"]
+    server_version: str | None
+    generation: int | None
+    observed_generation: int | None
+    deleted_since: str | None
+    finalizers: list[KeyFinalizer]
+
+
 class KeyStatus(msgspec.Struct, frozen=True):
     """Why a key is not being reconciled, or that it is; with the facts for that, its last runs and their writes."""
 
@@ -299,6 +323,8 @@ class KeyStatus(msgspec.Struct, frozen=True):
     position: int | None
     reconciles: list[Reconcile]
     writes: list[LastWrite]
+    #: None for a key that names no object, and on pages.
+    object: KeyObject | None
 
 
 class Series(msgspec.Struct, frozen=True):

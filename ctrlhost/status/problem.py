@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
+
+from ctrlhost.suggestions import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +23,4 @@ class StatusProblem(Exception):
 
 def unknown(what: str, name: str, known: Iterable[str]) -> StatusProblem:
     """Return the problem of a name that is not among `known`, with the nearest one as the hint."""
-    names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(names)}" if names else None
-    return StatusProblem(404, f"no {what} `{name}`", hint)
+    return StatusProblem(404, f"no {what} `{name}`", suggest(name, known))

@@ -237,6 +237,7 @@ class Attempt:
             if waiting:
                 if any(NO_PERMISSION in why for why in waiting):
                     waiting += [f"add {rule}" for rule in self.owner.missing_rights]
+                    waiting.append(f"`ctrlhost manifests --plugins={self.owner.name}` prints the Role")
                 state = self._report("waiting", "; ".join(dict.fromkeys(waiting)))
             elif behind or not synced:
                 state = self._report("syncing", f"{', '.join(behind)} not synced yet" if behind else "")
@@ -376,10 +377,11 @@ def _unsynced_and_blocked(context: PluginContext) -> tuple[list[str], list[str]]
 def _may_start(context: PluginContext) -> bool:
     """Return whether the plugin may start: its caches have synced.
 
-    A controller that waits for a missing CRD or permission does not delay the plugin's other controllers. All of them
-    may read the plugin's own informers, so these must have synced in any case.
+    A controller that waits for a missing CRD or permission does not delay the plugin's other controllers, unless the
+    plugin wants that. All of them may read the plugin's own informers, so these must have synced in any case.
     """
     controllers = context.controllers
     synced = [controller.has_synced() for controller in controllers]
-    settled = all(done or one.waiting() for done, one in zip(synced, controllers, strict=True))
+    patient = not context.starts_together
+    settled = all(done or (patient and one.waiting()) for done, one in zip(synced, controllers, strict=True))
     return settled and (any(synced) or not controllers) and all(one.has_synced for one in context.informers)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ctrlhost.entries import Entries, Entry
 
-log = logging.getLogger("ctrlhost.host")
-
 #: Mistakes that a restart cannot mend.
 _FINAL = (ConfigError, PluginLoadError, PluginNotFound)
 
@@ -100,6 +98,8 @@ class HookCalls:
         if running.late and on_overrun is not None:
             raise Ended
         if problem is not None:
-            log.debug("plugin %s failed at %s", self._plugin, entry, exc_info=problem)
+            # The plugin's own logger: its level decides whether its tracebacks are written.
+            own = logging.getLogger(f"ctrlhost.plugin.{self._plugin}")
+            own.debug("plugin %s failed at %s", self._plugin, entry, exc_info=problem.__cause__ or problem)
             raise failure_of("loading" if entry == "import" else entry, problem)
         return result

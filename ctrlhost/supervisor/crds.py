@@ -11,7 +11,7 @@ from ctrlhost.supervisor.crd_changes import lost_fields, marked, objection
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ctrlhost.client import Client
 
@@ -118,6 +118,14 @@ def check_crds(plugin: str, client: Client, crds: Sequence[dict[str, Any]]) -> N
             )
 
 
+def refused_names(crd: Mapping[str, Any]) -> str:
+    """Return why the server does not accept the names of a CRD, such as `"evc" is already in use`; "" if it does."""
+    for one in crd.get("status", {}).get("conditions") or ():
+        if one.get("type") == "NamesAccepted" and one.get("status") == "False":
+            return one.get("message") or one.get("reason") or "its names are not accepted"
+    return ""
+
+
 def _established(client: Client, name: str, stop: threading.Event, waiting: Callable[[str], None]) -> bool:
     """Wait at most half a minute until the server serves the kind: informers wait for it as well.
 
@@ -134,7 +142,8 @@ def _established(client: Client, name: str, stop: threading.Event, waiting: Call
         if any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions):
             return True
         if waited > _SOON_ESTABLISHED:
-            waiting(f"{name} is not established yet")
+            why = refused_names(found)
+            waiting(f"{name} is not established yet{f': {why}' if why else ''}")
         stop.wait(pause)
         waited, pause = waited + pause, min(pause * 2, _SOON_ESTABLISHED)
     return not stop.is_set()

@@ -6,17 +6,23 @@ Listing reads the metadata of installed distributions and imports nothing. Loadi
 
 from __future__ import annotations
 
-import difflib
 import inspect
+import re
+import sys
 import threading
+import types
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 from ctrlhost import hookspecs
+from ctrlhost.controller.places import place_of
 from ctrlhost.errors import PluginLoadError, PluginNotFound
+from ctrlhost.suggestions import did_you_mean
+from ctrlhost.supervisor.plugin_file import PluginFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
     import click
     import msgspec
 
+    from ctrlhost.declarative.plugin import Plugin as DeclaredPlugin
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin.context import PluginContext
 
@@ -32,10 +39,19 @@ GROUP = "ctrlhost"
 #: Reserved names: paths of the host's server, sections and tables of the settings, and commands.
 RESERVED_NAMES = frozenset(
     """
-    admin api assets controllers crds deadlines debug enqueue explain-key healthz host informers livez log-level
+    admin api assets check controllers crds deadlines debug dev enqueue explain-key healthz host informers livez
+    log-level
     manifests metrics models new pause plugins queue readyz resume run sandbox settings status top version
     """.split()  # noqa: SIM905 - a list of so many strings is not easier to read
 )
+
+#: The names of `ctrlhost.Plugin`s, which `ctx.ensure` writes as annotations.
+_ANNOTATION_NAME = re.compile(r"(?=.{1,63}\Z)[a-z0-9](?:[-a-z0-9_.]*[a-z0-9])?", re.IGNORECASE | re.ASCII)
+
+
+#: What helps where a module has no plugin, and where a file has several.
+_WRITE_A_PLUGIN = "write `plugin = ctrlhost.Plugin()` and its controllers below it, or hooks with `@ctrlhost.hookimpl`"
+_ONE_EACH = "a file is one plugin: declare all on one `ctrlhost.Plugin`, or give each a file of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +74,28 @@ def installed_plugins() -> Mapping[str, tuple[InstalledPlugin, ...]]:
     # A distribution in two folders of sys.path (an editable install, a bundle) is one plugin.
     found: dict[str, set[InstalledPlugin]] = {}
     for one in entry_points(group=GROUP):
-        name, version = (one.dist.name, one.dist.version) if one.dist else ("", "")
-        found.setdefault(one.name, set()).add(InstalledPlugin(one.name, one.value, name, version, one))
+        found.setdefault(one.name, set()).add(_installed(one))
     return {name: tuple(sorted(found[name], key=str)) for name in sorted(found)}
+
+
+def misplaced_plugins() -> list[str]:
+    """Return one line for each entry point in a group such as `ctrlhost.plugins`, where no host finds it."""
+    groups = [one for one in entry_points().groups if _is_like_group(one)]
+    return sorted({_misplaced(one) for group in groups for one in entry_points(group=group)})
+
+
+def _is_like_group(group: str) -> bool:
+    return group != GROUP and re.split(r"[^a-z]", group.lower(), maxsplit=1)[0] in (GROUP, f"{GROUP}s")
+
+
+def _misplaced(entry_point: EntryPoint) -> str:
+    where = _installed(entry_point).distribution or entry_point.value
+    return f"{where} has an entry point {entry_point.name} in the group {entry_point.group}; the group is {GROUP}"
+
+
+def _installed(entry_point: EntryPoint) -> InstalledPlugin:
+    name, version = (entry_point.dist.name, entry_point.dist.version) if entry_point.dist else ("", "")
+    return InstalledPlugin(entry_point.name, entry_point.value, name, version, entry_point)
 
 
 class PluginImportError(PluginLoadError):
@@ -133,6 +168,14 @@ class Plugin:
         """Notify the plugin that the host shuts down."""
         self._call("ctrlhost_stopping", plugin=context)
 
+    def finalizers(self, controller: str) -> list[str]:
+        """Return the finalizers that a `ctrlhost.Plugin` declares for a controller; none for plugins with hooks."""
+        declared, plugin = _declared(), self.implementation
+        if declared is None or not isinstance(plugin, declared):
+            return []
+        found = getattr(plugin.declaration, "finalizers", ())
+        return [str(one.options["name"]) for one in found if one.options["of"].name == controller]
+
     def commands(self, group: click.Group) -> None:
         """Add the plugin's commands to `group`."""
         self._call("ctrlhost_commands", group=group)
@@ -174,21 +217,34 @@ class PluginManager:
         (installed,) = candidates
         try:
             implementation = installed.entry_point.load()
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise PluginImportError(
                 name,
-                f"it could not be imported: {_one_line(error)}",
+                f"it could not be imported: {_one_line(error)}{_place(error)}",
                 hint=f"fix or reinstall {installed.distribution or installed.target}, or drop it from `--plugins`",
             ) from error
         return self.register(name, implementation, str(installed), installed.version)
 
     def register(self, name: str, implementation: object, installed: str = "", version: str = "") -> Plugin:
-        """Register a module or object with hook implementations as the plugin `name`.
+        """Register a module or object with hook implementations, or a file with one, as the plugin `name`.
 
-        The same one may be registered again under its name: an earlier call may hang in its code.
+        A module without hooks stands for the `ctrlhost.Plugin` at its top level. The same one may be registered again
+        under its name: an earlier call may hang in its code.
         """
+        if isinstance(implementation, PluginFile):
+            module = implementation.load()
+            try:
+                return self.register(name, _plugin_of(name, module, _ONE_EACH), str(implementation))
+            except PluginLoadError as error:
+                from ctrlhost.declarative.checks import DeclarationError
+
+                if isinstance(error, DeclarationError):
+                    # Its mistakes have their places.
+                    raise
+                raise PluginLoadError(name, f"{implementation}: {error.message}", hint=error.hint) from error
         if name in RESERVED_NAMES:
             raise PluginLoadError(name, f"invalid plugin name `{name}`: the host reserves it")
+        implementation = _plugin_of(name, implementation)
         with self._lock:
             if self._loaded.get(name, implementation) is not implementation:
                 raise PluginLoadError(name, "another plugin of this name is already loaded")
@@ -205,6 +261,11 @@ class PluginManager:
 
 def _hooks_of(name: str, implementation: object) -> pluggy.PluginManager:
     """Return a manager with the hooks of one plugin; PluginLoadError if it has none, or misuses one."""
+    if (declared := _declared()) is not None and isinstance(implementation, declared):
+        if not _ANNOTATION_NAME.fullmatch(name):
+            hint = "at most 63 characters, the last one a letter or a digit: it is a part of annotations on objects"
+            raise PluginLoadError(name, f"invalid plugin name `{name}`: no annotation can have it", hint=hint)
+        implementation.loaded(name)
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     try:
@@ -218,6 +279,30 @@ def _hooks_of(name: str, implementation: object) -> pluggy.PluginManager:
     return manager
 
 
+def _declared() -> type[DeclaredPlugin] | None:
+    """Return `ctrlhost.Plugin`; None if nothing has imported it, so that no plugin is one."""
+    module = sys.modules.get("ctrlhost.declarative.plugin")
+    return None if module is None else module.Plugin
+
+
+def _plugin_of(name: str, implementation: object, hint: str | None = None) -> object:
+    """Return the only `ctrlhost.Plugin` of a module without hooks; PluginLoadError with `hint` for several."""
+    declared = _declared()
+    if declared is None or not isinstance(implementation, types.ModuleType):
+        return implementation
+    members = vars(implementation).items()
+    found = {id(value): (variable, value) for variable, value in members if isinstance(value, declared)}
+    if not found or any(hasattr(implementation, hook) for hook in hook_names()):
+        return implementation
+    if len(found) > 1:
+        variables = " and ".join(f"`{variable}`" for variable, _ in found.values())
+        message = f"the module `{implementation.__name__}` has {len(found)} objects of `ctrlhost.Plugin`: {variables}"
+        variable = next(iter(found.values()))[0]
+        hint = hint or f'name the one to load in the entry point, as `{name} = "{implementation.__name__}:{variable}"`'
+        raise PluginLoadError(name, message, hint=hint)
+    return next(iter(found.values()))[1]
+
+
 def check_installed(name: str) -> None:
     """Raise PluginNotFound if no plugin of that name is installed; this imports nothing."""
     if name not in installed_plugins():
@@ -226,13 +311,16 @@ def check_installed(name: str) -> None:
 
 def _not_found(name: str) -> PluginNotFound:
     known = list(installed_plugins())
-    near = difflib.get_close_matches(name, known, n=1)
-    if near:
-        hint = f"did you mean `{near[0]}`?"
-    else:
-        hint = f"install it with `pip install ctrlhost-{name}`, or drop it from `--plugins`"
-    if known:
-        hint += f" (installed: {', '.join(known)})"
+    for one in entry_points(name=name):
+        if _is_like_group(one.group):
+            hint = f"write `[project.entry-points.{GROUP}]` in its pyproject.toml, and install it again"
+            return PluginNotFound(name, _misplaced(one), hint=hint)
+    if name.endswith(".py") or "/" in name:
+        hint = "files are arguments of `run`, `dev`, `check`, `crds` and `manifests`, without `--plugins`"
+        return PluginNotFound(name, f"`{name}` is a file, not the name of an installed plugin", hint=hint)
+    # No name of a distribution: anybody may register one that a mistyped name gives.
+    hint = did_you_mean(name, known) or f"correct the name, or install the plugin for {sys.executable}"
+    hint += f" (installed: {', '.join(known) or 'none'})"
     return PluginNotFound(name, f"plugin `{name}` is not installed", hint=hint)
 
 
@@ -248,8 +336,8 @@ def _misuse(implementation: object, manager: pluggy.PluginManager, error: Except
         if manager.parse_hookimpl_opts(implementation, name) is None:
             continue
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            return f"there is no hook `{name}`" + (f"; did you mean `{near[0]}`?" if near else "")
+            near = did_you_mean(name, known)
+            return f"there is no hook `{name}`" + (f"; {near}" if near else "")
         allowed = inspect.signature(getattr(hookspecs, name)).parameters
         extra = [p for p in inspect.signature(getattr(implementation, name)).parameters if p not in allowed]
         if extra:
@@ -261,6 +349,12 @@ def _no_hooks(implementation: object) -> tuple[str, str]:
     unmarked = [name for name in hook_names() if callable(getattr(implementation, name, None))]
     if unmarked:
         return f"`{unmarked[0]}` is not marked as a hook", "put `@ctrlhost.hookimpl` above it"
+    if isinstance(implementation, types.ModuleType):
+        return "it has no `ctrlhost.Plugin` at its top level, and no hooks", _WRITE_A_PLUGIN
+    if isinstance(implementation, type | types.FunctionType):
+        what = "class" if isinstance(implementation, type) else "function"
+        hint = "pass a `ctrlhost.Plugin`, an object or a module with hooks, or the name of an installed plugin"
+        return f"the {what} `{implementation.__qualname__}` is no plugin: it implements no hook", hint
     return "it implements no hook", "a plugin needs at least `ctrlhost_setup`, marked with `@ctrlhost.hookimpl`"
 
 
@@ -269,8 +363,18 @@ def _one_line(error: BaseException) -> str:
     return text if isinstance(error, ImportError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
+def _place(error: BaseException) -> str:
+    """Return the place in the plugin's code, in brackets; empty if it is unknown."""
+    place = place_of(error.__traceback__)
+    if isinstance(error, SyntaxError) and error.filename:
+        place = f"{Path(error.filename).name}:{error.lineno}"
+    return f" ({place})" if place else ""
+
+
 def name_of(implementation: object) -> str:
     """Return the plugin name of a module or object that is passed to the host: `ctrlhost_foo` is `foo`."""
+    if isinstance(implementation, type | types.FunctionType):
+        return implementation.__name__.replace("_", "-").lower()
     # Not `getattr`: a property would run the plugin's code on the caller's thread.
     given = inspect.getattr_static(implementation, "__name__", None)
     name = given if isinstance(given, str) and given else type(implementation).__name__

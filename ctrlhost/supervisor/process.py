@@ -45,7 +45,7 @@ class Process:
                     stdin=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
                     process_group=0,
-                    env=_environment(),
+                    env=child_environment(),
                 )
             try:
                 threading.Thread(target=self._wait, name=f"process {self.pid}", daemon=True).start()
@@ -117,8 +117,8 @@ class Process:
         return self._spent + self._own_seconds
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment of the process, which finds `ctrlhost` where this one did."""
+def child_environment() -> dict[str, str]:
+    """Return the environment of a child process, which finds `ctrlhost` where this one did."""
     import ctrlhost
 
     above = str(Path(ctrlhost.__file__).resolve().parent.parent)

@@ -95,9 +95,10 @@ class Rights:
         if context is None:
             return
         try:
-            wanted = list(declared(context, plugin.declared_rights))
+            wanted = list(declared(context, plugin.declared_rights, context.services.client))
             plugin.rights = tuple(sorted({rule_text(one) for one in wanted}))
-            missing = missing_rights(context, wanted, self._stopped.is_set)
+            lacking = missing_rights(context.scope.account, wanted, self._stopped.is_set)
+            missing = None if lacking is None else tuple(map(rule_text, lacking))
         except (CtrlhostError, ValueError) as error:
             log.debug("plugin %s: its rights cannot be checked: %s", plugin.name, error)
             missing = None
@@ -123,9 +124,9 @@ def _wake(informer: Informer) -> None:
         informer.wake()
 
 
-def declared(context: PluginContext, permissions: Sequence[Permission]) -> Iterator[Permission]:
-    """Return the rights that a plugin's sources need, and those that it declares."""
-    client, limit = context.services.client, context.services.namespaces
+def declared(context: PluginContext, permissions: Sequence[Permission], client: Client) -> Iterator[Permission]:
+    """Return the rights that a plugin's sources need, and those that it declares; `client` finds kinds."""
+    limit = context.services.namespaces
 
     def plural(api_version: str, kind: str) -> tuple[str, bool]:
         if (builtin := builtin_plural(api_version, kind)) is not None:
@@ -153,10 +154,9 @@ def _of_source(source: Any, plural: Callable[[str, str], tuple[str, bool]], limi
 
 
 def missing_rights(
-    context: PluginContext, wanted: Iterable[Permission], stopped: Callable[[], bool]
-) -> tuple[str, ...] | None:
-    """Return those of the rights that the plugin's account lacks, one line each; None if that cannot be found out."""
-    client = context.scope.account
+    client: Client, wanted: Iterable[Permission], stopped: Callable[[], bool] = lambda: False
+) -> tuple[Permission, ...] | None:
+    """Return those of the rights that the client's account lacks, one for each resource; None once it is stopped."""
     lacking: dict[tuple[str | None, str, str, tuple[str, ...]], list[str]] = {}
     asked: dict[tuple[str | None, str, str, str, str], bool] = {}
     for one in wanted:
@@ -172,7 +172,7 @@ def missing_rights(
                     if not asked[question] and verb not in verbs:
                         verbs.append(verb)
     return tuple(
-        rule_text(Permission(group, [resource], verbs, names, namespace))
+        Permission(group, [resource], verbs, names, namespace)
         for (namespace, group, resource, names), verbs in sorted(lacking.items(), key=str)
         if verbs
     )

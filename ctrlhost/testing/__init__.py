@@ -11,12 +11,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ctrlhost.controller.history import Run
     from ctrlhost.testing.clock import HurriedClock, ManualClock
+    from ctrlhost.testing.converges import converges
     from ctrlhost.testing.fault_proxy import Fault, FaultProxy
     from ctrlhost.testing.faults import Faults
     from ctrlhost.testing.host import HostUnderTest, NotIdle
+    from ctrlhost.testing.pytest_plugin import StartHost, StartProxy
+    from ctrlhost.testing.record import Write
+    from ctrlhost.testing.settle import NotSettled
 
-__all__ = ["Fault", "FaultProxy", "Faults", "HostUnderTest", "HurriedClock", "ManualClock", "NotIdle"]
+__all__ = [
+    "Fault",
+    "FaultProxy",
+    "Faults",
+    "HostUnderTest",
+    "HurriedClock",
+    "ManualClock",
+    "NotIdle",
+    "NotSettled",
+    "Run",
+    "StartHost",
+    "StartProxy",
+    "Write",
+    "converges",
+]
 
 _HOMES = {
     "Fault": "ctrlhost.testing.fault_proxy",
@@ -26,6 +45,12 @@ _HOMES = {
     "HurriedClock": "ctrlhost.testing.clock",
     "ManualClock": "ctrlhost.testing.clock",
     "NotIdle": "ctrlhost.testing.host",
+    "NotSettled": "ctrlhost.testing.settle",
+    "Run": "ctrlhost.controller.history",
+    "StartHost": "ctrlhost.testing.pytest_plugin",
+    "StartProxy": "ctrlhost.testing.pytest_plugin",
+    "Write": "ctrlhost.testing.record",
+    "converges": "ctrlhost.testing.converges",
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ctrlhost import _core
 from ctrlhost.clock import SystemClock
+from ctrlhost.duration import DurationLike, in_seconds
 
 __all__ = ["HurriedClock", "ManualClock"]
 
@@ -44,14 +45,15 @@ class ManualClock(_core.ManualClock):
     def __init__(self, start: float = 0.0) -> None:  # noqa: ARG002
         """Start at `start` seconds, which the compiled base class has processed."""
         self._lock = threading.Lock()
-        self._waiting: list[threading.Event] = []
+        #: The events that threads wait for, with the names of these threads and the ends of their timeouts.
+        self._waiting: list[tuple[threading.Event, str, float | None]] = []
 
-    def advance(self, seconds: float) -> None:
-        """Advance the clock by `seconds`; on return, due keys are queued and waiters are awake."""
-        super().advance(seconds)
+    def advance(self, seconds: DurationLike) -> None:
+        """Advance the clock by seconds or a duration such as `"1h"`; on return, due keys are queued, waiters awake."""
+        super().advance(in_seconds(seconds))
         with self._lock:
             waiting = list(self._waiting)
-        for event in waiting:
+        for event, _, _ in waiting:
             condition = _condition(event)
             with condition:
                 condition.notify_all()
@@ -60,6 +62,11 @@ class ManualClock(_core.ManualClock):
         """Return the number of threads that wait on this clock, with a timeout or without."""
         with self._lock:
             return super().waiters() + len(self._waiting)
+
+    def deadlines(self) -> list[tuple[str, float]]:
+        """Return the names of the threads that wait for a time of this clock, each with that time."""
+        with self._lock:
+            return [(name, deadline) for _, name, deadline in self._waiting if deadline is not None]
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
         """Wait until `event` is set or the clock has advanced by `timeout` seconds; return whether it is set."""
@@ -70,17 +77,17 @@ class ManualClock(_core.ManualClock):
         return self._wait(event, moment)
 
     def _wait(self, event: threading.Event, deadline: float | None) -> bool:
-        condition = _condition(event)
+        condition, waiter = _condition(event), (event, threading.current_thread().name, deadline)
         with condition:
             with self._lock:
-                self._waiting.append(event)
+                self._waiting.append(waiter)
             try:
                 while not event.is_set() and (deadline is None or self.now() < deadline):
                     condition.wait()
                 return event.is_set()
             finally:
                 with self._lock:
-                    self._waiting.remove(event)
+                    self._waiting.remove(waiter)
 
 
 def _condition(event: threading.Event) -> Any:

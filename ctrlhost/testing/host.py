@@ -1,29 +1,53 @@
-"""A host for tests: plugins on a sandbox, with a clock and faults that the test controls."""
+"""A host for tests: plugins on an API server, with a clock and faults that the test controls."""
 
 from __future__ import annotations
 
+import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from ctrlhost.cache import Object
 from ctrlhost.client import Client
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
 from ctrlhost.config.settings import HostSettings
+from ctrlhost.duration import Duration
 from ctrlhost.host.host import Host
+from ctrlhost.models.kinds import kind_of
+from ctrlhost.sandbox import Sandbox
+from ctrlhost.testing.applying import applied
+from ctrlhost.testing.documents import documents
 from ctrlhost.testing.faults import Faults, FaultyTransport
+from ctrlhost.testing.idle import PendingWork, SandboxVersions, WrittenVersions
+from ctrlhost.testing.record import RecordingTransport, RequestRecord
+from ctrlhost.testing.settle import NotSettled, Settling
+from ctrlhost.testing.snapshot import snapshot_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    import builtins
+    import os
+    from collections.abc import Callable, Collection, Mapping
 
+    import msgspec
+
+    from ctrlhost.client.client import PatchType, Propagation
     from ctrlhost.clock import Clock
     from ctrlhost.controller.controller import Controller
-    from ctrlhost.events.recorder import EventRecorder
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost.controller.history import Run
+    from ctrlhost.duration import DurationLike
+    from ctrlhost.models.kinds import KindRef
     from ctrlhost.testing.fault_proxy import FaultProxy
     from ctrlhost.testing.least_privilege import LimitedAccount
+    from ctrlhost.testing.real_server import RealServer
+    from ctrlhost.testing.record import Right, Write
+    from ctrlhost.testing.settle import Allowed
+
+T = TypeVar("T")
 
 #: Default timeout of waits, in real seconds.
 IDLE_TIMEOUT = 30.0
+#: Seconds until informers of a real server are woken that failed to list or to watch.
+_PATIENCE = 0.5
 
 
 class NotIdle(AssertionError):
@@ -31,11 +55,11 @@ class NotIdle(AssertionError):
 
 
 class HostUnderTest:
-    """A running host. The test acts through `client`, as a user of the cluster would. For use by one thread."""
+    """A running host. The test acts as a user of the cluster would, as an administrator. For use by one thread."""
 
     def __init__(
         self,
-        sandbox: Sandbox,
+        server: Sandbox | RealServer,
         plugins: tuple[object, ...],
         *,
         clock: Clock | None = None,
@@ -50,15 +74,29 @@ class HostUnderTest:
         """Prepare; `start` runs it. `settings`, `controllers`, `supervision` and `informers` are tables of a settings
         file.
 
-        If given, `through` is a proxy in front of the sandbox for the host's requests, never for the test's own.
+        If given, `through` is a proxy in front of the server for the host's requests, never for the test's own.
         With `least_privilege` the host has a service account with exactly the rights that `ctrlhost manifests` prints
-        for these plugins, whose CRDs are installed for it; ValueError unless the sandbox has `rbac=True`.
+        for these plugins, whose CRDs are installed for it; ValueError for a sandbox without `rbac=True`.
         """
-        self.sandbox = sandbox
+        if isinstance(controllers, (tuple, list)):
+            raise TypeError(
+                "`controllers` are overrides by controller; the sandbox's own are those of "
+                "`server=Sandbox(controllers=…)`"
+            )
+        self.server = server
         self.clock: Any = clock or SystemClock()
         self.faults = Faults()
-        #: The test's own client, an administrator's; no fault hits it.
-        self.client = Client.load(sandbox.kubeconfig)
+        self._record = RequestRecord()
+        if isinstance(server, Sandbox):
+            #: The test's own client, an administrator's; no fault hits it.
+            self.client = Client.load(server.kubeconfig)
+            versions: SandboxVersions | WrittenVersions = SandboxVersions(server)
+        else:
+            self.client = server.client
+            server.records.append(self._record)
+            versions = WrittenVersions(server)
+        #: The namespace of objects that name none.
+        self.namespace = self.client.namespace
         tree = {
             "host": {"listen": "", **host_settings},
             "plugins": {name: dict(table) for name, table in (settings or {}).items()},
@@ -68,49 +106,96 @@ class HostUnderTest:
         }
         configuration = Configuration(tree, "")
         host_tables = configuration.host() if host_settings else HostSettings(listen="")
-        kubeconfig = (through or sandbox).kubeconfig
+        kubeconfig = (through or server).kubeconfig
         #: The host's service account with `least_privilege`.
         self.account: LimitedAccount | None = None
         if least_privilege:
             from ctrlhost.testing.least_privilege import account_of_plugins
 
-            self.account = account_of_plugins(sandbox, self.client, plugins, configuration, host_tables)
+            self.account = account_of_plugins(server, self.client, plugins, configuration, host_tables)
             kubeconfig = self.account.kubeconfig if through is None else self.account.through(through.kubeconfig)
-        transport = FaultyTransport(Client.load(kubeconfig).transport, self.faults)
+        recorded = RecordingTransport(Client.load(kubeconfig).transport, self._record)
         self.host = Host(
             host_tables,
             plugins,
             configuration=configuration,
-            client=Client.over(transport, namespace=self.client.namespace),
+            client=Client.over(FaultyTransport(recorded, self.faults), namespace=self.namespace),
             clock=self.clock,
-            # A host with a sandbox installs CRDs, for which it has no right here.
-            sandbox=None if least_privilege else sandbox,
+            # A host with a server of its own installs CRDs, for which it has no right here.
+            sandbox=None if least_privilege else server,
         )
+        self._work = PendingWork(self.host, versions)
+        self._settling = Settling(self.host, self._work, self._record)
 
-    def start(self, timeout: float = IDLE_TIMEOUT) -> HostUnderTest:
-        """Start the host and wait until no plugin is syncing; NotIdle after `timeout` real seconds."""
+    @property
+    def sandbox(self) -> Sandbox:
+        """The sandbox that the host runs on; RuntimeError on a real server."""
+        if isinstance(self.server, Sandbox):
+            return self.server
+        raise RuntimeError("the host runs on a real API server, which `--ctrlhost-server` or `server=` names")
+
+    def start(self, timeout: float = IDLE_TIMEOUT, *, check: bool = False) -> HostUnderTest:
+        """Start the host and wait until no plugin is syncing; NotIdle after `timeout` real seconds.
+
+        With `check`, a plugin that has failed is NotSettled, with the plugin's own error as the cause.
+        """
+        logging.getLogger("ctrlhost").addHandler(self._settling.errors)
         self.host.start()
-        if not self.host.wait_ready(timeout):
-            raise NotIdle(f"after {timeout:g} s: {self.host.plugins}")
+        deadline = time.monotonic() + timeout
+        while not self.host.wait_ready(min(_PATIENCE, timeout)):
+            if time.monotonic() >= deadline:
+                raise NotIdle(f"after {timeout:g} s: {self.host.plugins}")
+            if not isinstance(self.server, Sandbox):
+                # It refuses watches of a kind that is new, and a manual clock does not let that be tried again.
+                self._work.wake()
+        for plugin in self.host.plugins if check else ():
+            if plugin.state in ("failing", "failed"):
+                raise NotSettled(f"plugin {plugin.name} is {plugin.state}: {plugin.reason}") from plugin.error
         return self
 
     def stop(self, timeout: float = 10.0) -> bool:
         """Stop the host and return whether everything ended within `timeout` real seconds."""
+        logging.getLogger("ctrlhost").removeHandler(self._settling.errors)
         ended = self.host.stop(timeout)
         for client in (self.client, self.host.client):
             if client is not None:
                 client.close()
         return ended
 
+    def settle(
+        self,
+        timeout: DurationLike = IDLE_TIMEOUT,
+        *,
+        through: DurationLike | None = None,
+        allow: Collection[Allowed] = (),
+    ) -> None:
+        """Wait until the host has no work left at its clock's current time, and nothing has failed.
+
+        Raises NotSettled for plugins that do not run, controllers that wait, keys and tasks whose last run failed, and
+        callbacks that have raised since the last call; and after `timeout` real seconds for what never came to rest,
+        with those who write it. `allow` lets plugins and controllers pass that wait ("waiting"), keys in their back-off
+        ("retrying") and keys that are not retried ("terminal"). With a clock that runs by itself, the first retries are
+        awaited.
+
+        With `through` a ManualClock moves by up to that much, from one due time of a key, a timer or a task to the
+        next, and the host settles at each; RuntimeError for another clock.
+        """
+        self._settling.settle(Duration(timeout), None if through is None else Duration(through), allow)
+
+    def advance(self, seconds: DurationLike, timeout: DurationLike = IDLE_TIMEOUT) -> None:
+        """Move the manual clock at once and settle, but let keys in their back-off pass; RuntimeError without one."""
+        self._settling.advance(Duration(seconds), Duration(timeout))
+
     def run_until_idle(self, timeout: float = IDLE_TIMEOUT) -> None:
-        """Wait until the host has no work left at its clock's current time.
+        """Wait until the host has no work left at its clock's current time, whether or not anything has failed.
 
         The host is idle when the sandbox's controllers are idle, every informer has the newest version of its kind,
         handlers and queues are empty, no reconcile runs, and events are written. Delayed keys do not count: only the
-        clock makes them due. Raises NotIdle with the pending work after `timeout` real seconds.
+        clock makes them due. On a real server informers must have the versions that host and test wrote, and nothing
+        may happen for 0.2 seconds. Raises NotIdle with the pending work after `timeout` real seconds.
         """
         deadline, pause = time.monotonic() + timeout, 0.001
-        while busy := self._busy():
+        while busy := self._work.lines():
             if time.monotonic() >= deadline:
                 raise NotIdle(f"not idle after {timeout:g} s:\n" + "\n".join(f"  {line}" for line in busy))
             time.sleep(pause)
@@ -125,72 +210,183 @@ class HostUnderTest:
             time.sleep(0.005)
         return found
 
-    def unused_rights(self) -> list[tuple[str, str, str]]:
-        """Return the rights, as (group, resource, verb), that the host was granted and has not used so far.
+    def apply(self, *objects: str | os.PathLike[str] | Mapping[str, Any] | msgspec.Struct) -> builtins.list[Object]:
+        """Apply objects server-side, in their order, and return them as the server has them.
 
-        RuntimeError for a host that was not started with `least_privilege`.
+        Each argument is a path of a YAML file, a YAML text of several lines, a mapping or a model; files and texts may
+        have several documents. Objects without a namespace go to `namespace`, those with a `generateName` are created.
+        After a CustomResourceDefinition its kinds are served.
+        """
+        return [Object(applied(self.client, one)) for what in objects for one in documents(what)]
+
+    @overload
+    def get(self, kind: type[T], name: str, namespace: str | None = None) -> T: ...
+    @overload
+    def get(self, kind: tuple[str, str] | str, name: str, namespace: str | None = None) -> Object: ...
+    def get(self, kind: KindRef[Any], name: str, namespace: str | None = None) -> Any:
+        """Return an object: as the struct, if `kind` is one. NotFound if it does not exist, UnknownKind for its kind.
+
+        The namespace is by default that of `namespace`, if the kind has any.
+        """
+        return _decoded(kind, self.client.get(*kind_of(kind)[:2], name, namespace))
+
+    @overload
+    def find(self, kind: type[T], name: str, namespace: str | None = None) -> T | None: ...
+    @overload
+    def find(self, kind: tuple[str, str] | str, name: str, namespace: str | None = None) -> Object | None: ...
+    def find(self, kind: KindRef[Any], name: str, namespace: str | None = None) -> Any:
+        """Return an object as `get` does, None if it does not exist; UnknownKind if its kind is not served."""
+        found = self.client.find(*kind_of(kind)[:2], name, namespace)
+        return None if found is None else _decoded(kind, found)
+
+    @overload
+    def list(
+        self,
+        kind: type[T],
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        everywhere: bool = False,
+    ) -> builtins.list[T]: ...
+    @overload
+    def list(
+        self,
+        kind: tuple[str, str] | str,
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        everywhere: bool = False,
+    ) -> builtins.list[Object]: ...
+    def list(
+        self,
+        kind: KindRef[Any],
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        everywhere: bool = False,
+    ) -> Any:
+        """Return the objects of a namespace, of all with `everywhere`, as `get` does; UnknownKind as for `get`."""
+        where = None if everywhere else namespace or self.namespace
+        found = self.client.list(*kind_of(kind)[:2], where, label_selector=label_selector)
+        return [_decoded(kind, one) for one in found]
+
+    def delete(
+        self, kind: KindRef[Any], name: str, namespace: str | None = None, *, propagation: Propagation | None = None
+    ) -> None:
+        """Delete an object; NotFound if it does not exist."""
+        self.client.delete(*kind_of(kind)[:2], name, namespace, propagation=propagation)
+
+    @overload
+    def patch(
+        self,
+        kind: type[T],
+        name: str,
+        patch: Any,
+        namespace: str | None = None,
+        *,
+        type: PatchType = "merge",
+        subresource: str | None = None,
+    ) -> T: ...
+    @overload
+    def patch(
+        self,
+        kind: tuple[str, str] | str,
+        name: str,
+        patch: Any,
+        namespace: str | None = None,
+        *,
+        type: PatchType = "merge",
+        subresource: str | None = None,
+    ) -> Object: ...
+    def patch(
+        self,
+        kind: KindRef[Any],
+        name: str,
+        patch: Any,
+        namespace: str | None = None,
+        *,
+        type: PatchType = "merge",  # noqa: A002 - the API's own word
+        subresource: str | None = None,
+    ) -> Any:
+        """Patch an object, as `Client.patch` does, and return it as `get` does."""
+        api_version, name_of_kind = kind_of(kind)[:2]
+        patched = self.client.patch(
+            api_version, name_of_kind, name, namespace, patch, type=type, subresource=subresource
+        )
+        return _decoded(kind, patched)
+
+    def snapshot(self, *kinds: KindRef[Any]) -> str:
+        """Return the objects of some kinds as YAML, without what differs from one run to the next.
+
+        Left out are uids, versions, generations, times, managed fields, node ports, cluster IPs, and what the server
+        itself creates in a namespace. Generated names are numbered; the namespace of a test on a real server is written
+        as `default`, and there only objects in it, and what host and test created, are shown. UnknownKind for a kind
+        that is not served, ValueError without kinds.
+        """
+        if not kinds:
+            raise ValueError("snapshot needs at least one kind")
+        if isinstance(self.server, Sandbox):
+            return snapshot_of(self.client, kinds)
+        created = {one[:3] for record in self.server.records for one in record.created()}
+        return snapshot_of(self.client, kinds, of_test=created).replace(self.namespace, "default")
+
+    def runs(self, controller: str, name: str | None = None) -> builtins.list[Run]:
+        """Return the last runs of a controller, at most 200, the oldest first; of the object of a `name`, if given.
+
+        `controller` is `plugin/name`, or the name alone if only one plugin has such a controller. KeyError for an
+        unknown one.
+        """
+        runs = self._controller(controller).history.last_runs()[::-1]
+        return [run for run in runs if name is None or getattr(run.key, "name", run.key) == name]
+
+    def writes(self) -> builtins.list[Write]:
+        """Return the writes of the host that the server accepted, the oldest first, but for events and leases.
+
+        Those of plugins that run in processes of their own are missing.
+        """
+        return self._record.writes()
+
+    def unused_rights(self) -> builtins.list[tuple[str, str, str]]:
+        """Return the rights, as (group, resource, verb), that the plugins asked for and have not used so far.
+
+        `list` and `watch` count as one right: the server decides which of them an informer uses. RuntimeError for a
+        host that was not started with `least_privilege`.
         """
         if self.account is None:
             raise RuntimeError("the host was not started with `least_privilege=True`")
-        return self.account.unused(self.sandbox)
+        sandbox = self.server if isinstance(self.server, Sandbox) else None
+        used = set(sandbox.rights_used(self.account.user)) if sandbox is not None else self._record.rights()
+        return self.account.unused(used | self._rights_to_own())
 
-    def events(self, namespace: str | None = None) -> list[dict[str, Any]]:
-        """Return the events of the cluster, oldest first."""
+    def events(self, namespace: str | None = None) -> builtins.list[dict[str, Any]]:
+        """Return the events of a namespace, oldest first; by default those of the whole cluster, or of the test."""
+        if namespace is None and not isinstance(self.server, Sandbox):
+            namespace = self.namespace
         found = self.client.list("events.k8s.io/v1", "Event", namespace)
         return sorted(found, key=lambda event: (event.get("eventTime") or "", event["metadata"]["name"]))
 
     @property
     def controllers(self) -> dict[str, Controller]:
         """The controllers by name, as `plugin/name`."""
-        return {one.name: one for plugin in self.host.plugins for one in plugin.controllers}
+        return {one.name: one for one in self._work.controllers()}
 
-    def _busy(self) -> list[str]:
-        """Return the pending work; empty if all parts were idle at the same moment."""
-        before = self._stamp()
-        busy = self._lagging() or self._working()
-        if not busy and self._stamp() != before:
-            return ["something changed during the check"]
-        return busy
+    def _controller(self, name: str) -> Controller:
+        found = [one for full, one in self.controllers.items() if name in (full, full.partition("/")[2])]
+        if len(found) != 1:
+            raise KeyError(f"no single controller {name}; the host has {', '.join(self.controllers) or 'none'}")
+        return found[0]
 
-    def _stamp(self) -> tuple[Any, ...]:
-        """Return a value that changes whenever anything happens."""
-        seen = [
-            (one.last_resource_version, self.sandbox.revision(one.api_version, one.kind)) for one in self._informers()
-        ]
-        return *seen, *(controller.status().runs for controller in self.controllers.values())
+    def _rights_to_own(self) -> set[Right]:
+        """Return the rights that a server may require for references that block the deletion of their owners."""
+        metadata = [one.answer.get("metadata") or {} for one in self._record.last()]
+        references = [one for each in metadata for one in each.get("ownerReferences", ())]
+        owners = {(one["apiVersion"], one["kind"]) for one in references if one.get("blockOwnerDeletion")}
+        client = self.host.client or self.client
+        resources = [found for owner in owners if (found := client.resources.last_known(*owner)) is not None]
+        return {(one.group, f"{one.plural}/finalizers", "update") for one in resources}
 
-    def _lagging(self) -> list[str]:
-        self.sandbox.send_bookmarks()
-        lines = [] if self.sandbox.at_rest else ["the controllers of the sandbox are busy"]
-        for informer in self._informers():
-            if informer.state in ("waiting", "stopped"):
-                continue
-            if informer.has_synced and not informer.parts:
-                # It follows namespaces, and none is selected.
-                continue
-            newest = self.sandbox.revision(informer.api_version, informer.kind)
-            seen = informer.last_resource_version
-            if not informer.has_synced or not seen or int(seen) < newest:
-                lines.append(f"informer {informer.key}: {informer.state}, at version {seen or 'none'} of {newest}")
-        return lines
 
-    def _working(self) -> list[str]:
-        lines = [
-            f"plugin {plugin.name}: {plugin.state} {plugin.reason}".rstrip()
-            for plugin in self.host.plugins
-            if not plugin.settled()
-        ]
-        lines += [
-            f"informer {informer.key}: {pending} notifications for handlers in Python"
-            for informer in self._informers()
-            if (pending := informer.pending)
-        ]
-        lines += [busy for controller in self.controllers.values() if (busy := controller.busy())]
-        recorder: EventRecorder | None = self.host.events
-        if recorder is not None and not recorder.idle():
-            lines.append("events are being written")
-        return lines
-
-    def _informers(self) -> Iterator[Any]:
-        if self.host.factory is not None:
-            yield from self.host.factory.informers()
+def _decoded(kind: KindRef[Any], answer: dict[str, Any]) -> Any:
+    model = kind_of(kind).model
+    obj = Object(answer)
+    return obj if model is None else obj.decode(model)

@@ -9,20 +9,28 @@ from typing import TYPE_CHECKING
 import yaml
 
 from ctrlhost.manifests.loading import crds_of, load_plugins
-from ctrlhost.manifests.rbac import roles_of
+from ctrlhost.manifests.rbac import of_sources, plurals, roles_of
+from ctrlhost.sandbox import Sandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
+    from typing import Any
 
     from ctrlhost.client import Client
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost.manifests.loading import SetUpPlugin
+    from ctrlhost.permissions import Permission
+    from ctrlhost.testing.real_server import RealServer
+    from ctrlhost.testing.record import Right
 
 _serial = itertools.count(1)
 
-Right = tuple[str, str, str]
+#: The verbs that fill a cache.
+_READ = ("list", "watch")
+#: What the host reads for sources, but not always: kinds that are not served yet, and namespaces that are selected.
+_OF_THE_HOST = frozenset({("apiextensions.k8s.io", "customresourcedefinitions"), ("", "namespaces")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,8 @@ class LimitedAccount:
     user: str
     granted: frozenset[Right]
     """Group, resource and verb of every granted right."""
+    asked: frozenset[Right]
+    """Those of them that the plugins asked for: without what the host itself needs to run them."""
 
     def through(self, proxy: Path) -> Path:
         """Point the account's kubeconfig to the server of another kubeconfig, and return its path."""
@@ -42,13 +52,20 @@ class LimitedAccount:
         self.kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
         return self.kubeconfig
 
-    def unused(self, sandbox: Sandbox) -> list[Right]:
-        """Return the granted rights that the account has not used so far."""
-        return sorted(self.granted - set(sandbox.rights_used(self.user)))
+    def unused(self, used: Collection[Right]) -> list[Right]:
+        """Return the rights that the plugins asked for and that are not among the `used` ones.
+
+        To fill a cache counts as one right: the server decides which of its verbs an informer uses. The right to
+        `update` finalizers counts as used: only a server with the admission plugin OwnerReferencesPermissionEnforcement
+        asks for it.
+        """
+        read = {right[:2] for right in used if right[2] in _READ}
+        unused = (one for one in self.asked - set(used) if one[2] not in _READ or one[:2] not in read)
+        return sorted(one for one in unused if not (one[1].endswith("/finalizers") and one[2] == "update"))
 
 
 def account_of_plugins(
-    sandbox: Sandbox,
+    server: Sandbox | RealServer,
     client: Client,
     plugins: Sequence[object],
     configuration: Configuration,
@@ -58,7 +75,7 @@ def account_of_plugins(
 
     ValueError for a sandbox without RBAC, where the account would have every right.
     """
-    if not sandbox.rbac:
+    if isinstance(server, Sandbox) and not server.rbac:
         raise ValueError("least_privilege needs a sandbox with `rbac=True`")
     loaded = load_plugins(plugins, configuration)
     # An account per host, since hosts on one sandbox may differ in plugins or settings.
@@ -71,11 +88,39 @@ def account_of_plugins(
     ]
     for one in objects:
         client.apply(one, field_manager="ctrlhost-testing")
-    rights = (
+    rights = frozenset(
         right
         for role in roles
         for rule in role.get("rules", ())
         for right in itertools.product(rule["apiGroups"], rule["resources"], rule["verbs"])
     )
-    kubeconfig = sandbox.kubeconfig_for(service_account=f"{namespace}/{account}")
-    return LimitedAccount(kubeconfig, f"system:serviceaccount:{namespace}:{account}", frozenset(rights))
+    if isinstance(server, Sandbox):
+        kubeconfig = server.kubeconfig_for(service_account=f"{namespace}/{account}")
+    else:
+        kubeconfig = server.kubeconfig_for(account)
+        _wait_until_granted(server, kubeconfig, roles)
+    user = f"system:serviceaccount:{namespace}:{account}"
+    return LimitedAccount(kubeconfig, user, rights, frozenset(_asked(loaded, settings)))
+
+
+def _asked(plugins: Sequence[SetUpPlugin], settings: HostSettings) -> Iterator[Right]:
+    """Return the rights of the plugins' sources, and those that they request."""
+    plural = plurals(crds_of(plugins))
+    for one in plugins:
+        for permission in of_sources(one.context, plural, settings.namespaces):
+            yield from (right for right in _rights(permission) if right[:2] not in _OF_THE_HOST)
+        for permission in one.plugin.permissions(one.settings):
+            yield from _rights(permission)
+
+
+def _rights(permission: Permission) -> Iterator[Right]:
+    return itertools.product((permission.group,), permission.resources, permission.verbs)
+
+
+def _wait_until_granted(server: RealServer, kubeconfig: Path, roles: Sequence[dict[str, Any]]) -> None:
+    """Wait for each first right of a rule; a manual clock would not wake the host's retries."""
+    for role in roles:
+        for rule in role.get("rules", ()):
+            right = rule["apiGroups"][0], rule["resources"][0], rule["verbs"][0]
+            if not rule.get("resourceNames"):
+                server.wait_until_granted(kubeconfig, *right, role["metadata"].get("namespace", ""))

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ctrlhost._core import status_from_protobuf
-from ctrlhost.errors import ApiError, TransportError, from_status
+from ctrlhost.errors import ApiError, Forbidden, TransportError, from_status
 
 if TYPE_CHECKING:
     from ctrlhost.transport.interface import Response
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: The longest time, in seconds, that a server may ask to wait before a retry.
 LONGEST_RETRY_AFTER = 300.0
 _EXCERPT = 200
+#: As authorizers of Kubernetes say it.
+_MISSED_RIGHT = re.compile(r' cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"')
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -72,13 +74,25 @@ def error_from_status(status: dict[str, Any], retry_after: float | None = None) 
     code, after = status.get("code"), details.get("retryAfterSeconds")
     if retry_after is None and isinstance(after, int | float) and after > 0:
         retry_after = min(float(after), LONGEST_RETRY_AFTER)
-    return from_status(
+    error = from_status(
         code if isinstance(code, int) else 500,
         str(status.get("reason") or ""),
         str(status.get("message") or ""),
         [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else (),
         retry_after,
     )
+    if isinstance(error, Forbidden):
+        error.hint = _right_to_add(error.message)
+    return error
+
+
+def _right_to_add(message: str) -> str | None:
+    """Return the declaration of the right that an authorizer has missed; None if something else forbids the request."""
+    missed = _MISSED_RIGHT.search(message)
+    if missed is None:
+        return None
+    right = f'"{missed["group"]}", ["{missed["resource"]}"], ["{missed["verb"]}"]'
+    return f"plugin.permission({right}), or with hooks ctrlhost.Permission({right}) in `ctrlhost_permissions`"
 
 
 def _retry_after(header: str) -> float | None:

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROOMS = {
     "bitcoin": {"mesh", "objects", "rpc", "testing"},
-    "hostname": {"crds"},
+    "hostname": set(),
     "ingress-status": set(),
     "naming": set(),
 }

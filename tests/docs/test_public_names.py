@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import ctrlhost
 from ctrlhost import cache, errors, workqueue
+from tests.support.api_pages import MODULES, SUMMARIES, members
+
+PAGES = Path(__file__).parents[2] / "docs" / "reference"
 
 
 def test_the_list_is_sorted_and_without_duplicates():
@@ -26,9 +31,48 @@ def test_the_public_names_are_complete():
     assert set(ctrlhost.__all__) <= set(dir(ctrlhost))
 
 
+@pytest.mark.behaviour("authoring/AD4")
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_has_a_docstring_and_a_place(module):
+    text = (PAGES / "names.md").read_text(encoding="utf-8")
+    _, _, section = text.partition(f"## `{module}`\n")
+    section = section.partition("\n## ")[0]
+    for name in MODULES[module].__all__:
+        found = getattr(MODULES[module], name)
+        assert SUMMARIES.get(name) or (type(found).__doc__ != found.__doc__ and found.__doc__), name
+        (row,) = [line for line in section.splitlines() if line.startswith((f"| `{name}` |", f"| [`{name}`]"))]
+        assert len(row.split("|")[2]) > 10, row
+        if place := re.search(r"\]\(([a-z]+\.md)#", row):
+            assert f"\n## `{name}`\n" in (PAGES / place[1]).read_text(encoding="utf-8")
+
+
+@pytest.mark.behaviour("authoring/AD4")
+@pytest.mark.parametrize("name", ["Plugin", "Context", "Object", "Client", "Permission"])
+def test_a_class_with_a_page_has_each_member_in_it(name):
+    text = (PAGES / f"{name.lower()}.md").read_text(encoding="utf-8")
+    for member in members(getattr(ctrlhost, name)):
+        assert re.search(rf"^### `{member}\b|^Fields: .*`{member}`", text, re.MULTILINE), member
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = ctrlhost.Nothing
+
+
+@pytest.mark.behaviour("authoring/AU41")
+@pytest.mark.parametrize("name", ["workqueue", "cache", "testing"])
+def test_public_modules_need_no_import_of_their_own(name):
+    code = f"""
+import sys
+import ctrlhost
+assert "ctrlhost.{name}" not in sys.modules
+module = ctrlhost.{name}
+import ctrlhost.{name} as imported
+assert type(module) is type(sys) and module is imported is ctrlhost.{name} is sys.modules["ctrlhost.{name}"]
+print(len(module.__all__))
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert int(shown) > 5
 
 
 def test_importing_ctrlhost_imports_no_library():

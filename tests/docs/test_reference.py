@@ -1,4 +1,4 @@
-"""The reference pages agree with the code. `python tests/docs/test_reference.py` writes the generated parts."""
+"""The reference pages agree with the code. `python -m tests.docs.test_reference` writes the generated parts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,6 +38,7 @@ from ctrlhost.supervisor.loader import hook_names
 from ctrlhost.supervisor.processor import PluginProcessor
 from ctrlhost.supervisor.run_directory import RunDirectory
 from ctrlhost.transport.metrics import ThreadMetrics
+from tests.support.api_pages import CLASSES, class_page, names_page
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 WIDTH = 110
@@ -206,6 +208,8 @@ GENERATED = {
     "settings": ("settings", described_settings),
     "hooks": ("hooks", described_hooks),
     "metrics": ("metrics", described_metrics),
+    "names": ("api", names_page),
+    **{page: ("api", partial(class_page, page)) for page in CLASSES},
 }
 
 
@@ -232,14 +236,14 @@ SCHEMA = PAGES / "status.schema.json"
 
 
 def test_the_schema_of_the_status_agrees_with_the_code():
-    assert SCHEMA.read_text() == status_schema(), "run `python tests/docs/test_reference.py`"
+    assert SCHEMA.read_text() == status_schema(), "run `python -m tests.docs.test_reference`"
 
 
 @pytest.mark.parametrize("page", GENERATED)
 def test_the_page_agrees_with_the_code(page):
     label, make = GENERATED[page]
     text = (PAGES / f"{page}.md").read_text()
-    assert text == with_generated(text, label, make()), "run `python tests/docs/test_reference.py`"
+    assert text == with_generated(text, label, make()), "run `python -m tests.docs.test_reference`"
 
 
 if __name__ == "__main__":

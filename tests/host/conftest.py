@@ -9,10 +9,11 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
+from ctrlhost.testing import HostUnderTest
 from tests.support.host_process import HostProcess
 
 
@@ -22,15 +23,26 @@ class Distributions:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def add(self, name: str, source: str, *, distribution: str = "", module: str = "", version: str = "1.0") -> None:
-        """Install the plugin `name` with this source."""
+    def add(
+        self,
+        name: str,
+        source: str,
+        *,
+        distribution: str = "",
+        module: str = "",
+        version: str = "1.0",
+        attribute: str = "",
+        group: str = "ctrlhost",
+    ) -> None:
+        """Install the plugin `name` with this source; it is the module, or this attribute of it."""
         distribution = distribution or f"test-{name}"
         module = module or distribution.replace("-", "_")
         (self.folder / f"{module}.py").write_text(textwrap.dedent(source))
         info = self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
-        (info / "entry_points.txt").write_text(f"[ctrlhost]\n{name} = {module}\n")
+        target = f"{module}:{attribute}" if attribute else module
+        (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {target}\n")
 
     def environment(self, **more: str) -> dict[str, str]:
         """Return the environment of a process with these distributions."""
@@ -40,6 +52,17 @@ class Distributions:
 
 class StartHost(Protocol):
     def __call__(self, *arguments: str, plugins: str = "", **environment: str) -> HostProcess: ...
+
+
+@pytest.fixture
+def ctrlhost_host(ctrlhost_host: Any) -> Callable[..., HostUnderTest]:
+    """Start hosts whose plugins may fail, which many tests here are about; else that fails the test."""
+
+    def start(*plugins: object, start: bool = True, **options: Any) -> HostUnderTest:
+        host: HostUnderTest = ctrlhost_host(*plugins, start=False, **options)
+        return host.start() if start else host
+
+    return start
 
 
 @pytest.fixture

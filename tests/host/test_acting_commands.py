@@ -91,6 +91,7 @@ def acting(operator: Operator) -> Iterator[Acting]:
 @behaviour("operations/OP63")
 @behaviour("operations/OP84")
 @behaviour("operations/OP86")
+@behaviour("authoring/AK6")
 def test_pause_and_resume_say_what_they_did(operator: Operator, acting: Acting) -> None:
     gate = acting.folder / "gate"
     acting.create("b", "long", hold=str(gate))
@@ -121,6 +122,9 @@ def test_pause_and_resume_say_what_they_did(operator: Operator, acting: Acting) 
     assert acting.runs("inside/b", "default/late") == 0
     explained = operator.done("explain-key", "inside/b", "default/late")
     assert "  verdict    paused: controller inside/b was paused by uid " in explained
+    found = json.loads(operator.done("explain-key", "inside/b", "default/late", "--output=json"))
+    assert found["verdict"] == "paused"
+    assert f"  verdict    paused: {found['facts'][0]}" in explained
     assert operator.done("resume", "inside") == "resumed inside (4 controllers, 1 key queued)\n"
     acting.ran("inside/b", "default/late")
     assert operator.done("resume", "inside") == "inside is not paused (4 controllers, 0 keys queued)\n"
@@ -196,6 +200,7 @@ def sandbox_of_two() -> Iterator[Sandbox]:
 @behaviour("operations/OP63")
 @behaviour("operations/OP86")
 @behaviour("operations/OP88")
+@behaviour("authoring/AK6")
 def test_a_standby_refuses_and_a_host_without_admin_too(operator: Operator, sandbox_of_two: Sandbox) -> None:
     settings = f"--config={operator.runtime}/settings.toml"
     options = ["--leader-elect", "--plugins=inside", settings, *LONG.options()]
@@ -223,6 +228,9 @@ def test_a_standby_refuses_and_a_host_without_admin_too(operator: Operator, sand
             assert hint.endswith(" leads: ask that replica")
         explained = operator.done("explain-key", at_second, "inside/c", "default/known")
         assert "  verdict    standby: first_" in explained
+        found = json.loads(operator.done("explain-key", at_second, "inside/c", "default/known", "--output=json"))
+        assert found["verdict"] == "standby"
+        assert f"  verdict    standby: {found['facts'][0]}" in explained
         shown = operator.done("top", "--once", at_second)
         assert "  standby of first_" in shown.splitlines()[0]
         assert "  leads " in operator.done("top", "--once", at_first).splitlines()[0]

@@ -237,7 +237,9 @@ def test_a_key_is_explained(attached: Attached) -> None:
     run = answer["reconciles"][0]
     assert lines[4].startswith(f"  last runs  {run['time'][11:19]}, ")
     assert lines[4].endswith(f"({run['reconcile_id']})")
-    assert len(lines) == 5
+    version, generation = answer["object"]["cached_version"], answer["object"]["generation"]
+    assert (version, generation) == (answer["object"]["server_version"], None)
+    assert lines[5:] == [f"  object     cached rv={version}; server rv={version}"]
     plain = attached.run("explain-key", "busy/names", "default/none").stdout
     assert "  verdict    not in the cache: informer ConfigMap.v1: watching\n" in plain
     waits = attached.run("explain-key", "waits/things", "a").stdout
@@ -245,6 +247,7 @@ def test_a_key_is_explained(attached: Attached) -> None:
 
 
 @behaviour("operations/OP63")
+@behaviour("authoring/AK6")
 @pytest.mark.parametrize(
     ("controller", "key", "verdict"),
     [
@@ -272,6 +275,9 @@ def test_each_verdict_is_printed_with_its_facts(attached: Attached, controller: 
     ]
     # Durations go on between the two looks.
     assert [still(one) for one in facts] == [still(visible(one)) for one in answer["facts"]]
+    found = json.loads(attached.run("explain-key", controller, key, "--output=json").stdout)
+    assert (found["verdict"], found.keys()) == (verdict, answer.keys())
+    assert [still(one) for one in found["facts"]] == [still(one) for one in answer["facts"]]
 
 
 def still(fact: str) -> str:
@@ -280,6 +286,7 @@ def still(fact: str) -> str:
 
 
 @behaviour("operations/OP63")
+@behaviour("authoring/AK6")
 def test_a_host_that_stops_is_the_first_reason(attached: Attached) -> None:
     with HostProcess("--sandbox", "--plugins=busy", environment=attached.environment) as other:
         found = other.line("local socket at ")["msg"].removeprefix("local socket at ")
@@ -420,7 +427,7 @@ def test_without_a_host_each_command_says_so(attached: Attached, tmp_path: Path,
 
 @behaviour("operations/OP81")
 def test_each_command_that_attaches_is_tested_without_a_host() -> None:
-    local = {"run", "crds", "models", "manifests", "settings", "sandbox", "version"}
+    local = {"run", "check", "crds", "dev", "models", "manifests", "new", "settings", "sandbox", "version"}
     assert {*READING, *ACTING} == {*COMMANDS} - local
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import ctrlhost
 from ctrlhost import Every, For, Owns, Request, UndeclaredRead, Watches, predicates
+from ctrlhost.controller import ticker
 from ctrlhost.testing import ManualClock, NotIdle
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.reconcilers import Seen, controller
@@ -160,6 +161,39 @@ def test_a_timer_enqueues_all_objects_at_low_priority(ctrlhost_host, manual_cloc
     host.run_until_idle()
     assert sorted(seen.names()) == ["ann", "bob"]
     assert seen.priorities == [-100, -100]
+
+
+@pytest.mark.behaviour("authoring/AU19")
+def test_a_round_of_a_timer_spreads_its_objects(ctrlhost_host, manual_clock: ManualClock, monkeypatch) -> None:
+    ran: list[tuple[str, float]] = []
+    jitter = iter([0.0, 1.0, 0.5, *[0.25] * 3])
+    monkeypatch.setattr(ticker, "jitter_of", lambda clock: lambda: next(jitter))
+
+    def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
+        ran.append((request.name, ctx.clock.now()))
+
+    host = ctrlhost_host(
+        controller(reconcile, For("v1", "ConfigMap", label_selector="mine"), Every("10m")), clock=manual_clock
+    )
+    for name in ("ann", "bob", "cat"):
+        host.client.create(config_map(name, labels={"mine": "1"}))
+    host.run_until_idle()
+    ran.clear()
+    manual_clock.advance("9m")
+    host.run_until_idle()
+    assert ran == []
+    for seconds in (60, 29, 1, 29, 1):
+        manual_clock.advance(seconds)
+        host.run_until_idle()
+    assert {name for name, _ in ran} == {"ann", "bob", "cat"}
+    assert [at for _, at in ran] == [600, 630, 660]
+    # The next round is one period after the first, not after its last run.
+    manual_clock.advance(540)
+    host.run_until_idle()
+    assert len(ran) == 3
+    manual_clock.advance(15)
+    host.run_until_idle()
+    assert sorted(ran[3:]) == [("ann", 1215), ("bob", 1215), ("cat", 1215)]
 
 
 @pytest.mark.parametrize("at_start", [False, True])
@@ -351,6 +385,24 @@ def test_a_task_runs_at_its_period_and_is_retried_when_it_fails(ctrlhost_host, m
     host.wait_for(third)
     assert calls[2] < 120
     host.wait_for(lambda: task.error is None)
+
+
+@pytest.mark.behaviour("authoring/AU22")
+def test_an_async_task_is_cancelled_when_the_host_stops(ctrlhost_host, caplog) -> None:
+    started, ended = threading.Event(), threading.Event()
+
+    async def run(stop: threading.Event) -> None:
+        started.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.set()
+
+    host = ctrlhost_host(plugin_of(lambda plugin: plugin.add_task("wait", run)))
+    host.wait_for(started.is_set)
+    assert host.stop()
+    assert ended.is_set()
+    assert [line for line in caplog.messages if "demo/wait" in line] == []
 
 
 # Finalizers.

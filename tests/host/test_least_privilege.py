@@ -93,3 +93,28 @@ class TestWithTheFixtureOverridden:
         host.client.create(config_map("ann", labels={"mine": "1"}))
         host.run_until_idle()
         assert caught == []
+
+
+@pytest.mark.parametrize("granted", [True, False])
+def test_a_reference_that_blocks_the_deletion_of_its_owner_uses_the_right_to_its_finalizers(granted: bool) -> None:
+    blocked = {"apiGroups": [""], "resources": ["configmaps/finalizers"], "verbs": ["update"]}
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch"]}, *([blocked] * granted)]
+    rbac = "rbac.authorization.k8s.io"
+    with Sandbox(rbac=True) as sandbox:
+        admin = ctrlhost.Client.load(sandbox.kubeconfig)
+        subject = {"kind": "User", "apiGroup": rbac, "name": "ann"}
+        role = {"apiGroup": rbac, "kind": "ClusterRole", "name": "writer"}
+        for kind, content in (
+            ("ClusterRole", {"rules": rules}),
+            ("ClusterRoleBinding", {"roleRef": role, "subjects": [subject]}),
+        ):
+            admin.create({"apiVersion": f"{rbac}/v1", "kind": kind, "metadata": {"name": "writer"}, **content})
+        owner = admin.create(config_map("owner"))
+        ann = ctrlhost.Client.load(sandbox.kubeconfig_for(user="ann"))
+        # As a kube-apiserver by default, the sandbox does not require it.
+        ann.apply(config_map("child"), owner=owner)
+        finalizers = {("", "configmaps/finalizers", "update")} if granted else set()
+        used = {("", "configmaps", "create"), ("", "configmaps", "patch"), *finalizers}
+        assert set(sandbox.rights_used("ann")) == used
+        admin.close()
+        ann.close()

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from ctrlhost.cli import run
 from ctrlhost.errors import PluginLoadError, PluginNotFound
-from ctrlhost.supervisor.loader import PluginManager, installed_plugins
+from ctrlhost.supervisor.loader import PluginManager, installed_plugins, misplaced_plugins
 
 PLUGIN = """
     import ctrlhost
@@ -41,10 +42,23 @@ def test_an_unknown_plugin_is_named_with_the_nearest_installed_one(distributions
     assert "did you mean `greeter`?" in str(caught.value.hint)
 
 
-def test_an_unknown_plugin_without_a_similar_name_gets_an_install_hint():
+def test_an_unknown_plugin_without_a_similar_name_gets_the_names_that_are_installed(distributions):
+    distributions.add("greeter", PLUGIN)
     with pytest.raises(PluginNotFound) as caught:
         PluginManager().load("zzzzzz")
-    assert "pip install ctrlhost-zzzzzz" in str(caught.value.hint)
+    hint = str(caught.value.hint)
+    assert hint.startswith("correct the name, or install the plugin for ")
+    assert "greeter" in hint.partition("(installed: ")[2]
+    # Whoever registers a distribution of that name would run here.
+    assert "ctrlhost-zzzzzz" not in hint
+
+
+@pytest.mark.parametrize("name", ["evc.py", "./code/evc"])
+def test_a_file_in_place_of_the_name_of_a_plugin_is_called_so(name, capsys):
+    assert run(["settings", name]) == 2
+    printed = capsys.readouterr().err
+    assert f"error: `{name}` is a file, not the name of an installed plugin" in printed
+    assert "hint: files are arguments of `run`, `dev`, `check`, `crds` and `manifests`, without `--plugins`" in printed
 
 
 @pytest.mark.parametrize(
@@ -52,6 +66,7 @@ def test_an_unknown_plugin_without_a_similar_name_gets_an_install_hint():
     [
         ("import nowhere_at_all", "could not be imported: No module named 'nowhere_at_all'"),
         ("1 / 0", "could not be imported: ZeroDivisionError: division by zero"),
+        ("raise KeyboardInterrupt", "could not be imported: KeyboardInterrupt"),
         ("raise SystemExit(3)", "could not be imported: SystemExit: 3"),
         ("def broken(:", "could not be imported: SyntaxError: invalid syntax"),
     ],
@@ -81,3 +96,36 @@ def test_the_same_distribution_found_twice_is_one_plugin(distributions, tmp_path
     monkeypatch.syspath_prepend(str(other))
     type(distributions)(other).add("doubled", PLUGIN)
     assert PluginManager().load("doubled").installed == "test-doubled 1.0"
+
+
+@pytest.mark.behaviour("authoring/AM14")
+@pytest.mark.parametrize("group", ["ctrlhost.plugins", "ctrlhost_plugins", "ctrlhosts", "ctrlhost.plugin", "Ctrlhost"])
+def test_an_entry_point_in_a_similar_group_is_named_with_the_right_one(distributions, group):
+    distributions.add("memcached", PLUGIN, distribution="ctrlhost-memcached", group=group)
+    text = f"ctrlhost-memcached has an entry point memcached in the group {group}; the group is ctrlhost"
+    with pytest.raises(PluginNotFound) as caught:
+        PluginManager().load("memcached")
+    assert caught.value.message == text
+    assert "[project.entry-points.ctrlhost]" in str(caught.value.hint)
+    assert misplaced_plugins() == [text]
+
+
+def test_entry_points_of_other_groups_are_not_plugins_in_the_wrong_place(distributions):
+    distributions.add("memcached", PLUGIN, group="ctrlhostile.plugins")
+    distributions.add("other", PLUGIN, group="pytest11")
+    assert misplaced_plugins() == []
+    with pytest.raises(PluginNotFound, match="is not installed"):
+        PluginManager().load("memcached")
+
+
+@pytest.mark.behaviour("authoring/AM14")
+def test_run_and_plugins_name_the_distribution_and_the_right_group(ctrlhost, distributions):
+    distributions.add("memcached", PLUGIN, distribution="ctrlhost-memcached", group="ctrlhost.plugins")
+    text = "ctrlhost-memcached has an entry point memcached in the group ctrlhost.plugins; the group is ctrlhost"
+    run = ctrlhost("run", "--sandbox", "--plugins=memcached")
+    assert run.returncode == 2
+    assert run.stderr.splitlines()[0] == f"error: {text}"
+    assert run.stderr.splitlines()[-1].startswith("hint: ")
+    listed, checked = ctrlhost("plugins"), ctrlhost("plugins", "--check")
+    assert f"warning: {text}" in listed.stderr.splitlines()
+    assert (listed.returncode, checked.returncode) == (0, 1)

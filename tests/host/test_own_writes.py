@@ -61,6 +61,28 @@ def test_an_object_kept_by_its_finalizer_is_read_as_being_deleted(ctrlhost_host)
 
 
 @pytest.mark.behaviour("informers/CR10")
+def test_an_object_is_gone_once_its_last_finalizer_is_removed(ctrlhost_host) -> None:
+    seen: list[Any] = []
+
+    def write(ctx: ctrlhost.Context, request: Request) -> None:
+        obj = ctx.get(request)
+        if obj is None or obj.deletion_timestamp is None:
+            return
+        with host.faults.hold_watches():
+            ctx.client.patch("v1", "ConfigMap", "ann", "default", {"metadata": {"finalizers": []}})
+            seen.append(ctx.get(request))
+
+    host = ctrlhost_host(controller(write, For("v1", "ConfigMap", label_selector="mine")))
+    kept = config_map("ann", labels={"mine": "1"})
+    kept["metadata"]["finalizers"] = ["example.com/keep"]
+    host.client.create(kept)
+    host.run_until_idle()
+    host.client.delete("v1", "ConfigMap", "ann", "default")
+    host.run_until_idle()
+    assert seen == [None]
+
+
+@pytest.mark.behaviour("informers/CR10")
 def test_a_list_waits_for_own_writes_and_is_retried_after_a_timeout(
     ctrlhost_host, manual_clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

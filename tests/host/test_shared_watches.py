@@ -209,7 +209,7 @@ def test_a_wider_informer_that_comes_later_has_a_watch_of_its_own_and_the_status
     ids=["hostname", "ingress-status", "both"],
 )
 def test_the_bundled_plugins_share_the_watch_of_ingresses(ctrlhost_host, server, plugins, labels) -> None:
-    from ctrlhost_hostname.crds import crds
+    from ctrlhost_hostname import ctrlhost_crds as crds
 
     for one in crds():
         server.client.create(one)

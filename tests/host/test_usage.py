@@ -33,6 +33,7 @@ def ctrlhost_settings():
         ),
         (["--sandbox", "--set=greeter.size=big"], "plugins.greeter.size: "),
         (["--sandbox", "--listen=nowhere"], "invalid address `nowhere`"),
+        (["--sandbox", "--manifest=f.yaml"], "`ctrlhost run` applies no files; `ctrlhost dev` has --manifest"),
         (["--sandbox", "--kubeconfig=here"], "--kubeconfig and --sandbox are mutually exclusive"),
         (["--set=host.sandbox=true", "--context=here"], "--context and --sandbox are mutually exclusive"),
         (["--sandbox-data=here"], "--sandbox-data has no effect without --sandbox"),

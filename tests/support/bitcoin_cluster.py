@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost_bitcoin
-from ctrlhost_bitcoin.crds import crds
+from ctrlhost_bitcoin import ctrlhost_crds as crds
 from ctrlhost_bitcoin.rpc.errors import RpcFailure
 
 import ctrlhost

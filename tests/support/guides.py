@@ -28,7 +28,7 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 #: Commands that run until Ctrl-C, and what they print once they can be used.
-_FOREGROUND = re.compile(r"^(ctrlhost run|kubectl (.* )?port-forward)\b(?P<rest>.*)$")
+_FOREGROUND = re.compile(r"^(ctrlhost (?:run|dev)|kubectl (.* )?port-forward)\b(?P<rest>.*)$")
 _UP = re.compile(r"listening on|Forwarding from")
 LIMIT = 90.0
 

@@ -1,4 +1,4 @@
-"""`ctrlhost run` in its own process: its log, its server and its exit code."""
+"""`ctrlhost run`, or `ctrlhost dev`, in its own process: its log, its server and its exit code."""
 
 from __future__ import annotations
 
@@ -31,13 +31,17 @@ class HostProcess:
         environment: Mapping[str, str] | None = None,
         process_group: int | None = None,
         prefix: Sequence[str] = (),
+        command: str = "run",
     ) -> None:
-        """Start it with these arguments, after the words `prefix` of a command that becomes it."""
+        """Start it with these arguments, after the words `prefix` of a command that becomes it.
+
+        `command` is `run`, or another one that runs a host.
+        """
         self._changed = threading.Condition()
         self.lines: list[dict[str, Any]] = []
         self.output: list[str] = []
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "ctrlhost", "run", "--listen=127.0.0.1:0", *arguments],
+            [*prefix, sys.executable, "-m", "ctrlhost", command, "--listen=127.0.0.1:0", *arguments],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

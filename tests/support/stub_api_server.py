@@ -151,7 +151,8 @@ class Frames(Answer):
         return self
 
     def send(self, handler: Handler) -> None:
-        handler.start(200, {"Content-Type": "application/json", "Transfer-Encoding": "chunked"})
+        headers = {"Content-Type": "application/json", "Transfer-Encoding": "chunked", "Connection": "close"}
+        handler.start(200, headers)
         handler.wfile.flush()
         self.opened.set()
         going = True

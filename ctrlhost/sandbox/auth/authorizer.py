@@ -92,6 +92,7 @@ class Authorizer:
         kind = operation.kind
         asked = Attributes(verb, "", kind.group, kind.version, kind.plural, "", operation.namespace, operation.name)
         self.require(operation.user, asked)
+        self.note_use(operation.user, asked)
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
         """Return a user's rules in a namespace ("" for none), and the references that could not be resolved."""

@@ -38,7 +38,7 @@ def validate(schema: Schema, value: Any, path: str = "", old: Any = ABSENT) -> l
     if old is not ABSENT and same(old, value):
         return []
     if value is None and schema.get("nullable"):
-        return []
+        return _enum_causes(schema, value, path)
     causes = _type_causes(schema, value, path)
     if value is not None:
         causes += _combined_causes(schema, value, path)
@@ -48,13 +48,19 @@ def validate(schema: Schema, value: Any, path: str = "", old: Any = ABSENT) -> l
             causes += numbers.causes(schema, value, path)
         elif type(value) is list:
             causes += _list_causes(schema, value, path, old)
-    if "enum" in schema and not any(_is_choice(value, item) for item in schema["enum"]):
-        allowed = [item if isinstance(item, str) else status.shown(item) for item in schema["enum"]]
-        causes.append(status.not_supported(path, value, allowed))
+    causes += _enum_causes(schema, value, path)
     if type(value) is dict:
         causes += _object_causes(schema, value, path, old)
     # A real server reports equal causes of several alternatives once.
     return list(dict.fromkeys(causes)) if len(causes) > 1 else causes
+
+
+def _enum_causes(schema: Schema, value: Any, path: str) -> list[Cause]:
+    """Check the enum of a schema; null is never one of its values, also where it lists null."""
+    if "enum" not in schema or (value is not None and any(_is_choice(value, item) for item in schema["enum"])):
+        return []
+    allowed = [item if isinstance(item, str) else status.shown(item) for item in schema["enum"]]
+    return [status.not_supported(path, value, allowed)]
 
 
 def _is_choice(value: Any, item: Any) -> bool:

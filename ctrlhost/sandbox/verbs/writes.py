@@ -15,6 +15,7 @@ from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.patch import managed
 from ctrlhost.sandbox.registry import meta, views
 from ctrlhost.sandbox.schema import go_text
+from ctrlhost.sandbox.verbs import owner_rights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -126,6 +127,7 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
         if "managedFields" in tracked["metadata"]:
             metadata["managedFields"] = tracked["metadata"]["managedFields"]
     obj = views.settled(kind, obj)
+    owner_rights.note(context, operation, metadata, None)
     if operation.dry_run:
         return WriteResult(201, obj)
     snapshot = store(context, kind, obj)
@@ -294,6 +296,7 @@ def _replace(
         managed.write(obj, managers)
     else:
         managed.track_update(operation, obj, old, sent_managers)
+    owner_rights.note(context, operation, metadata, before)
     obj = views.settled(kind, obj)
     if managed.unchanged(obj, old):
         return WriteResult(200, old, snapshot.raw if views.is_stored_form(kind, snapshot) else None)

@@ -19,7 +19,7 @@ def test_networks_are_listed_as_typed_models(cluster: Any) -> None:
     cluster.net(2)
     cluster.idle()
     found = [msgspec.convert(one, BitcoinNetwork) for one in cluster.client.list(*NET, "test")]
-    assert [(one.metadata["name"], one.spec.nodes) for one in found] == [(NAME, 2)]
+    assert [(one.metadata.name, one.spec.nodes) for one in found] == [(NAME, 2)]
     decoded = Object(cluster.client.get(*NET, NAME, "test")).decode(BitcoinNetwork)
     assert decoded.status is not None
     assert decoded.status.observedGeneration == 1

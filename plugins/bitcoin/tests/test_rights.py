@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import ctrlhost_bitcoin
 import pytest
-from ctrlhost_bitcoin.crds import crds
+from ctrlhost_bitcoin import ctrlhost_crds as crds
 from ctrlhost_bitcoin.objects.names import API_VERSION, GROUP, KIND
 from ctrlhost_bitcoin.rpc.client import RpcClient
 from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp

@@ -7,8 +7,8 @@ import threading
 from typing import Any
 
 import pytest
+from ctrlhost_bitcoin import ctrlhost_crds as crds
 from ctrlhost_bitcoin.controller import Reconciler
-from ctrlhost_bitcoin.crds import crds
 
 import ctrlhost
 from plugins.bitcoin.tests.cluster import NAME, NET

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctrlhost_bitcoin.crds import crds
+from ctrlhost_bitcoin import ctrlhost_crds as crds
 from ctrlhost_bitcoin.objects.names import API_VERSION, KIND
 from ctrlhost_bitcoin.testing.servers import FakeDaemons
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctrlhost_bitcoin.crds import crds
+from ctrlhost_bitcoin import ctrlhost_crds as crds
 from ctrlhost_bitcoin.objects.spec import Rejected, read_spec
 from ctrlhost_bitcoin.settings import BitcoinSettings
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import ctrlhost_hostname
 import urllib3
-from ctrlhost_hostname.crds import crds
+from ctrlhost_hostname import ctrlhost_crds as crds
 
 import ctrlhost
 from plugins.hostname.tests.objects import Objects

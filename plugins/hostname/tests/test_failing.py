@@ -82,6 +82,21 @@ def test_the_first_resync_comes_after_one_interval_and_reconciles_every_hostname
     assert cluster.metric("ctrlhost_hostname_reconcile_total", result="connected") == before + len(names)
 
 
+@pytest.mark.behaviour("authoring/AU20")
+def test_a_resync_of_a_minute_has_run_once_after_66_seconds(cluster, objects):
+    cluster.lease(objects.first)
+    names = [f"h{number}.example" for number in range(20)]
+    for name in names:
+        cluster.declare(name, objects.first)
+    cluster.start(resync_interval="60s")
+    before = cluster.metric("ctrlhost_hostname_reconcile_total", result="connected")
+    # A round begins after 60 s, and its requests are spread over a tenth of that.
+    for seconds, rounds in ((59, 0), (7, 1), (53, 1)):
+        cluster.after(seconds)
+        reconciled = cluster.metric("ctrlhost_hostname_reconcile_total", result="connected") - before
+        assert reconciled == len(names) * rounds
+
+
 def test_a_counted_failure_is_retried_after_the_retry_delay_until_the_lease_is_flagged(cluster, objects):
     cluster.start()
     cluster.declare(SHOP, objects.first)

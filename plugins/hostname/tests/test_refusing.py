@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from ctrlhost_hostname.crds import crds
+from ctrlhost_hostname import ctrlhost_crds as crds
 from ctrlhost_hostname.errors import ManifestDecodeError
 from ctrlhost_hostname.gateway import NginxProvider
 from ctrlhost_hostname.ingress import ingress_annotations

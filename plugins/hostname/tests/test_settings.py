@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from ctrlhost_hostname.crds import crds
+from ctrlhost_hostname import ctrlhost_crds as crds
 from ctrlhost_hostname.gateway import GatewayRoutes
 from ctrlhost_hostname.ingress import IngressRoutes
 from ctrlhost_hostname.settings import HostnameSettings

@@ -77,3 +77,14 @@ def test_what_is_read_from_a_cached_object_is_what_was_written(raw: list[Any]) -
     written = target.replacement(ingress, normalise(raw))
     assert target.addresses(written) == normalise(raw)
     assert target.addresses(target.replacement(ingress, None)) == ()
+
+
+def test_long_lists_that_begin_alike_have_marks_of_their_own() -> None:
+    target = IngressTarget("")
+    common = [{"hostname": f"host-{number}.a-long-domain.example.com"} for number in range(20)]
+
+    def mark(last: str) -> str:
+        balancer = {"ingress": [*common, {"hostname": last}]}
+        return target.mark(Object({"metadata": {"name": "a"}, "status": {"loadBalancer": balancer}}))
+
+    assert mark("x.example.com") == mark("x.example.com") != mark("y.example.com")

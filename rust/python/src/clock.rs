@@ -1,4 +1,4 @@
-//! The clocks in Python, and times as arguments: numbers of seconds.
+//! The clocks in Python, and durations as arguments.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,15 +64,29 @@ impl ManualClock {
     }
 }
 
-/// Read a number of seconds: an `int` or a `float`.
+/// A duration given to a constructor, in seconds.
+#[derive(Clone, Copy)]
+pub(crate) struct Seconds(pub(crate) f64);
+
+impl<'py> FromPyObject<'_, 'py> for Seconds {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(number) = given.extract() {
+            return Ok(Self(number));
+        }
+        seconds(&given).map(Self)
+    }
+}
+
+/// Read a duration in seconds: an `int`, a `float`, a text such as `30s`, or a `timedelta`.
 fn seconds(given: &Bound<'_, PyAny>) -> PyResult<f64> {
     let number = given.is_instance_of::<PyFloat>() || given.is_instance_of::<PyInt>();
-    if !number || given.is_instance_of::<PyBool>() {
-        let kind = given.get_type().name()?;
-        let message = format!("seconds must be an int or a float, got {kind}");
-        return Err(PyTypeError::new_err(message));
+    if number && !given.is_instance_of::<PyBool>() {
+        return given.extract();
     }
-    given.extract()
+    let module = given.py().import("ctrlhost.duration")?;
+    module.call_method1("in_seconds", (given,))?.extract()
 }
 
 /// Read a delay; zero unless it is positive.

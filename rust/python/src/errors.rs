@@ -52,7 +52,9 @@ pub(crate) fn log_failure(py: Python<'_>, message: &str, error: &PyErr) {
     let write = || -> PyResult<()> {
         let logging = py.import("logging")?;
         let logger = logging.call_method1("getLogger", ("ctrlhost.cache",))?;
-        let kwargs = [("exc_info", error.value(py))].into_py_dict(py)?;
+        // The value alone may lack its traceback.
+        let exception = error.clone_ref(py).into_value(py);
+        let kwargs = [("exc_info", exception)].into_py_dict(py)?;
         logger.call_method("error", ("%s", message), Some(&kwargs))?;
         Ok(())
     };

@@ -163,13 +163,18 @@ fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<
         let items = mapping.items()?;
         members(out, items.iter().map(|item| item.extract()), depth)?;
     } else {
-        let name = value.get_type().name()?;
-        return Err(PyTypeError::new_err(format!(
-            "{name} is not a JSON type: {}",
-            value.repr()?
-        )));
+        return Err(no_json_type(value)?);
     }
     Ok(())
+}
+
+/// Return the error for a value that JSON cannot express.
+pub(crate) fn no_json_type(value: &Bound<'_, PyAny>) -> PyResult<PyErr> {
+    Ok(PyTypeError::new_err(format!(
+        "{} is not a JSON type: {}",
+        value.get_type().name()?,
+        value.repr()?
+    )))
 }
 
 fn members<'py>(

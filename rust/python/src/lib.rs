@@ -74,6 +74,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(reentrancy::in_callback, module)?)?;
     module.add_class::<object::Object>()?;
     module.add_class::<object::OwnerReference>()?;
+    module.add_function(wrap_pyfunction!(object::plain::plain, module)?)?;
     module.add_class::<view::MapView>()?;
     module.add_class::<view::ListView>()?;
     view::register(module.py())?;

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::clock::{core_clock, duration};
+use crate::clock::{Seconds, core_clock, duration};
 use crate::interpreter::{self, Local};
 use crate::kept::{Keeps, Kept};
 use crate::key::buffer::KeyBuffer;
@@ -86,9 +86,9 @@ pub(crate) struct ItemExponentialFailureRateLimiter;
 #[pymethods]
 impl ItemExponentialFailureRateLimiter {
     #[new]
-    fn new(base_delay: f64, max_delay: f64) -> PyResult<PyClassInitializer<Self>> {
-        let base = duration("base_delay", base_delay)?;
-        let max = duration("max_delay", max_delay)?;
+    fn new(base_delay: Seconds, max_delay: Seconds) -> PyResult<PyClassInitializer<Self>> {
+        let base = duration("base_delay", base_delay.0)?;
+        let max = duration("max_delay", max_delay.0)?;
         Ok(Limiter::of(core::ItemExponentialFailureRateLimiter::new(base, max)).add_subclass(Self))
     }
 }
@@ -101,12 +101,12 @@ pub(crate) struct ItemFastSlowRateLimiter;
 impl ItemFastSlowRateLimiter {
     #[new]
     fn new(
-        fast_delay: f64,
-        slow_delay: f64,
+        fast_delay: Seconds,
+        slow_delay: Seconds,
         max_fast_attempts: i64,
     ) -> PyResult<PyClassInitializer<Self>> {
-        let fast = duration("fast_delay", fast_delay)?;
-        let slow = duration("slow_delay", slow_delay)?;
+        let fast = duration("fast_delay", fast_delay.0)?;
+        let slow = duration("slow_delay", slow_delay.0)?;
         let attempts = u64::try_from(max_fast_attempts).map_err(|_| {
             PyValueError::new_err(format!(
                 "max_fast_attempts must not be negative, got {max_fast_attempts}"
@@ -174,8 +174,8 @@ pub(crate) struct WithMaxWaitRateLimiter;
 #[pymethods]
 impl WithMaxWaitRateLimiter {
     #[new]
-    fn new(limiter: &Bound<'_, PyAny>, max_delay: f64) -> PyResult<PyClassInitializer<Self>> {
-        let max = duration("max_delay", max_delay)?;
+    fn new(limiter: &Bound<'_, PyAny>, max_delay: Seconds) -> PyResult<PyClassInitializer<Self>> {
+        let max = duration("max_delay", max_delay.0)?;
         let keeps = Keeps::default();
         let limiter = core::WithMaxWaitRateLimiter::new(core_limiter(limiter, &keeps)?, max);
         Ok(Limiter::keeping(limiter, keeps).add_subclass(Self))

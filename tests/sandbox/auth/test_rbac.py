@@ -167,6 +167,18 @@ def test_update_and_patch_do_not_include_create(admin: Api, ann: Api, home: str)
     ann.request("PATCH", path, applied, content_type=APPLY, fieldManager="m").expect(200)
 
 
+def test_an_apply_uses_the_right_to_create_only_where_it_creates(
+    strict: Sandbox, admin: Api, ann: Api, home: str
+) -> None:
+    role = add_role(admin, "applier", rule("create patch", "core", "configmaps"), namespace=home)
+    bind(admin, "applier", role, user(f"ann-{home}"), namespace=home)
+    admin.post(core(home, "configmaps"), config_map("a")).expect(201)
+    for name, code, verbs in (("a", 200, {"patch"}), ("b", 201, {"create", "patch"})):
+        applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+        ann.request("PATCH", core(home, "configmaps", name), applied, content_type=APPLY, fieldManager="m").expect(code)
+        assert {verb for _, _, verb in strict.rights_used(f"ann-{home}")} == verbs
+
+
 def test_service_accounts_by_name_and_by_group(strict: Sandbox, admin: Api, home: str) -> None:
     admin.post(core(home, "serviceaccounts"), {"metadata": {"name": "robot"}}).expect(201)
     named = add_role(admin, "named", rule("list", "core", "pods"), namespace=home)

@@ -36,6 +36,8 @@ CASES: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "numberChoice": ({**INTEGER, "enum": [1, 2]}, ["x", 5, 1.5, 2.5, True]),
     "choiceAndMore": ({**TEXT, "enum": ["a"], "minLength": 3, "pattern": "^b$"}, ["c", 7]),
     "mixedChoice": ({**MIXED, "enum": [1, "a"]}, [2, "b", True, 1.5]),
+    "nullableChoice": ({**TEXT, "nullable": True, "enum": ["a", None]}, [None, "c"]),
+    "nullableText": ({**TEXT, "nullable": True, "allOf": [{"enum": ["a"]}]}, ["c"]),
     "beyondInt32": ({**INT32, "maximum": 5_000_000_000}, [6_000_000_000, 3_000_000_000, 1]),
     "belowInt32": ({**INT32, "minimum": -5_000_000_000}, [-6_000_000_000, -3_000_000_000]),
     "large": ({**INTEGER, "maximum": 5_000_000_000}, [6_000_000_000, 6e9, 7e18, 10**30]),

@@ -184,7 +184,7 @@ def test_objects_of_another_kind_or_shape_are_refused(models, change):
 def test_a_list_has_its_own_struct(models):
     module = models({"spec": {"type": "object"}})
     answer = {"apiVersion": "example.com/v1", "kind": "ThingList", "metadata": {}, "items": [thing().to_dict()]}
-    assert [one.metadata["name"] for one in msgspec.convert(answer, module.ThingList).items] == ["a"]
+    assert [one.metadata.name for one in msgspec.convert(answer, module.ThingList).items] == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from ctrlhost.client import Client, Write
 from ctrlhost.errors import (
     Expired,
     NotFound,
+    UnknownKind,
 )
 from ctrlhost.transport.native import NativeTransport
 from tests.support.stub_api_server import (
@@ -291,10 +292,10 @@ def test_an_unknown_kind_is_discovered_once_and_requested_again_while_missing(se
     server.on("GET", "/apis/example.com/v1", Json({**listed, "resources": kinds}))
     assert client.resource("example.com/v1", "Foo").path() == "/apis/example.com/v1/foos"
     assert client.resource("example.com/v1", "Foo").verbs == ("get", "list")
-    assert len(server.requests) == 3
+    assert [one.path for one in server.requests] == ["/apis/example.com/v1", "/apis", *["/apis/example.com/v1"] * 2]
     client.resources.forget("example.com/v1", "Foo")
     client.resource("example.com/v1", "Foo")
-    assert len(server.requests) == 4
+    assert len(server.requests) == 5
 
 
 @pytest.mark.parametrize(
@@ -302,16 +303,40 @@ def test_an_unknown_kind_is_discovered_once_and_requested_again_while_missing(se
     [
         ("apps/v1", "Deploymnet", "no kind `Deploymnet` in apps/v1; did you mean `Deployment`?"),
         ("app/v1", "Deployment", "no kind `Deployment` in app/v1; did you mean `Deployment` in apps/v1?"),
+        ("apps/v1", "deployment", "no kind `deployment` in apps/v1; did you mean `Deployment`?"),
         ("apps/v1", "Widget", "the server does not serve kind Widget in apps/v1"),
+        ("apps/v1beta1", "Deployment", "apps/v1beta1 is not served; apps has v1"),
+        ("example.com/v1alpha1", "Foo", "example.com/v1alpha1 is not served; example.com has v1, v1beta1"),
+        ("exmaple.com/v1", "Foo", "exmaple.com/v1 is not served; did you mean `example.com`?"),
+        ("v2", "Pod", "v2 is not served; the core group has v1"),
+        ("other.org/v1", "Foo", "the server does not serve kind Foo in other.org/v1"),
     ],
 )
+@pytest.mark.behaviour("authoring/AM15")
 def test_an_unknown_kind_is_named_with_the_nearest_one(server, client, api_version, kind, text):
     kinds = [{"name": f"{one.lower()}s", "kind": one, "namespaced": True} for one in ("Deployment", "ReplicaSet")]
     server.on("GET", "/apis/apps/v1", Json({"kind": "APIResourceList", "resources": kinds}))
-    with pytest.raises(NotFound) as caught:
-        client.resource(api_version, kind)
-    assert caught.value.message == text
-    assert "CustomResourceDefinition" in (caught.value.hint or "")
+    served = {"apps": ["v1"], "example.com": ["v1", "v1beta1"]}
+    groups = [{"name": name, "versions": [{"version": one} for one in served[name]]} for name in served]
+    server.on("GET", "/apis", Json({"kind": "APIGroupList", "groups": groups}))
+    for ask in (lambda: client.resource(api_version, kind), lambda: client.find(api_version, kind, "a")):
+        with pytest.raises(UnknownKind) as caught:
+            ask()
+        assert isinstance(caught.value, NotFound)
+        assert caught.value.message == text
+        # No CRD serves the groups of Kubernetes itself.
+        expected = "CustomResourceDefinition" if "." in api_version else "kubectl api-resources"
+        assert expected in (caught.value.hint or "")
+    assert client.find("apps/v1", "Deployment", "missing") is None
+
+
+def test_an_unknown_version_has_a_message_though_the_groups_cannot_be_read(server, client):
+    server.on("GET", "/apis", Failure(403))
+    with pytest.raises(UnknownKind, match=r"does not serve kind Foo in example\.com/v1"):
+        client.resource("example.com/v1", "Foo")
+    server.on("GET", "/apis", Json({"kind": "APIGroupList", "groups": 3}))
+    with pytest.raises(UnknownKind, match=r"does not serve kind Foo in example\.com/v1"):
+        client.resource("example.com/v1", "Foo")
 
 
 def test_requests_are_counted_in_the_usual_metrics(server, client):
@@ -345,6 +370,24 @@ def test_many_threads_share_one_client(server, client):
     for thread in threads:
         thread.join()
     assert sorted(found) == sorted(f"p{number}" for number in range(40))
+
+
+def test_what_is_written_may_hold_parts_of_cached_objects(server, client):
+    server.on("POST", "/api/v1/namespaces/default/configmaps", echo())
+    source = ctrlhost.Object({"metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"k": ["v", {"deep": 1}]}})
+    made = client.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "b", "labels": source.labels},
+            "data": source["data"],
+            "list": source["data"]["k"],
+        }
+    )
+    assert made["metadata"]["labels"] == {"x": "y"}
+    assert (made["data"], made["list"]) == ({"k": ["v", {"deep": 1}]}, ["v", {"deep": 1}])
+    with pytest.raises(TypeError, match="object is not a JSON type"):
+        client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "data": object()})
 
 
 def test_the_client_is_public():

@@ -254,7 +254,7 @@ class Unspeakable(Exception):
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        (Result(requeue_after="5"), "TypeError"),  # type: ignore[arg-type]
+        (Result(requeue_after=5, priority="high"), "TypeError"),  # type: ignore[arg-type]
         (Result(requeue_after=5, priority=2**40), "OverflowError"),
         (RetryAfter(float("nan")), "ValueError"),
         (Unspeakable(), "Unspeakable"),

@@ -237,7 +237,7 @@ def test_messages_about_an_object_have_one_space_between_words(
     assert [record.message for record in caplog.records] == [f"the transform failed for {named}; caching the original"]
     with pytest.raises(KeyFuncError, match=f"^the key function failed for {named}$"):
         DeltaFIFO(key_func=broken).add(obj)
-    assert repr(Object(obj)) == f"<Object {named}>"
+    assert repr(Object(obj)) == f"Object({named})"
 
 
 def test_a_blocked_pop_is_woken_by_the_first_object() -> None:

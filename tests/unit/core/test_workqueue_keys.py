@@ -342,3 +342,9 @@ def test_a_queue_in_a_cycle_with_its_fair_by_is_collected() -> None:
     del controller
     gc.collect()
     assert reference() is None
+
+
+def test_the_type_of_the_keys_is_for_type_checkers_only() -> None:
+    queue = WorkQueue[str]("typed")
+    queue.add(5)  # type: ignore[arg-type]
+    assert (type(queue), queue.name, queue.get()) == (WorkQueue, "typed", 5)

@@ -159,6 +159,10 @@ def test_an_index_shows_a_write_once_the_cache_does(
     kind.wrote(pod("web", 2, app="shop"))
     with pytest.raises(Stale, match="default/web"):
         lister.by_index("app", "shop")
+    # A map does not wait: the write's own event is mapped later.
+    at_once = lister.without_waiting()
+    assert (at_once.by_index("app", "shop"), at_once.list()) == ([], [])
+    assert at_once.get("web", "default") == lister.get("web", "default") is not None
     informer.event("ADDED", pod("web", 2, app="shop"))
     assert [obj.name for obj in lister.by_index("app", "shop")] == ["web"]
     informer.event("DELETED", pod("web", 3, app="shop"))

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from starlette.testclient import TestClient
 
-from ctrlhost import PluginLoadError
+from ctrlhost import Object, PluginLoadError
 from tests.support.controllers import Bench
 
 behaviour = pytest.mark.behaviour
@@ -80,6 +80,15 @@ def test_any_mapping_is_a_record_a_row_or_a_value(bench: Bench, kind: Any) -> No
     rows = client(bench, lambda: [kind({"a": kind(inner)})])
     assert rows.get("/?format=json").json() == [{"a": inner}]
     assert "<tr><th>a</tr><tr><td>b: 1</tr>" in rows.get("/").text
+
+
+def test_parts_of_cached_objects_are_shown_whole(bench: Bench) -> None:
+    data = {"list": [{"key": f"value-{number}"} for number in range(50)]}
+    obj = Object({"metadata": {"name": "a"}, "data": data})
+    page = client(bench, lambda: [{"data": obj["data"], "list": obj["data"]["list"], "whole": obj}])
+    whole = {"metadata": {"name": "a"}, "data": data}
+    assert page.get("/?format=json").json() == [{"data": data, "list": data["list"], "whole": whole}]
+    assert page.get("/").text.count("key: value-49") == 3
 
 
 def test_a_value_that_json_does_not_know_is_shown_as_text(bench: Bench) -> None:

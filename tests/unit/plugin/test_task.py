@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from typing import Any
 
@@ -101,6 +102,89 @@ def test_a_task_may_be_a_coroutine_function(bench: Bench) -> None:
     task.start()
     eventually(lambda: threads == ["demo/loop"])
     assert task.stop(5)
+
+
+@pytest.mark.behaviour("authoring/AU22")
+def test_a_task_begins_after_a_delay_and_continues_from_the_end_of_each_call(
+    bench: Bench, manual_clock: ManualClock
+) -> None:
+    at, proceed = list[float](), threading.Event()
+
+    def run(stop: threading.Event) -> None:
+        at.append(manual_clock.now())
+        assert proceed.wait(30)
+
+    task = bench.plugin().add_task("sweep", run, every="30s", first_after="10s")
+    task.start()
+    eventually(lambda: manual_clock.waiters() == 1)
+    manual_clock.advance(9)
+    assert at == []
+    manual_clock.advance(1)
+    eventually(lambda: at == [10])
+    # The call ends at 15 s.
+    manual_clock.advance(5)
+    proceed.set()
+    eventually(lambda: manual_clock.waiters() == 1)
+    manual_clock.advance("29s")
+    assert at == [10]
+    manual_clock.advance("1s")
+    eventually(lambda: at == [10, 45] and manual_clock.waiters() == 1)
+    assert task.stop(5)
+    # A restart waits again.
+    task.start()
+    eventually(lambda: manual_clock.waiters() == 1)
+    manual_clock.advance("10s")
+    eventually(lambda: at == [10, 45, 55])
+    assert task.stop(5)
+
+
+def test_a_task_that_stops_before_its_first_call_is_not_called(bench: Bench, manual_clock: ManualClock) -> None:
+    calls = Calls(manual_clock)
+    task = bench.plugin().add_task("late", calls, first_after="10s")
+    task.start()
+    eventually(lambda: manual_clock.waiters() == 1)
+    assert task.stop(5)
+    assert calls.at == []
+
+
+@pytest.mark.behaviour("authoring/AU22")
+def test_an_async_task_is_cancelled_when_it_must_end(bench: Bench) -> None:
+    started, ended = list[int](), list[str]()
+
+    async def run(stop: threading.Event) -> None:
+        started.append(1)
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            # What it awaits while it ends is waited for.
+            await asyncio.sleep(0.01)
+            ended.append("cancelled")
+            raise
+
+    task = bench.plugin().add_task("async", run)
+    for count in (1, 2):
+        task.start()
+        eventually(lambda count=count: len(started) == count)
+        assert task.stop(10)
+        assert ended == ["cancelled"] * count
+    assert (task.failures, task.error) == (0, None)
+
+
+def test_a_cancelled_task_that_goes_on_is_abandoned(bench: Bench) -> None:
+    started, release = threading.Event(), threading.Event()
+
+    async def run(stop: threading.Event) -> None:
+        started.set()
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+    task = bench.plugin().add_task("stubborn", run)
+    task.start()
+    assert started.wait(30)
+    assert not task.stop(0.05)
+    release.set()
+    eventually(lambda: not task.running)
 
 
 @pytest.mark.parametrize("every", [0, -1, float("inf")])

@@ -204,3 +204,18 @@ def test_fields_that_the_servers_crd_drops_are_named(client: Client, caplog: pyt
         "the CRD is older than the plugin: widgets.example.com lacks spec.b, spec.c, which the server drops; apply the "
         "output of `ctrlhost crds --plugins demo`"
     )
+
+
+def test_a_crd_whose_names_are_taken_waits_for_that_reason(client: Client) -> None:
+    old, renamed = crd("example.com", "Evc"), crd("example.com", "Evcx")
+    for one in (old, renamed):
+        one["spec"]["names"]["shortNames"] = ["evc"]
+    client.create(old)
+    reasons, stop = [], threading.Event()
+
+    def waiting(reason: str) -> None:
+        reasons.append(reason)
+        stop.set()
+
+    assert not install_crds(client, [renamed], stop, waiting, Installation())
+    assert reasons == ['evcxs.example.com is not established yet: "evc" is already in use']

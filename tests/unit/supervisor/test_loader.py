@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 import types
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import ctrlhost
 from ctrlhost.errors import PluginLoadError
 from ctrlhost.supervisor.containment import with_place
 from ctrlhost.supervisor.loader import PluginManager, hook_names, name_of
+from ctrlhost.supervisor.plugin_file import PluginFile
 
 
 def module(name: str, **functions: object) -> types.ModuleType:
@@ -74,7 +76,7 @@ def test_an_unmarked_hook_is_reported():
 
 
 def test_a_module_without_hooks_is_not_a_plugin():
-    with pytest.raises(PluginLoadError, match="implements no hook"):
+    with pytest.raises(PluginLoadError, match=r"no `ctrlhost\.Plugin` at its top level"):
         PluginManager().register("empty", types.ModuleType("empty"))
 
 
@@ -137,3 +139,78 @@ def test_an_error_names_the_line_in_a_plugin_installed_next_to_ctrlhost():
     with pytest.raises(ZeroDivisionError) as caught:
         exec(compile("\n1 / 0", beside, "exec"), {})
     assert with_place(caught.value) == "ZeroDivisionError: division by zero (__init__.py:2)"
+
+
+@pytest.mark.parametrize("name", ["x-", "-x", "x" * 64, "ü"])
+def test_a_name_that_no_annotation_can_have_is_refused_for_a_declared_plugin(name):
+    # `ctx.ensure` writes `applied.ctrlhost.dev/NAME`; plugins with hooks write none.
+    plugin = ctrlhost.Plugin()
+    with pytest.raises(PluginLoadError, match=f"invalid plugin name `{name}`: no annotation") as caught:
+        PluginManager().register(name, plugin)
+    assert "at most 63 characters" in str(caught.value.hint)
+    assert PluginManager().register(name, module("any", ctrlhost_crds=no_crds)).name == name
+    # The declaration has not ended.
+    assert PluginManager().register("x" * 63, plugin).name == "x" * 63
+
+
+def test_a_file_with_a_name_that_no_annotation_can_have_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", [*sys.path])
+    path = tmp_path / "unnameable_.py"
+    path.write_text("import ctrlhost\nplugin = ctrlhost.Plugin()\n")
+    file = PluginFile(path)
+    with pytest.raises(PluginLoadError, match=r"unnameable_\.py: invalid plugin name `unnameable-`"):
+        PluginManager().register(file.name, file)
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "hint"),
+    [
+        (
+            "",
+            "{path}: it has no `ctrlhost.Plugin` at its top level, and no hooks",
+            "write `plugin = ctrlhost.Plugin()`",
+        ),
+        ("import ctrlhost\na = ctrlhost.Plugin()\nb = ctrlhost.Plugin()\n", "2 objects", "a file is one plugin"),
+        ("def broken(:\n", "{path}:1: SyntaxError: invalid syntax", "`python {name}.py` shows the whole error"),
+        ("import nowhere_at_all\n", "{path}:1: ModuleNotFoundError: ", "put the module beside the file"),
+        ("\nimport {name}_used\n", "{path}:2 ({folder}/{name}_used.py:3): JSONDecodeError: ", "`python {name}.py`"),
+        ("import json\njson.loads('{{')\n", "{path}:2: JSONDecodeError: ", "`python {name}.py`"),
+    ],
+    ids=["empty", "two_plugins", "syntax", "missing", "imported", "library"],
+)
+def test_a_file_that_is_no_plugin_is_named_with_what_to_do(tmp_path, monkeypatch, request, source, message, hint):
+    monkeypatch.setattr("sys.path", [*sys.path])
+    # A name for each case: modules stay imported.
+    names = {"name": f"wrong_{request.node.callspec.id}", "folder": tmp_path.resolve()}
+    names["path"] = names["folder"] / f"{names['name']}.py"
+    names["path"].write_text(source.format(**names))
+    (tmp_path / f"{names['name']}_used.py").write_text("import json\n\njson.loads('{')\n")
+    file = PluginFile(names["path"])
+    with pytest.raises(PluginLoadError) as caught:
+        PluginManager().register(file.name, file)
+    assert message.format(**names) in caught.value.message
+    assert hint.format(**names) in str(caught.value.hint)
+
+
+def some_function() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "what"),
+    [
+        (PluginFile, "pluginfile", "the class `PluginFile`"),
+        (ctrlhost.Model, "model", "the class `Model`"),
+        (some_function, "some-function", "the function `some_function`"),
+    ],
+)
+def test_a_class_or_function_in_place_of_a_plugin_is_named(given, name, what):
+    assert name_of(given) == name
+    with pytest.raises(PluginLoadError, match=f"{what} is no plugin") as caught:
+        PluginManager().register(name, given)
+    assert str(caught.value.hint).startswith("pass a `ctrlhost.Plugin`")
+
+
+def test_a_plugin_of_a_program_has_the_name_of_its_file():
+    names = {"__name__": "__main__", "__file__": "/code/my_op.py"}
+    exec("import ctrlhost; plugin = ctrlhost.Plugin()", names)
+    assert name_of(names["plugin"]) == "my-op"

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
-from ctrlhost_bitcoin.crds import crds
 from ctrlhost_bitcoin.objects.names import GROUP
 from ctrlhost_bitcoin.settings import BitcoinSettings
 
@@ -29,7 +28,7 @@ def ctrlhost_settings() -> type[BitcoinSettings]:
 @ctrlhost.hookimpl
 def ctrlhost_crds() -> Iterable[dict[str, Any]]:
     """Return the CRD of BitcoinNetwork."""
-    return crds()
+    return ctrlhost.crds_from(__name__, "bitcoinnetworks.yaml")
 
 
 @ctrlhost.hookimpl

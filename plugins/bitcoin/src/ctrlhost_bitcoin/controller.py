@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import ctrlhost
 from ctrlhost_bitcoin import status
@@ -24,33 +24,31 @@ if TYPE_CHECKING:
     from ctrlhost_bitcoin.mesh.mesh import Mesh, MeshReport
     from ctrlhost_bitcoin.settings import BitcoinSettings
 
+NETWORK = (names.API_VERSION, names.KIND)
 POD, EVENT = ("v1", "Pod"), ("v1", "Event")
 _POD_READS = ("status.podIP", "status.phase", "status.conditions", "status.containerStatuses")
 _EVENT_READS = ("involvedObject", "message", "lastTimestamp", "eventTime")
 _ABOUT_INDEX = "about"
 _OWNER_INDEX = "owner"
 _OWNER_PATH = "metadata.ownerReferences[*].uid"
-_SECRET_INDEX = "ctrlhost_bitcoin/by-secret"
+_SECRET_INDEX = "secret"
 Network = dict[str, Any]
 
 
 class Wiring:
-    """Maps changes of objects to the networks that they concern; called by the informers' threads."""
+    """Maps changes of objects to the networks that they concern."""
 
     def __init__(self, plugin: ctrlhost.PluginContext) -> None:
-        """Share the informers of networks and StatefulSets, whose caches resolve owners."""
+        """Share the informer of networks, whose cache the predicates read."""
         self._plugin = plugin
         self._settings: BitcoinSettings = plugin.settings
         self._managed = None if self._settings.adopt else f"{names.MANAGED_BY_LABEL}={names.MANAGER}"
         self._networks = plugin.informer(names.API_VERSION, names.KIND)
-        self._index: Any = self._networks.indexer
-        self._index.add_indexers({_SECRET_INDEX: _by_secret})
-        self._stateful_sets = plugin.informer(*STATEFUL_SET, label_selector=self._managed)
 
     def sources(self) -> Iterator[ctrlhost.For | ctrlhost.Watches | ctrlhost.Every]:
         """Return the sources of the controller."""
         settings, changed = self._settings, ctrlhost.predicates.generation_changed
-        yield ctrlhost.For(names.API_VERSION, names.KIND, predicates=[changed])
+        yield ctrlhost.For(*NETWORK, predicates=[changed], indexes={_SECRET_INDEX: _by_secret})
         for kind in (SERVICE, STATEFUL_SET):
             yield ctrlhost.Watches(
                 *kind, map=self.of_child, predicates=[self.child_matters], label_selector=self._managed
@@ -71,63 +69,66 @@ class Wiring:
             indexes={_ABOUT_INDEX: "involvedObject.uid"},
         )
         if settings.secret_access == "watch":
-            yield ctrlhost.Watches(*SECRET, map=self.of_secret, reads=SECRET_READS)
+            yield ctrlhost.Watches(*SECRET, map=ctrlhost.ByIndex(_SECRET_INDEX), reads=SECRET_READS)
         if settings.resync > 0:
             yield ctrlhost.Every(settings.resync)
 
-    def of_child(self, child: Object) -> Iterable[ctrlhost.Request]:
+    def of_child(self, child: Object, caches: ctrlhost.Caches) -> Iterable[ctrlhost.Request]:
         """Return the network that controls a Service or StatefulSet, and the one that its name belongs to."""
-        found = self._controlling(child)
+        found = _controlling(child, caches[NETWORK])
         if found is not None:
             yield found
         name = names.network_of(child.name)
-        if name is not None and self._networks.lister.get(name, child.namespace) is not None:
+        if name is not None and caches[NETWORK].get(name) is not None:
             yield ctrlhost.Request(name, child.namespace)
 
     def child_matters(self, old: Object | None, new: Object | None) -> bool:
         """Return whether a change is to one of ours; a deleted object may have blocked a network's name."""
         if new is None:
             return True
-        if self._controlling(new) is None and (old is None or self._controlling(old) is None):
+        networks = self._networks.lister
+        if _controlling(new, networks) is None and (old is None or _controlling(old, networks) is None):
             self._plugin.log.debug("%s %s/%s belongs to no network", new.kind, new.namespace, new.name)
             return False
         return True
 
-    def of_pod(self, pod: Object) -> Iterable[ctrlhost.Request]:
+    def of_pod(self, pod: Object, caches: ctrlhost.Caches) -> Iterable[ctrlhost.Request]:
         """Return the network that a pod's label names, or that controls the pod's controller."""
         name = pod.labels.get(names.NETWORK_LABEL)
-        if name and self._networks.lister.get(name, pod.namespace) is not None:
+        if name and caches[NETWORK].get(name) is not None:
             yield ctrlhost.Request(name, pod.namespace)
             return
-        owner = ownership.controller_of(pod)
-        if owner is None or owner.get("kind") != STATEFUL_SET[1]:
+        owner = pod.controller
+        if owner is None or owner.kind != STATEFUL_SET[1]:
             return
-        stateful_set = self._stateful_sets.lister.get(owner.get("name", ""), pod.namespace)
-        if stateful_set is not None and stateful_set.uid == owner.get("uid"):
-            found = self._controlling(stateful_set)
+        stateful_set = caches[STATEFUL_SET].get(owner.name)
+        if stateful_set is not None and pod.is_controlled_by(stateful_set):
+            found = _controlling(stateful_set, caches[NETWORK])
             if found is not None:
                 yield found
 
-    def of_event(self, event: Object) -> Iterable[ctrlhost.Request]:
+    def of_event(self, event: Object, caches: ctrlhost.Caches) -> Iterable[ctrlhost.Request]:
         """Return the network of the StatefulSet whose pods cannot be created."""
         name = names.network_of(event.get_path("involvedObject", "name", default=""))
-        if name is not None and self._networks.lister.get(name, event.namespace) is not None:
+        if name is not None and caches[NETWORK].get(name) is not None:
             yield ctrlhost.Request(name, event.namespace)
 
-    def of_secret(self, secret: Object) -> Iterable[ctrlhost.Request]:
-        """Return the networks of the same namespace that use a Secret."""
-        for key in self._index.index_keys(_SECRET_INDEX, f"{secret.namespace}/{secret.name}"):
-            namespace, _, name = key.rpartition("/")
-            yield ctrlhost.Request(name, namespace)
 
-    def _controlling(self, child: Object) -> ctrlhost.Request | None:
-        owner = ownership.controller_of(child)
-        if owner is None or not ownership.is_network(owner):
-            return None
-        network = self._networks.lister.get(owner.get("name", ""), child.namespace)
-        if network is None or network.uid != owner.get("uid"):
-            return None
-        return ctrlhost.Request(network.name, child.namespace)
+class _Networks(Protocol):
+    """A cache of networks."""
+
+    def get(self, name: str, namespace: str, /) -> Object | None: ...
+
+
+def _controlling(child: Object, networks: _Networks) -> ctrlhost.Request | None:
+    """Return the network that controls a Service or StatefulSet."""
+    owner = child.controller
+    if owner is None or not ownership.is_network(owner.api_version, owner.kind):
+        return None
+    network = networks.get(owner.name, child.namespace)
+    if network is None or not child.is_controlled_by(network):
+        return None
+    return ctrlhost.Request(network.name, child.namespace)
 
 
 def pod_matters(old: Object | None, new: Object | None) -> bool:
@@ -142,7 +143,7 @@ def _relevant(pod: Object) -> tuple[Any, ...]:
         is_ready(pod),
         pod.get_path("status", "phase", default=""),
         pod.deletion_timestamp is None,
-        (ownership.controller_of(pod) or {}).get("uid"),
+        None if pod.controller is None else pod.controller.uid,
         pod.annotations.get(names.CREDENTIALS_ANNOTATION),
         pod.labels.get(names.NETWORK_LABEL),
         containers(pod),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import random
 import time
 from dataclasses import dataclass, field
@@ -98,7 +97,8 @@ class Wanted:
 
     def applied(self, network: Mapping[str, Any], clock: ctrlhost.Clock) -> dict[str, Any]:
         """Return the status that the network should have."""
-        metadata, status = network["metadata"], copy.deepcopy(network.get("status") or {})
+        metadata = network["metadata"]
+        status: dict[str, Any] = ctrlhost.plain(network.get("status") or {})
         generation = int(metadata.get("generation") or 0)
         if self.nodes is not None:
             name = metadata["name"]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import ctrlhost
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
 from ctrlhost_hostname.controller import HostnameController
-from ctrlhost_hostname.crds import crds
 from ctrlhost_hostname.pages import status_pages, with_index
 from ctrlhost_hostname.settings import HostnameSettings
 from ctrlhost_hostname.state import OperatorState
@@ -32,7 +31,7 @@ def ctrlhost_settings() -> type[HostnameSettings]:
 @ctrlhost.hookimpl
 def ctrlhost_crds() -> Iterable[dict[str, Any]]:
     """Return the CRDs of ProviderHost and Manifest."""
-    return crds()
+    return ctrlhost.crds_from(__name__, "crds/*.yaml")
 
 
 @ctrlhost.hookimpl
@@ -62,15 +61,16 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
         controller.reconcile,
         *controller.sources(),
         workers=settings.workers,
-        rate_limiter=ItemExponentialFailureRateLimiter(
-            settings.seconds("retry_delay"), settings.seconds("max_retry_delay")
-        ),
+        rate_limiter=ItemExponentialFailureRateLimiter(settings.retry_delay, settings.max_retry_delay),
     )
     pages = status_pages(state.pages, lambda: None if plugin.leading else plugin.leader)
     plugin.add_page("/", with_index(pages))
     plugin.add_listener(f"{settings.rest_address}:{settings.rest_port}", pages, address_setting="rest-address")
-    plugin.add_task("prune", state.every("prune_interval", state.ignore_list.prune))
-    plugin.add_task("refresh", state.every("web_refresh_interval", state.pages.refresh), needs_leader=True)
+    prune, refresh = settings.prune_interval, settings.web_refresh_interval
+    plugin.add_task("prune", lambda _stop: state.ignore_list.prune(), every=prune, first_after=prune)
+    plugin.add_task(
+        "refresh", lambda _stop: state.pages.refresh(), every=refresh, first_after=refresh, needs_leader=True
+    )
 
 
 @ctrlhost.hookimpl

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 _BY_HOST = "host"
 _BY_NAME = "name"
-_BY_LEASE = "ctrlhost_hostname/lease"
+_BY_LEASE = "lease"
 
 
 class HostnameController:
@@ -43,9 +42,6 @@ class HostnameController:
         self._namespaces = [self._settings.k8s_manifest_ns]
         self._hosts = plugin.informer(claims.API_VERSION, claims.KIND, namespaces=self._namespaces)
         self._live = plugin.informer(self._routes.api_version, self._routes.kind, label_selector=MANAGED_SELECTOR)
-        self._hosts.indexer.add_indexers({_BY_LEASE: self._lease_namespace})
-        self._lock = threading.Lock()
-        self._rebuilt = False
 
     def sources(self) -> tuple[ctrlhost.Watches | ctrlhost.Every, ...]:
         """Return the sources. The key is a hostname, in whichever namespace its route is."""
@@ -57,7 +53,7 @@ class HostnameController:
                 map=lambda host: [ctrlhost.Request(claimed_hostname(host))],
                 # Not a change of the status, which is the plugin's own.
                 predicates=[predicates.or_(predicates.generation_changed, predicates.annotations_changed)],
-                indexes={_BY_HOST: lambda host: [claimed_hostname(host)]},
+                indexes={_BY_HOST: lambda host: [claimed_hostname(host)], _BY_LEASE: self._lease_namespace},
             ),
             ctrlhost.Watches(
                 manifest.API_VERSION,
@@ -73,35 +69,22 @@ class HostnameController:
                 map=self._requests_of_route,
                 indexes={_BY_NAME: "metadata.name"},
             ),
-            ctrlhost.Every(self._settings.seconds("resync_interval"), self._requests_of_resync),
+            ctrlhost.Every(self._settings.resync_interval, self._requests_of_resync),
         )
 
     def begin_term(self) -> None:
         """Rebuild the map as the new leader; what it has from an earlier term may be outdated."""
-        with self._lock:
-            self._rebuilt = False
         self.state.pages.clear()
-        self._rebuild_once()
+        routes = sorted(self._live.lister.list(), key=lambda route: (route.namespace, route.name))
+        self.state.rebuild(routes, self._hosts.lister.list())
 
     def end_term(self) -> None:
         """Drop the map and the pages, which would become outdated."""
         self.state.hostnames.rebuild({})
         self.state.pages.clear()
 
-    def _rebuild_once(self) -> None:
-        """Rebuild the map once in a term, when both caches have synced.
-
-        The host's hook does not wait for kinds whose CRD is missing, so every reconcile calls this too.
-        """
-        with self._lock:
-            if not self._rebuilt and self._hosts.has_synced and self._live.has_synced:
-                routes = sorted(self._live.lister.list(), key=lambda route: (route.namespace, route.name))
-                self.state.rebuild(routes, self._hosts.lister.list())
-                self._rebuilt = True
-
     def reconcile(self, ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
         """Reconcile `request.name`, a hostname."""
-        self._rebuild_once()
         outcome = "error"
         try:
             outcome, result = self._reconcile(ctx, request.name)
@@ -109,8 +92,8 @@ class HostnameController:
         finally:
             self.state.metrics.reconciles.labels(outcome).inc()
 
-    def _requests_of_manifest(self, found: ctrlhost.Object) -> Iterator[ctrlhost.Request]:
-        for host in self._hosts.indexer.by_index(_BY_LEASE, found.name):
+    def _requests_of_manifest(self, found: ctrlhost.Object, caches: ctrlhost.Caches) -> Iterator[ctrlhost.Request]:
+        for host in caches[claims.API_VERSION, claims.KIND].by_index(_BY_LEASE, found.name):
             yield ctrlhost.Request(claimed_hostname(host))
 
     def _requests_of_route(self, route: ctrlhost.Object) -> Iterator[ctrlhost.Request]:

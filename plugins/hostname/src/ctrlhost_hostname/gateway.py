@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
@@ -134,7 +133,7 @@ class GatewayRoutes:
 
 def _without_defaults(rule: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of a rule without the values that the server adds to its backends."""
-    own: dict[str, Any] = copy.deepcopy(dict(rule))
+    own: dict[str, Any] = ctrlhost.plain(rule)
     for backend in own.get("backendRefs") or []:
         for key, value in _BACKEND_DEFAULTS.items():
             if backend.get(key) == value:

@@ -130,7 +130,7 @@ def decode_services(spec: Mapping[str, Any] | None) -> tuple[Service, ...]:
 
 def fingerprint(uid: str, spec: Mapping[str, Any] | None) -> str:
     """Return the version of a Manifest's cached fields; a recreated Manifest has another one."""
-    services = _plain((_plain(spec or {}).get("group") or {}).get("services") or [])
+    services = (_plain(spec or {}).get("group") or {}).get("services") or []
     kept = [
         {key: service.get(key) for key in ("name", "count", "expose")} if isinstance(service, dict) else service
         for service in services

@@ -160,16 +160,6 @@ class OperatorState:
         self.hostnames.rebuild(entries)
         self.brake.restart(removable)
 
-    def every(self, interval: str, work: Callable[[], object]) -> Callable[[threading.Event], None]:
-        """Return a task that calls `work` after each interval, named as the setting; like upstream, it waits first."""
-        seconds = self.settings.seconds(interval)
-
-        def run(stop: threading.Event) -> None:
-            while not self.clock.wait(stop, seconds):
-                work()
-
-        return run
-
     def report_invalid(self, live: ctrlhost.Object, reason: str, error: Exception) -> None:
         """Log and count an invalid object, once per version."""
         if self.invalid.first(live):

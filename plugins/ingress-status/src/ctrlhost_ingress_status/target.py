@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import ctrlhost
 from ctrlhost_ingress_status.addresses import fingerprint, normalise
 from ctrlhost_ingress_status.classes import effective_class
 
@@ -42,7 +43,7 @@ class IngressTarget:
     def mark(self, obj: Object) -> str:
         """Return the fingerprint of the addresses in the Ingress's status, computed once for all that have the same."""
         raw = obj.get_path("status", "loadBalancer", "ingress")
-        text = repr(raw)
+        text = repr(ctrlhost.plain(raw))
         mark = self._marks.get(text)
         if mark is None:
             if len(self._marks) >= _MAX_MARKS:

@@ -43,7 +43,7 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
 
 @ctrlhost.hookimpl
 def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
-    """Refuse to be a second naming controller unless `force` is set."""
+    """Fill the index, but refuse to be a second naming controller unless `force` is set."""
     settings: NamingSettings = plugin.settings
     if settings.mode is Mode.ENFORCE and not settings.force and has_own_controller(plugin.client):
         raise ctrlhost.PluginError(
@@ -51,3 +51,4 @@ def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
             "the API server has its own naming controller, so `naming` does not start in mode enforce",
             hint="use `--set naming.mode=repair` or observe, or `--set naming.force=true` if it is known to be off",
         )
+    plugin.state.synced()

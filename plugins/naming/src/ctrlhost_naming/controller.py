@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
@@ -37,8 +36,6 @@ class NamingController:
         self._clock = plugin.clock
         #: The last logged report of each CRD.
         self._reported: dict[str, str] = {}
-        self._filled = False
-        self._filling = threading.Lock()
         self._establish_at: dict[str, float] = {}
         self._served_by_server: bool | None = None
 
@@ -66,13 +63,18 @@ class NamingController:
                 workers=1,
                 rate_limiter=default_controller_rate_limiter(),
             )
-        informer = plugin.informer(API_VERSION, KIND, reads=READS)
+        self._crds = informer = plugin.informer(API_VERSION, KIND, reads=READS)
         informer.add_handler(
             on_add=lambda obj, _initial: self._observe(obj),
             on_update=lambda _old, new: self._observe(new),
             on_delete=self._on_delete,
         )
         plugin.add_report("/", self.report, title="Names of CustomResourceDefinitions", leader_only=writes)
+
+    def synced(self) -> None:
+        """Fill the index from the cache before the first calculation, since the informer's handlers may be behind."""
+        for obj in self._crds.lister.list():
+            self._observe(obj)
 
     def report(self) -> list[dict[str, Any]]:
         """Return the rows of the page: the CRDs whose status is wrong, or whose names are taken."""
@@ -88,7 +90,6 @@ class NamingController:
         if not self._in_scope(group_of(key)):
             return None
         with self.metrics.seconds.time():
-            self._fill_index(ctx)
             obj = ctx.get(request)
             if obj is None:
                 self.metrics.syncs.labels("gone").inc()
@@ -196,15 +197,6 @@ class NamingController:
 
     def _in_scope(self, group: str) -> bool:
         return not self.settings.groups or group in self.settings.groups
-
-    def _fill_index(self, ctx: ctrlhost.Context) -> None:
-        """Fill the index from the cache before the first calculation, since the informer's handlers may be behind."""
-        if self._filled:
-            return
-        with self._filling:
-            for obj in ctx.lister(API_VERSION, KIND).list():
-                self._observe(obj)
-            self._filled = True
 
     def _read(self, obj: Object) -> Crd:
         """Read an object, or return the known form of the same version."""

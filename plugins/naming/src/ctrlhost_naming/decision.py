@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import copy
 import enum
 import re
 import ssl
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import ctrlhost
 from ctrlhost import conditions as status_conditions
 from ctrlhost_naming.conditions import (
     INITIAL_NAMES_ACCEPTED,
@@ -195,7 +195,7 @@ def status_patch(
     It contains the resource version that it is based on, so that a stale patch fails. A merge patch replaces lists, so
     it repeats the conditions of others. The schemas, which may be a megabyte, are not sent and need not be cached.
     """
-    conditions = copy.deepcopy(list((raw.get("status") or {}).get("conditions") or ()))
+    conditions = ctrlhost.plain((raw.get("status") or {}).get("conditions") or [])
     patched: dict[str, Any] = {"status": {"conditions": conditions}}
     for change in changes:
         status_conditions.set(patched, change.type, change.status, change.reason, change.message, clock)

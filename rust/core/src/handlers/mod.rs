@@ -1,6 +1,7 @@
 //! Handlers: the reaction to each change of a cached object, without a call of Python.
 
 mod causes;
+mod desired_state;
 mod listener;
 mod mapping;
 mod owner_scope;
@@ -12,6 +13,7 @@ mod selection;
 use std::sync::Arc;
 
 pub use causes::{Cause, Causes};
+pub use desired_state::DesiredState;
 pub use listener::{Bounds, Listener, Next, OnFull, Replay, SharedListener};
 pub use mapping::{LabelNamespace, MapFunc, Mapping, OwnedRequest};
 pub use owner_scope::OwnerScope;

@@ -92,7 +92,7 @@ impl Pending {
 /// Merge two changes, so that their handler misses only states in between.
 ///
 /// With `both_states` the state that the handler knows is not dropped for a deletion: a map names other requests by it
-/// than by the last state.
+/// than by the last state. Nor is a deletion dropped with the addition: who reads his own writes knows the object.
 fn merge(earlier: Change, later: Change, both_states: bool) -> (Option<Change>, Option<Change>) {
     let one = match (earlier, later) {
         (
@@ -103,7 +103,9 @@ fn merge(earlier: Change, later: Change, both_states: bool) -> (Option<Change>, 
             initial,
         },
         // The handler never saw it.
-        (Change::Add { .. }, Change::Delete { .. }) => return (None, None),
+        (Change::Add { .. }, later @ Change::Delete { .. }) => {
+            return (None, both_states.then_some(later));
+        }
         (
             Change::Update { old, .. },
             Change::Update { new, .. } | Change::Add { object: new, .. },

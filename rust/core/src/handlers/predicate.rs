@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Selection;
+use super::{DesiredState, Selection};
 use crate::object::Object;
 
 /// A predicate from beyond the border.
@@ -21,6 +21,8 @@ pub enum Predicate {
     LabelsChanged,
     /// The annotations differ.
     AnnotationsChanged,
+    /// What is desired differs, not only the status.
+    DesiredStateChanged(DesiredState),
     /// The resource version differs: not a resync.
     ResourceVersionChanged,
     /// All of them pass; true if there are none.
@@ -43,6 +45,7 @@ impl Predicate {
             Self::GenerationChanged
             | Self::LabelsChanged
             | Self::AnnotationsChanged
+            | Self::DesiredStateChanged(_)
             | Self::ResourceVersionChanged => true,
             Self::All(inner) | Self::Any(inner) | Self::Within(_, inner) => {
                 inner.iter().all(Self::is_native)
@@ -62,6 +65,10 @@ impl Predicate {
             Self::GenerationChanged => differ(|old, new| old.generation() != new.generation()),
             Self::LabelsChanged => differ(|old, new| !old.same_labels(new)),
             Self::AnnotationsChanged => differ(|old, new| old.same_annotations(new) != Ok(true)),
+            Self::DesiredStateChanged(desired) => match (old, new) {
+                (Some(old), Some(new)) => desired.differs(old, new),
+                _ => true,
+            },
             Self::ResourceVersionChanged => {
                 differ(|old, new| old.resource_version() != new.resource_version())
             }
@@ -84,6 +91,7 @@ impl fmt::Debug for Predicate {
             Self::GenerationChanged => f.write_str("generation_changed"),
             Self::LabelsChanged => f.write_str("labels_changed"),
             Self::AnnotationsChanged => f.write_str("annotations_changed"),
+            Self::DesiredStateChanged(_) => f.write_str("desired_state_changed"),
             Self::ResourceVersionChanged => f.write_str("resource_version_changed"),
             Self::All(inner) => f.debug_tuple("all_of").field(inner).finish(),
             Self::Any(inner) => f.debug_tuple("any_of").field(inner).finish(),

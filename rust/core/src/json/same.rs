@@ -39,7 +39,8 @@ pub fn same(one: Value<'_>, other: Value<'_>) -> bool {
     true
 }
 
-fn members(value: Value<'_>) -> BTreeMap<Cow<'_, str>, Value<'_>> {
+/// Return the members of an object by name; of those with the same name the last one.
+pub(crate) fn members(value: Value<'_>) -> BTreeMap<Cow<'_, str>, Value<'_>> {
     let members = value.members();
     let named = members.filter_map(|(key, inner)| Some((key.as_str()?, inner)));
     named.collect()

@@ -162,6 +162,11 @@ impl Object {
         self.frame.as_ref().is_none_or(|frame| frame.annotations)
     }
 
+    /// Return whether the plain body has neither annotations nor finalizers, as far as can be told without it.
+    pub(crate) fn lacks_marks(&self) -> bool {
+        !self.may_have_annotations() && !self.may_have_finalizers()
+    }
+
     /// Return the length and the hash of the plain body.
     pub(super) fn digest(&self) -> (usize, u64) {
         match &self.frame {

@@ -32,8 +32,8 @@ pub use sizes::Sizes;
 pub use write::Form;
 
 use crate::json::path::{Path, Step};
-use crate::json::read::Value;
-use crate::json::same::same;
+use crate::json::read::{Kind, Value};
+use crate::json::same::{members, same};
 
 /// The key of an object in a store: `namespace/name`, or only the name.
 pub type Key = Arc<str>;
@@ -218,6 +218,28 @@ impl Object {
         }
         let (one, other) = (self.content()?, other.content()?);
         Ok(same_strings(one.annotations(), other.annotations()))
+    }
+
+    /// Return whether both have the same members beside those with these names; null is as good as missing.
+    ///
+    /// # Errors
+    /// A compressed body is damaged.
+    pub(crate) fn same_beside(&self, other: &Self, names: &[&str]) -> Result<bool, Damaged> {
+        if self.has_equal_bytes(other) {
+            return Ok(true);
+        }
+        let (one, other) = (self.json()?, other.json()?);
+        let compared = |object| {
+            let mut found = members(object);
+            found.retain(|name, value| !names.contains(&&**name) && value.kind() != Kind::Null);
+            found
+        };
+        let (ours, theirs) = (compared(Value(&one)), compared(Value(&other)));
+        Ok(ours.keys().eq(theirs.keys())
+            && ours
+                .values()
+                .zip(theirs.values())
+                .all(|(one, other)| same(*one, *other)))
     }
 
     /// Return `metadata.finalizers`.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ctrlhost_core::handlers::{
-    self, Causes, LabelRequirement, OwnerScope, RequestRef, RequestSink, Selection,
+    self, Causes, DesiredState, LabelRequirement, OwnerScope, RequestRef, RequestSink, Selection,
 };
 use ctrlhost_core::object;
 use pyo3::prelude::*;
@@ -155,6 +155,13 @@ impl Predicate {
     #[staticmethod]
     fn annotations_changed() -> Self {
         handlers::Predicate::AnnotationsChanged.into()
+    }
+
+    /// `finalizers` are those that the controller adds and removes itself.
+    #[staticmethod]
+    #[pyo3(signature = (*finalizers))]
+    fn desired_state_changed(finalizers: Vec<String>) -> Self {
+        handlers::Predicate::DesiredStateChanged(DesiredState::ignoring(finalizers)).into()
     }
 
     #[staticmethod]

@@ -2,6 +2,8 @@
 
 pub(crate) mod input;
 mod owner_reference;
+pub(crate) mod plain;
+mod repr;
 pub(crate) mod tombstone;
 pub(crate) mod transform;
 
@@ -17,9 +19,13 @@ use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 use crate::errors;
 use crate::json::to_python;
 use crate::recurring::recurring;
-use crate::view::{AnyResult, MapView, Window, equal, or_none, read_only, steps, view};
+use crate::view::{
+    AnyResult, MapView, Window, equal, one_step_each, or_none, read_only, steps, view,
+};
 use input::from_any;
 pub(crate) use owner_reference::OwnerReference;
+use owner_reference::uid_of;
+use repr::repr;
 
 /// An immutable view of one object.
 #[pyclass(frozen, mapping, module = "ctrlhost._core")]
@@ -186,6 +192,23 @@ impl Object {
         PyTuple::new(py, all)
     }
 
+    /// The owner reference with `controller: true`; None if there is none.
+    #[getter]
+    fn controller(&self) -> Option<OwnerReference> {
+        let all = self.0.owner_references();
+        all.into_iter()
+            .find(|one| one.controller)
+            .map(OwnerReference::of)
+    }
+
+    /// Return whether `owner` is the object's controller: an Object, a mapping or a model, compared by uid.
+    fn is_controlled_by(&self, owner: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let uid = uid_of(owner)?;
+        let all = self.0.owner_references();
+        let controller = all.into_iter().find(|one| one.controller);
+        Ok(!uid.is_empty() && controller.is_some_and(|one| one.uid == *uid))
+    }
+
     /// The finalizers, in the object's order.
     #[getter]
     fn finalizers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
@@ -225,6 +248,7 @@ impl Object {
         path: &Bound<'py, PyTuple>,
         default: Option<Bound<'py, PyAny>>,
     ) -> AnyResult<'py> {
+        one_step_each(path)?;
         let found = match steps(path)? {
             Some(steps) => self.part(py, &steps)?,
             None => return self.as_view(py)?.get_path(py, path, default),
@@ -274,7 +298,7 @@ impl Object {
     }
 
     /// Return a mutable copy. PartialObject if only a part is cached: written back, it would erase the rest.
-    fn to_dict<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
+    pub(crate) fn to_dict<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         if self.0.partial() {
             let what = format!(
                 "only a part of {} is cached: writing it back would erase the rest",
@@ -310,10 +334,7 @@ impl Object {
     }
 
     fn __repr__(&self) -> String {
-        let part = if self.0.partial() { ", partial" } else { "" };
-        let version = self.0.api_version();
-        let space = if version.is_empty() { "" } else { " " };
-        format!("<Object {version}{space}{}{part}>", self.0.describe())
+        repr(&self.0)
     }
 
     fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -1,7 +1,11 @@
 //! Owner references in Python.
 
 use ctrlhost_core::object;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyMapping;
+
+use crate::object::Object;
 
 /// One entry of `metadata.ownerReferences`.
 #[pyclass(frozen, eq, hash, get_all, module = "ctrlhost._core")]
@@ -53,4 +57,35 @@ impl OwnerReference {
             truth(block_owner_deletion)
         )
     }
+}
+
+/// Return the uid of an Object, a mapping or a model; empty if it has none.
+pub(super) fn uid_of(owner: &Bound<'_, PyAny>) -> PyResult<String> {
+    if let Ok(object) = owner.cast::<Object>() {
+        return Ok(object.get().0.uid().into_owned());
+    }
+    let uid = match member(owner, "metadata")? {
+        Some(metadata) => member(&metadata, "uid")?,
+        None => None,
+    };
+    Ok(match uid {
+        Some(uid) if !uid.is_none() => uid.extract()?,
+        _ => String::new(),
+    })
+}
+
+/// Return the item of a mapping or the attribute of a model; None if a mapping lacks it.
+fn member<'py>(of: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if let Ok(mapping) = of.cast::<PyMapping>() {
+        let found = mapping.contains(name)?;
+        return found.then(|| mapping.get_item(name)).transpose();
+    }
+    let found = of.getattr_opt(name)?;
+    if found.is_none() {
+        return Err(PyTypeError::new_err(format!(
+            "owner must be an Object, a mapping or a model, got {}",
+            of.get_type().name()?
+        )));
+    }
+    Ok(found)
 }

@@ -27,7 +27,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::clock::{delay, timeout};
+use crate::clock::{Seconds, delay, timeout};
 use crate::key::buffer::KeyBuffer;
 use crate::key::{Key, Probe, is_simple};
 use crate::ratelimit::into_py_err;
@@ -35,7 +35,7 @@ use batch::Batch;
 use shared::Shared;
 
 /// A queue of keys that need work.
-#[pyclass(frozen, weakref, module = "ctrlhost.workqueue")]
+#[pyclass(frozen, generic, weakref, module = "ctrlhost.workqueue")]
 pub(crate) struct WorkQueue {
     pub(crate) shared: Arc<Shared>,
     name: Py<PyString>,
@@ -45,7 +45,7 @@ pub(crate) struct WorkQueue {
 impl WorkQueue {
     #[new]
     #[pyo3(
-        signature = (name=None, *, rate_limiter=None, clock=None, fair_by=None, aging=Some(30.0)),
+        signature = (name=None, *, rate_limiter=None, clock=None, fair_by=None, aging=Some(Seconds(30.0))),
         text_signature = "(name=None, *, rate_limiter=None, clock=None, fair_by=None, aging=30.0)"
     )]
     fn new(
@@ -54,7 +54,7 @@ impl WorkQueue {
         rate_limiter: Option<&Bound<'_, PyAny>>,
         clock: Option<&Bound<'_, PyAny>>,
         fair_by: Option<&Bound<'_, PyAny>>,
-        aging: Option<f64>,
+        aging: Option<Seconds>,
     ) -> PyResult<Self> {
         let name = name.unwrap_or_else(|| PyString::new(py, ""));
         let shared = Shared::make(name.to_str()?, rate_limiter, clock, fair_by, aging)?;

@@ -11,7 +11,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use super::groups::FairBy;
 use super::metrics;
-use crate::clock::{core_clock, duration};
+use crate::clock::{Seconds, core_clock, duration};
 use crate::interpreter::{self, Local};
 use crate::kept::Keeps;
 use crate::key::{self, Key};
@@ -33,11 +33,11 @@ impl Shared {
         rate_limiter: Option<&Bound<'_, PyAny>>,
         clock: Option<&Bound<'_, PyAny>>,
         fair_by: Option<&Bound<'_, PyAny>>,
-        aging: Option<f64>,
+        aging: Option<Seconds>,
     ) -> PyResult<Self> {
         let keeps = Keeps::default();
         let fair_by = FairBy::new(fair_by, &keeps)?;
-        let aging = aging.map(|aging| duration("aging", aging)).transpose()?;
+        let aging = aging.map(|aging| duration("aging", aging.0)).transpose()?;
         let limiter = rate_limiter
             .map(|limiter| core_limiter(limiter, &keeps))
             .transpose()?;

@@ -5,7 +5,8 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList, PySlice};
 
-use super::{AnyResult, Window, element, equal, read_only, reduce, repr};
+use super::repr::repr;
+use super::{AnyResult, Window, element, equal, read_only, reduce};
 use crate::json::to_python;
 
 /// A read-only sequence over a list inside a cached object.
@@ -90,8 +91,8 @@ impl ListView {
         slf
     }
 
-    fn __deepcopy__<'py>(&self, py: Python<'py>, _memo: &Bound<'py, PyAny>) -> AnyResult<'py> {
-        to_python(py, self.value())
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        slf
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> AnyResult<'py> {

@@ -5,7 +5,8 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
 
-use super::{AnyResult, Window, equal, follow, or_none, read_only, reduce, repr};
+use super::repr::repr;
+use super::{AnyResult, Window, equal, follow, or_none, read_only, reduce};
 use crate::json::{key_to_python, to_python};
 
 /// A read-only mapping over an object inside a cached object.
@@ -136,8 +137,8 @@ impl MapView {
         slf
     }
 
-    fn __deepcopy__<'py>(&self, py: Python<'py>, _memo: &Bound<'py, PyAny>) -> AnyResult<'py> {
-        to_python(py, self.value())
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        slf
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> AnyResult<'py> {

@@ -6,7 +6,7 @@ use ctrlhost_core::json::read::{Kind, Value};
 use ctrlhost_core::json::same::same;
 use ctrlhost_core::object::Part;
 use pyo3::PyTypeInfo;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
 
@@ -15,9 +15,11 @@ use crate::object::Object;
 
 mod list;
 mod map;
+mod repr;
 
 pub(crate) use list::ListView;
 pub(crate) use map::MapView;
+pub(crate) use repr::cut;
 
 /// The result of a method that returns any object.
 pub(crate) type AnyResult<'py> = PyResult<Bound<'py, PyAny>>;
@@ -98,6 +100,33 @@ pub(crate) fn steps(path: &Bound<'_, PyTuple>) -> PyResult<Option<Vec<Step>>> {
     Ok(Some(steps))
 }
 
+/// Refuse a first step such as `spec.size`: no member of an object has a dot in its name, those of maps may.
+pub(crate) fn one_step_each(path: &Bound<'_, PyTuple>) -> PyResult<()> {
+    let Ok(first) = path.get_borrowed_item(0) else {
+        return Ok(());
+    };
+    let Ok(first) = first.cast::<PyString>() else {
+        return Ok(());
+    };
+    let first = first.to_cow()?;
+    if !first.contains('.') {
+        return Ok(());
+    }
+    let names = first.split('.').map(|name| Ok(format!("\"{name}\"")));
+    let others = path
+        .iter()
+        .skip(1)
+        .map(|step| match step.cast::<PyString>() {
+            Ok(name) => Ok(format!("\"{}\"", name.to_cow()?)),
+            Err(_) => Ok(step.repr()?.to_cow()?.into_owned()),
+        });
+    let call: Vec<String> = names.chain(others).collect::<PyResult<_>>()?;
+    Err(PyValueError::new_err(format!(
+        "one argument per step: get_path({})",
+        call.join(", ")
+    )))
+}
+
 fn not_a_step(step: &Bound<'_, PyAny>) -> PyResult<PyErr> {
     let step = step.repr()?;
     Ok(PyTypeError::new_err(format!(
@@ -115,7 +144,7 @@ fn element<'a>(value: Value<'a>, index: isize, lookup: &Lookup) -> Option<Value<
 
 pub(crate) fn read_only(what: &str) -> PyErr {
     PyTypeError::new_err(format!(
-        "a cached {what} cannot be changed; change a copy made with to_dict()"
+        "a cached {what} cannot be changed; change a copy made with to_dict() or ctrlhost.plain()"
     ))
 }
 
@@ -139,11 +168,6 @@ pub(crate) fn equal(py: Python<'_>, mine: Value<'_>, other: &Bound<'_, PyAny>) -
         other.clone()
     };
     to_python(py, mine)?.eq(other)
-}
-
-/// Return the `repr` of the plain copy.
-fn repr(py: Python<'_>, value: Value<'_>) -> PyResult<String> {
-    Ok(to_python(py, value)?.repr()?.to_cow()?.into_owned())
 }
 
 /// Return what `pickle` stores: the plain copy, made by its own class.

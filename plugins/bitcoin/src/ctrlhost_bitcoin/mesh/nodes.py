@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost_bitcoin.mesh.targets import is_ip
 from ctrlhost_bitcoin.objects import names
-from ctrlhost_bitcoin.objects.ownership import controller_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +52,7 @@ def read_nodes(network: str, count: int, stateful_set_uid: str, pods: Mapping[st
     return [
         _node(ordinal, pod)
         for ordinal, pod in found
-        if pod is not None and (controller_of(pod) or {}).get("uid") == stateful_set_uid
+        if pod is not None and pod.controller is not None and pod.controller.uid == stateful_set_uid
     ]
 
 

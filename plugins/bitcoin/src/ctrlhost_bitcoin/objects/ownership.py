@@ -1,4 +1,4 @@
-"""Ownership of Services and StatefulSets. The functions accept dicts and cached objects."""
+"""Ownership of Services and StatefulSets, as the server returns them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return next((each for each in references if each.get("controller")), None)
 
 
-def is_network(reference: Mapping[str, Any]) -> bool:
-    """Return whether a reference is to a network, in any version of our group."""
-    group = str(reference.get("apiVersion") or "").rpartition("/")[0]
-    return reference.get("kind") == names.KIND and group == names.GROUP
+def is_network(api_version: str, kind: str) -> bool:
+    """Return whether an owner is a network, in any version of our group."""
+    return kind == names.KIND and api_version.rpartition("/")[0] == names.GROUP
 
 
 def classify(live: Mapping[str, Any], network: Mapping[str, Any]) -> Ownership:
@@ -29,7 +28,8 @@ def classify(live: Mapping[str, Any], network: Mapping[str, Any]) -> Ownership:
     controller = controller_of(live)
     if controller is None:
         return "unowned"
-    return "ours" if controller.get("uid") == network["metadata"]["uid"] and is_network(controller) else "foreign"
+    ours = is_network(controller["apiVersion"], controller["kind"])
+    return "ours" if ours and controller["uid"] == network["metadata"]["uid"] else "foreign"
 
 
 def owner_text(live: Mapping[str, Any]) -> str:

@@ -1,0 +1,151 @@
+"""The checks of plugins that need no server: settings, declarations, set-up and CRDs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from ctrlhost.authoring.findings import HOST, Finding
+from ctrlhost.authoring.invalid_crds import HINT, invalid_crds, name_of
+from ctrlhost.config.types import canonical
+from ctrlhost.coordination.leadership import check_plugins
+from ctrlhost.declarative.checks import DeclarationError
+from ctrlhost.errors import CtrlhostError
+from ctrlhost.host import log_levels
+from ctrlhost.manifests.loading import Loading
+from ctrlhost.server.addresses import UNIX, parse_address
+from ctrlhost.supervisor.containment import with_place
+from ctrlhost.supervisor.loader import name_of as name_of_plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ctrlhost.authoring.findings import Level
+    from ctrlhost.config.load import Configuration
+    from ctrlhost.config.settings import HostSettings
+    from ctrlhost.manifests.loading import SetUpPlugin
+    from ctrlhost.supervisor.loader import Plugin
+
+T = TypeVar("T")
+
+
+class OfflineCheck:
+    """The checks of some plugins. `findings` has the results, `plugins` those that could be set up."""
+
+    def __init__(self, chosen: Sequence[object], configuration: Configuration, known: Sequence[str]) -> None:
+        """Check plugins: names of installed ones, or modules and objects. `known` are the names that settings may have.
+
+        Settings that are wrong are findings; the rest is checked as if they were not given.
+        """
+        self.findings: list[Finding] = []
+        self.plugins: list[SetUpPlugin] = []
+        #: The settings without the sections that are wrong.
+        self.configuration = configuration
+        names = [one if isinstance(one, str) else name_of_plugin(one) for one in chosen]
+        self._check_host(known, names)
+        loading = Loading(self.configuration)
+        for one in chosen:
+            self._check_plugin(loading, one)
+        controllers = {one.name: [each.name for each in one.context.controllers] for one in self.plugins}
+        self._try(HOST, "settings", lambda: self.configuration.check_controllers(controllers))
+
+    def _add(self, level: Level, plugin: str, check: str, text: str, hint: str | None = None) -> None:
+        finding = Finding(level, plugin, check, text, hint)
+        # Sections of the settings have parts in common, and a model has its mistakes in the declaration and as a CRD.
+        same = (replace(one, check=check) if level == "error" else one for one in self.findings)
+        if finding not in same:
+            self.findings.append(finding)
+
+    def _try(self, plugin: str, check: str, function: Callable[[], T]) -> T | None:
+        """Return what a function returns; None if it raises, which is a finding."""
+        try:
+            return function()
+        except DeclarationError as error:
+            for mistake in error.mistakes:
+                self._add("error", plugin, "declaration", str(mistake), mistake.hint)
+            kind = error.settings
+            if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+                self._try(plugin, "settings", lambda: self.configuration.plugin(plugin, kind))
+        except CtrlhostError as error:
+            self._add("error", plugin, check, error.message, error.hint)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a plugin raises in a hook
+            self._add("error", plugin, check, with_place(error))
+        return None
+
+    def _errors(self) -> int:
+        return sum(one.level == "error" for one in self.findings)
+
+    def _check_host(self, known: Sequence[str], names: Sequence[str]) -> None:
+        given = self.configuration
+        for section, read in (
+            ("host", given.host),
+            ("host", lambda: log_levels.check(given.host().log_levels, known)),
+            ("host", lambda: check_plugins(given.host(), names)),
+            ("host", lambda: _check_addresses(given.host())),
+            ("client", given.client),
+            ("informers", given.informers),
+            ("informers", given.encodings),
+            ("informers", given.compressions),
+            ("controllers", given.controllers),
+        ):
+            before = self._errors()
+            self._try(HOST, "settings", read)
+            if self._errors() > before:
+                self.configuration = replace(self.configuration, tree={**self.configuration.tree, section: {}})
+        self._try(HOST, "settings", lambda: given.check_names(known))
+        if not self._errors():
+            self._add("ok", HOST, "settings", "valid")
+
+    def _check_plugin(self, loading: Loading, chosen: object) -> None:
+        name = chosen if isinstance(chosen, str) else name_of_plugin(chosen)
+        self._try(name, "settings", lambda: self.configuration.supervision(name))
+        plugin = self._try(name, "load", lambda: loading.load(chosen))
+        if plugin is None:
+            return
+        self._add("ok", name, "load", plugin.installed or "loaded")
+        before = self._errors()
+        settings = self._try(name, "settings", lambda: loading.settings(plugin))
+        usable = self._errors() == before
+        if usable:
+            self._add("ok", name, "settings", "none" if settings is None else "valid")
+        self._check_set_up(loading, plugin, settings, usable=usable)
+        self._check_crds(plugin)
+
+    def _check_set_up(self, loading: Loading, plugin: Plugin, settings: Any, *, usable: bool) -> None:
+        """Set the plugin up; with the default settings if the given ones are not usable."""
+        if not usable:
+            try:
+                settings = _without(self.configuration, plugin.name).plugin(plugin.name, plugin.settings_type())
+            except Exception:  # noqa: BLE001 - a setting has no default, or the hook fails: that is a finding already
+                return
+        found = self._try(plugin.name, "declaration", lambda: loading.set_up(plugin, settings))
+        if found is None:
+            return
+        self._add("ok", plugin.name, "declaration", f"controllers: {len(found.context.controllers)}")
+        if usable:
+            self.plugins.append(found)
+
+    def _check_crds(self, plugin: Plugin) -> None:
+        crds = self._try(plugin.name, "crd", plugin.crds) or []
+        invalid = dict(invalid_crds(crds))
+        for problem in invalid.values():
+            self._add("error", plugin.name, "crd", problem, HINT)
+        for name in map(name_of, crds):
+            if name not in invalid:
+                self._add("ok", plugin.name, "crd", f"{name} is valid")
+
+
+def _check_addresses(settings: HostSettings) -> None:
+    """Check the form of the addresses; whether they are free shows only in a running host."""
+    for name in ("listen", "listen_probes", "listen_metrics"):
+        address = getattr(settings, name)
+        if address and not address.startswith(UNIX):
+            parse_address(address, f"host.{name}")
+
+
+def _without(configuration: Configuration, plugin: str) -> Configuration:
+    """Return the settings without those of a plugin."""
+    own = {name: one for name, one in configuration.tree["plugins"].items() if canonical(name) != canonical(plugin)}
+    return replace(configuration, tree={**configuration.tree, "plugins": own})

@@ -1,0 +1,165 @@
+"""The checks of plugins that ask the API server: CRDs, kinds, selectors, rights, and the server's own warnings."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.authoring.findings import Finding
+from ctrlhost.controller.sources import KindSource
+from ctrlhost.errors import CtrlhostError, Forbidden, UnknownKind
+from ctrlhost.selectors.namespaces import narrowed
+from ctrlhost.supervisor.crd_changes import lost_fields
+from ctrlhost.supervisor.rights import declared, missing_rights, rule_text
+from ctrlhost.transport.responses import decode_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ctrlhost.authoring.findings import Level
+    from ctrlhost.client import Client
+    from ctrlhost.manifests.loading import SetUpPlugin
+    from ctrlhost.permissions import Permission
+
+#: Seconds for one request.
+_TIMEOUT = 5.0
+#: The paths of a difference that are named.
+_SHOWN = 5
+_WARNING = re.compile(r'\b299 \S+ "((?:[^"\\]|\\.)*)"')
+
+
+def check_on_server(plugin: SetUpPlugin, client: Client) -> Iterator[Finding]:
+    """Check a plugin that was set up, with its account; TransportError if the server does not answer.
+
+    The rights are those for which a host asks at its start.
+    """
+    yield from _crds(plugin, client)
+    own = {(crd["spec"]["group"], crd["spec"]["names"]["kind"]) for crd in _valid(plugin.plugin.crds())}
+    yield from _sources(plugin, client, own)
+    yield from _rights(plugin, client)
+
+
+def _crds(plugin: SetUpPlugin, client: Client) -> Iterator[Finding]:
+    for crd in _valid(plugin.plugin.crds()):
+        name = crd["metadata"]["name"]
+        try:
+            live = client.find(crd["apiVersion"], crd["kind"], name, timeout=_TIMEOUT)
+        except Forbidden as error:
+            yield Finding("error", plugin.name, "crd", f"{name} cannot be read: {error.message}", error.hint)
+            continue
+        if live is None:
+            hint = "`ctrlhost crds` prints it; `ctrlhost run --install-crds` installs it"
+            yield Finding("error", plugin.name, "crd", f"{name} is not installed", hint)
+        elif paths := list(_differences(crd, live)):
+            more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+            text = f"{name} as installed differs from that of the plugin: {', '.join(paths[:_SHOWN])}{more}"
+            yield Finding("warning", plugin.name, "crd", text, "apply the output of `ctrlhost crds`")
+        else:
+            yield Finding("ok", plugin.name, "crd", f"{name} is installed")
+
+
+def _valid(crds: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Leave out CRDs without what identifies them, which were reported before."""
+    found = []
+    for crd in crds:
+        try:
+            if crd["metadata"]["name"] and crd["spec"]["group"] and crd["spec"]["names"]["kind"]:
+                found.append(crd)
+        except (KeyError, TypeError):
+            continue
+    return found
+
+
+def _differences(own: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[str]:
+    """Return the paths of what the server has otherwise, and of the fields that only its schemas have."""
+    yield from _unlike(own["spec"], live["spec"], "spec")
+    yield from (f"{path} is only in the installed one" for path in sorted(lost_fields(live, own)))
+
+
+def _unlike(own: Any, live: Any, path: str) -> Iterator[str]:
+    """Return where `live` lacks what `own` has; the server adds defaults and drops what is null or empty."""
+    if own in (None, "", [], {}) and live in (None, "", [], {}):
+        return
+    if isinstance(own, dict) and isinstance(live, dict):
+        for name, value in own.items():
+            yield from _unlike(value, live.get(name), f"{path}.{name}")
+    elif isinstance(own, list) and isinstance(live, list) and len(own) == len(live):
+        for at, (one, other) in enumerate(zip(own, live, strict=True)):
+            yield from _unlike(one, other, f"{path}[{at}]")
+    elif own is False and live is None:
+        return
+    elif own != live:
+        yield path
+
+
+def _sources(plugin: SetUpPlugin, client: Client, own: set[tuple[str, str]]) -> Iterator[Finding]:
+    """List one object of each source: its kind must be served, its selectors valid, and the server may warn."""
+    context = plugin.context
+    limit = context.services.namespaces
+    seen = set()
+    sources = [
+        (source, limit if controller.options.namespaces is None else controller.options.namespaces)
+        for controller in context.controllers
+        for source in controller.sources
+    ]
+    for source, allowed in [*sources, *((read, limit) for read in context.reads)]:
+        if not isinstance(source, KindSource):
+            continue
+        key = (source.api_version, source.kind, source.label_selector, source.field_selector)
+        if key not in seen:
+            seen.add(key)
+            yield from _source(plugin.name, client, source, allowed, installed=(source.group, source.kind) not in own)
+
+
+def _source(
+    plugin: str, client: Client, source: KindSource, limit: Sequence[str], *, installed: bool
+) -> Iterator[Finding]:
+    def found(level: Level, check: str, text: str, hint: str | None = None) -> Finding:
+        return Finding(level, plugin, check, text, hint)
+
+    kind = f"{source.kind} ({source.api_version})"
+    try:
+        resource = client.resource(source.api_version, source.kind, timeout=_TIMEOUT)
+    except UnknownKind as error:
+        # A missing CRD of the plugin itself is reported as such.
+        if installed:
+            yield found("error", "kind", error.message, error.hint)
+        return
+    namespaces = narrowed(source.namespaces, limit) if resource.namespaced else None
+    # The rights are checked apart, for each namespace.
+    namespace = next(iter(namespaces), None) if isinstance(namespaces, tuple) else None
+    query = {"limit": 1, "labelSelector": source.label_selector, "fieldSelector": source.field_selector}
+    path = resource.path(namespace)
+    answer = client.transport.request("GET", path, query=query, timeout=_TIMEOUT)
+    try:
+        decode_object(answer, f"GET {path}")
+    except Forbidden:
+        return
+    except CtrlhostError as error:
+        yield found("error", "kind", f"{kind}: {error}", error.hint)
+        return
+    warnings = [re.sub(r"\\(.)", r"\1", one) for one in _WARNING.findall(answer.headers.get("warning", ""))]
+    for warning in dict.fromkeys(warnings):
+        yield found("warning", "api", f"{kind}: {warning}")
+    if not warnings:
+        yield found("ok", "kind", f"{kind} is served")
+
+
+def _rights(plugin: SetUpPlugin, client: Client) -> Iterator[Finding]:
+    wanted = list(declared(plugin.context, plugin.plugin.permissions(plugin.settings), client))
+    missing = missing_rights(client, wanted) or ()
+    hint = f"`ctrlhost manifests --plugins={plugin.name}` prints the Role"
+    for one in missing:
+        yield Finding("error", plugin.name, "right", f"{_refusal(one)}: add {rule_text(one)}", hint)
+    if not missing:
+        asked = {
+            (one.namespace, one.group, what, verb) for one in wanted for what in one.resources for verb in one.verbs
+        }
+        yield Finding("ok", plugin.name, "right", f"rights: {len(asked)}")
+
+
+def _refusal(right: Permission) -> str:
+    resources = ", ".join(f"{one}.{right.group}" if right.group else one for one in right.resources)
+    where = f" in namespace {right.namespace}" if right.namespace else ""
+    names = f" {', '.join(right.resource_names)}" if right.resource_names else ""
+    return f"may not {', '.join(right.verbs)} {resources}{names}{where}"

@@ -1,0 +1,66 @@
+"""Where the CRDs of a file differ from those that a plugin's models and files define."""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from ctrlhost.declarative.crds import generated_crds
+from ctrlhost.declarative.plugin import Plugin
+from ctrlhost.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ctrlhost.supervisor.loader import Plugin as LoadedPlugin
+
+
+def defined_crds(plugins: Iterable[LoadedPlugin]) -> list[dict[str, Any]]:
+    """Return the CRDs of plugins, generated from models where there are some, even if a file of a plugin wins."""
+    found: dict[str, dict[str, Any]] = {}
+    for plugin in plugins:
+        for crd in plugin.crds():
+            found.setdefault(crd["metadata"]["name"], crd)
+        if isinstance(plugin.implementation, Plugin):
+            for crd in generated_crds(plugin.implementation.declaration):
+                found[crd["metadata"]["name"]] = crd
+    return list(found.values())
+
+
+def differences(file: str, text: str, expected: Iterable[Mapping[str, Any]]) -> str:
+    """Return a unified diff from the CRDs of a file's text to the expected ones; empty if they are equal.
+
+    Comments, the order of the documents and of the fields, and `status` do not count. ConfigError if the file is not
+    YAML, or has another object than a CRD.
+    """
+    try:
+        documents = [one for one in yaml.safe_load_all(text) if one is not None]
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from None
+    for one in documents:
+        if not isinstance(one, dict) or one.get("kind") != "CustomResourceDefinition":
+            raise ConfigError(f"{file} has an object that is not a CustomResourceDefinition")
+    return "".join(unified_diff(_lines(documents), _lines(expected), file, "plugins"))
+
+
+def _lines(crds: Iterable[Mapping[str, Any]]) -> list[str]:
+    lines: list[str] = []
+    for crd in sorted(crds, key=_name):
+        shown = {name: value for name, value in crd.items() if name != "status"}
+        text = yaml.dump(shown, Dumper=_Plain, width=120, allow_unicode=True)
+        lines += ["---\n", *text.splitlines(keepends=True)]
+    return lines
+
+
+def _name(crd: Mapping[str, Any]) -> str:
+    metadata = crd.get("metadata")
+    return str(metadata.get("name")) if isinstance(metadata, dict) else ""
+
+
+class _Plain(yaml.SafeDumper):
+    """A dumper that repeats objects instead of writing aliases."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True

@@ -1,0 +1,37 @@
+"""CustomResourceDefinitions of plugins that a server refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.errors import PluginLoadError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ctrlhost.supervisor.loader import Plugin
+
+HINT = "the output of `ctrlhost crds` must pass `kubectl apply --dry-run=server`"
+
+
+def invalid_crds(crds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Return the name of each CRD that a server refuses, and why, in its words."""
+    # Here, since most commands need no server.
+    from ctrlhost.sandbox.server.crd_problem import crd_problem
+
+    for crd in crds:
+        if (problem := crd_problem(crd)) is not None:
+            yield name_of(crd), problem
+
+
+def name_of(crd: Mapping[str, Any]) -> str:
+    """Return the name of a CRD that may be invalid."""
+    metadata = crd.get("metadata")
+    return str((metadata.get("name") if isinstance(metadata, dict) else None) or "without a name")
+
+
+def reject_invalid_crds(plugins: Iterable[Plugin]) -> None:
+    """Raise PluginLoadError for the first plugin with a CRD that a server refuses, and name all of its problems."""
+    for plugin in plugins:
+        if problems := [problem for _, problem in invalid_crds(plugin.crds())]:
+            raise PluginLoadError(plugin.name, "; ".join(problems), hint=HINT)

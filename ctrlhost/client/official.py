@@ -1,0 +1,234 @@
+"""The official Python client over a client of ctrlhost: its REST layer sends through the same transport.
+
+`kubernetes` is imported with this module, so this module is imported on first use only: it takes a second.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from http.client import responses
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+import msgspec
+import yaml
+from kubernetes import client as kubernetes_client
+from urllib3 import HTTPResponse
+
+from ctrlhost.client.retry import retried
+from ctrlhost.client.steps import Pause, Send, carry_out, do
+from ctrlhost.client.target import Target, WriteVerb
+from ctrlhost.client.written_path import WrittenPath, parse
+from ctrlhost.errors import ApiError, CtrlhostError, TransportError
+from ctrlhost.transport.interface import DEFAULT_TIMEOUT, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ctrlhost.client.requests import Requests
+
+_VERBS: dict[str, WriteVerb] = {"POST": "create", "PUT": "replace", "PATCH": "patch", "DELETE": "delete"}
+#: Headers that describe how the body was sent, not the body that is handed on.
+_OF_THE_CONNECTION = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+_STREAMING = frozenset({"exec", "attach", "portforward"})
+
+_lock = threading.Lock()
+
+
+class _NotSupported(CtrlhostError, NotImplementedError):
+    """A use of the official client that needs a connection of its own."""
+
+    def __str__(self) -> str:
+        return f"{self.message}\n\nhint: {self.hint}"
+
+
+def official_client(client: Requests) -> kubernetes_client.ApiClient:
+    """Return the `ApiClient` of a client, the same one at each call. Callable from any thread."""
+    with _lock:
+        found = client._official  # noqa: SLF001 - its field for this function
+        # A client that was derived from this one has its own.
+        if not isinstance(found, _ApiClient) or found.over is not client:
+            found = client._official = _ApiClient(client)  # noqa: SLF001
+        return found
+
+
+class _ApiClient(kubernetes_client.ApiClient):
+    """An `ApiClient` without connections of its own."""
+
+    def __init__(self, client: Requests) -> None:
+        """Send through the transport of `client`."""
+        host = getattr(client.transport, "url", "") or "https://kubernetes.default.svc"
+        configuration = kubernetes_client.Configuration(host=host.rstrip("/"))
+        configuration.proxy = None
+        super().__init__(configuration)
+        self.over = client
+        # The generated REST layer encodes bodies and makes exceptions; only its connection pool is replaced.
+        pool: Any = _Pool(client, host.rstrip("/"))
+        self.rest_client.pool_manager = pool
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # `kubernetes.stream` replaces these for one call, by a function that connects with the configuration alone.
+        if name in ("call_api", "request"):
+            raise _streaming("kubernetes.stream")
+        super().__setattr__(name, value)
+
+
+class _Pool:
+    """What the REST layer uses of a `urllib3.PoolManager`."""
+
+    def __init__(self, client: Requests, host: str) -> None:
+        self._client = client
+        self._host = host
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        body: bytes | str | None = None,
+        fields: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: Any = None,
+        **_options: Any,
+    ) -> HTTPResponse:
+        """Send a request and return its whole response, whatever its status."""
+        if not url.startswith(f"{self._host}/"):
+            raise ValueError(f"the official client sends to {self._host} only, not to {url}")
+        if fields:
+            url += f"{'&' if '?' in url else '?'}{urlencode(fields)}"
+        parts = urlsplit(url.removeprefix(self._host))
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        _refuse_streams(parts.path, query)
+        payload = body.encode() if isinstance(body, str) else body
+        sent = _Sent(method, parts.path, query, payload, dict(headers or {}), _seconds(timeout))
+        response = _followed(self._client, sent) or _plainly(self._client, sent)
+        return HTTPResponse(
+            body=io.BytesIO(response.body),
+            headers={name: value for name, value in response.headers.items() if name not in _OF_THE_CONNECTION},
+            status=response.status,
+            reason=responses.get(response.status),
+            preload_content=False,
+        )
+
+    def clear(self) -> None:
+        """Do nothing: the connections are the client's."""
+
+
+class _Sent(msgspec.Struct, frozen=True):
+    """A request as the REST layer has it."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    body: bytes | None
+    headers: dict[str, str]
+    timeout: float
+
+    @property
+    def content_type(self) -> str:
+        """The media type of the body."""
+        return self.headers.get("Content-Type", "application/json")
+
+    @property
+    def verb(self) -> WriteVerb | None:
+        """What the request does to an object, None if it only reads or only tries."""
+        if self.query.get("dryRun"):
+            return None
+        verb = _VERBS.get(self.method)
+        return "apply" if verb == "patch" and "apply-patch" in self.content_type else verb
+
+
+def _plainly(client: Requests, sent: _Sent) -> Response:
+    """Send a request that no cache has to know of."""
+    steps = retried(client.transport, sent.method, sent.path, sent.query, sent.body, sent.headers, sent.timeout)
+    return carry_out(steps)
+
+
+def _followed(client: Requests, sent: _Sent) -> Response | None:
+    """Send a write as the client's own verb does, so that later reads see it; None if it is no write of an object."""
+    verb, at = sent.verb, parse(sent.path)
+    if verb is None or at is None or at.subresource.startswith("proxy"):
+        return None
+    content = _content(sent)
+    target = None if content is None and sent.body else _target(client, verb, at, content, sent)
+    if target is None:
+        return None
+    query = sent.query if verb == "delete" else {"fieldManager": client.field_manager, **sent.query}
+    answers: list[Response] = []
+
+    def send(step: Send | Pause) -> Response | None:
+        answers.clear()
+        answer = do(step)
+        if answer is not None:
+            answers.append(answer)
+        return answer
+
+    steps = client._write(verb, target, query, content, content_type=sent.content_type, timeout=sent.timeout)  # noqa: SLF001
+    try:
+        carry_out(steps, send)
+    except (ApiError, TransportError):
+        # The official client has exceptions of its own for a failure that the server answered.
+        if not answers:
+            raise
+    return answers[0]
+
+
+def _target(client: Requests, verb: WriteVerb, at: WrittenPath, content: Any, sent: _Sent) -> Target | None:
+    """Return what a path names; None for a kind that the server does not list, and for a whole collection."""
+    try:
+        resource = carry_out(client.resources.of_plural(at.api_version, at.plural, transport=client.discovery))
+    except ApiError:
+        return None
+    name: Any = at.name
+    if verb == "create" and not at.subresource:
+        metadata = content.get("metadata") if isinstance(content, dict) else None
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+    elif not name:
+        return None
+    target = Target(resource, at.namespace, name if isinstance(name, str) else None, at.subresource or None)
+    path = target.path(collection=verb == "create" and target.subresource is None)
+    return target if unquote(path) == unquote(sent.path) else None
+
+
+def _content(sent: _Sent) -> Any:
+    """Return the body decoded; None if there is none, or if it is neither JSON nor YAML."""
+    try:
+        return msgspec.json.decode(sent.body or b"null")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    if "yaml" not in sent.content_type:
+        return None
+    try:
+        return yaml.safe_load(sent.body or b"")
+    except yaml.YAMLError:
+        return None
+
+
+def _refuse_streams(path: str, query: Mapping[str, str]) -> None:
+    if query.get("watch", "").lower() in ("true", "1"):
+        raise _NotSupported(
+            "the official client does not watch over this connection",
+            hint="declare the kind as a source of a controller: its cache is a watch that is shared and resumed",
+        )
+    if query.get("follow", "").lower() in ("true", "1"):
+        raise _streaming("following a log")
+    at = parse(path)
+    if at is not None and at.plural == "pods" and at.subresource in _STREAMING:
+        raise _streaming(f"pods/{at.subresource}")
+
+
+def _streaming(what: str) -> _NotSupported:
+    return _NotSupported(
+        f"{what} does not work over this connection",
+        hint="use an ApiClient of `kubernetes.config.new_client_from_config()`, which has connections of its own",
+    )
+
+
+def _seconds(timeout: Any) -> float:
+    """Return the seconds of a `urllib3.Timeout`."""
+    for name in ("total", "read_timeout"):
+        value = getattr(timeout, name, None)
+        if isinstance(value, int | float):
+            return float(value)
+    return DEFAULT_TIMEOUT

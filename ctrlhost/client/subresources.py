@@ -1,0 +1,25 @@
+"""Subresources of a kind, as discovery lists them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctrlhost.client.client import Client
+from ctrlhost.client.steps import Send, Steps, steps_of
+from ctrlhost.errors import NotFound
+from ctrlhost.transport.responses import decode_object
+
+if TYPE_CHECKING:
+    from ctrlhost.client.resources import Resource
+
+
+def serves(client: Client, api_version: str, kind: str, subresource: str) -> Steps[bool]:
+    """Return whether the server serves a subresource of a kind; False if it does not serve the kind."""
+    try:
+        resource: Resource = yield from steps_of(Client.resource)(client, api_version, kind)
+    except NotFound:
+        return False
+    path = f"/apis/{api_version}" if resource.group else f"/api/{api_version}"
+    answer = decode_object((yield Send(client.discovery, "GET", path)), f"GET {path}")
+    wanted = f"{resource.plural}/{subresource}"
+    return any(one.get("name") == wanted for one in answer.get("resources") or ())

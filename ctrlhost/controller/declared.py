@@ -1,0 +1,67 @@
+"""What a controller of `ctrlhost.Plugin` adds to the context of its runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import EllipsisType
+
+    import msgspec
+
+    from ctrlhost.cache import Object
+    from ctrlhost.client.steps import Steps
+    from ctrlhost.controller.caches import Cache
+    from ctrlhost.controller.status import StatusWriter
+    from ctrlhost.models.kinds import KindRef
+    from ctrlhost.request import Request
+
+
+class Declared(Protocol):
+    """One run of a controller of `ctrlhost.Plugin`; `Context` delegates to it."""
+
+    @property
+    def object(self) -> Object:
+        """The reconciled object as it is cached."""
+
+    @property
+    def settings(self) -> Any:
+        """The plugin's settings."""
+
+    @property
+    def state(self) -> Any:
+        """What the plugin's `setup` returned."""
+
+    @property
+    def status(self) -> StatusWriter:
+        """The status that the run sets."""
+
+    def event(
+        self,
+        reason: str,
+        message: str,
+        *,
+        warning: bool = False,
+        about: Any = None,
+        action: str | None = None,
+        once: bool = False,
+    ) -> None:
+        """Record an event."""
+
+    def cache(self, kind: KindRef[Any]) -> Cache[Any]:
+        """Return the cached objects of a kind."""
+
+    def ensure(
+        self,
+        obj: Mapping[str, Any] | msgspec.Struct,
+        *,
+        owner: Mapping[str, Any] | msgspec.Struct | EllipsisType | None,
+        adopt: bool,
+    ) -> Steps[Object]:
+        """Apply an object if that changes something, and return the live one."""
+
+    def prune(
+        self, kind: KindRef[Any], *, keep: Iterable[Mapping[str, Any] | msgspec.Struct | str]
+    ) -> Steps[list[Request]]:
+        """Delete the owned objects of a kind that are not to be kept."""

@@ -1,0 +1,51 @@
+"""The errors of an exception group, such as that of `asyncio.TaskGroup`, and the one by which the run ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctrlhost.controller.error_text import line_of
+from ctrlhost.controller.places import place_of
+from ctrlhost.coordination.writes import causes
+from ctrlhost.errors import NotLeading, NotOwned, PluginRestarted, RetryAfter, TerminalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: The errors that a note names.
+_NAMED = 10
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Return the errors of a group and of the groups in it; an error that is no group is its own."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from leaves(one)
+    else:
+        yield error
+
+
+def decisive(error: BaseException) -> BaseException:
+    """Return the error of a group by which its run ends; one that is no group as it is.
+
+    First the end of the term, then failures, then what asks for a later run; the run is terminal only if all errors
+    are. The others are a note of it.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    found = sorted(leaves(error), key=_rank)
+    first, others = found[0], found[1:]
+    if not place_of(first.__traceback__):
+        # A task of a group has no frame of the author; the group has.
+        first = first.with_traceback(error.__traceback__)
+    for one in others[:_NAMED]:
+        first.add_note(f"in one group with {line_of(one)}")
+    return first
+
+
+def _rank(error: BaseException) -> int:
+    found = tuple(causes(error))
+    for rank, kinds in ((0, (NotLeading, PluginRestarted)), (4, TerminalError)):
+        if any(isinstance(one, kinds) for one in found):
+            return rank
+    return 3 if isinstance(error, NotOwned) else 2 if isinstance(error, RetryAfter) else 1

@@ -1,0 +1,129 @@
+"""The status of a kind before the first run: what its model and its CRD say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
+
+import msgspec
+
+from ctrlhost.errors import PluginError, PluginLoadError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class StatusShape:
+    """What is known of the status of a controller's kind."""
+
+    plugin: str
+    kind: str
+    #: The names in objects by the names of the model's fields; None without a model.
+    fields: Mapping[str, str] | None = None
+    #: Whether the status has `observedGeneration`.
+    observed_generation: bool = False
+    #: Whether the kind has the subresource; None if only the server knows.
+    subresource: bool | None = None
+    #: Whether the model or the plugin's own CRD has the status, so that the plugin is to write it.
+    declared: bool = False
+    #: Whether the model says that the kind has no status.
+    without: bool = False
+    #: Whether the server keeps `status.conditions`, as far as is known.
+    conditions: bool = True
+    #: Whether the cached objects have the status: without it, the conditions of other writers would be lost.
+    cached: bool = True
+
+    def missing(self) -> PluginError:
+        """Return the error of a kind without a status subresource."""
+        if self.without:
+            what = f"the model of {self.kind} has no status, which ctx.status writes"
+            return PluginError(self.plugin, what, hint="derive it from `ctrlhost.Model[Spec, Status]`")
+        return PluginError(self.plugin, f"{self.kind} has no status subresource, which ctx.status writes", hint=_HINT)
+
+    def check(self) -> None:
+        """Raise PluginError if a run cannot write the status."""
+        if self.subresource is False:
+            raise self.missing()
+        if not self.cached:
+            what = f"the cached objects of {self.kind} have no status, with which ctx.status compares"
+            raise PluginError(self.plugin, what, hint='add "status" to `reads` of its `For`')
+
+    def check_conditions(self) -> None:
+        """Raise PluginError if a run cannot write conditions: the server drops a field that the CRD lacks."""
+        self.check()
+        if not self.conditions:
+            what = f"the status of {self.kind} has no field `conditions`, which ctx.status.condition writes"
+            hint = "make it a `ctrlhost.ModelStatus`, or add `conditions` to the schema in its CustomResourceDefinition"
+            raise PluginError(self.plugin, what, hint=hint)
+
+
+_HINT = "add `subresources: {status: {}}` to the version in its CustomResourceDefinition"
+
+
+def shape_of(
+    plugin: str, api_version: str, kind: str, model: type[Any] | None, crds: Iterable[Mapping[str, Any]]
+) -> StatusShape:
+    """Return the shape of a kind by its model, if it has one, and by its CRD, if that is among `crds`.
+
+    Raises PluginLoadError if the model has a status, and the CRD no status subresource.
+    """
+    status = _status_of(model)
+    fields = None
+    if isinstance(status, type) and issubclass(status, msgspec.Struct):
+        fields = {field.name: field.encode_name for field in msgspec.structs.fields(status)}
+    observed = fields is not None and "observedGeneration" in fields.values()
+    version, without = _version_of(api_version, kind, crds), status is NoneType
+    if version is None:
+        return StatusShape(plugin, kind, fields, observed, False if without else None, without=without)
+    served = "status" in (version.get("subresources") or {})
+    if status not in (None, NoneType) and not served:
+        raise PluginLoadError(
+            plugin, f"{kind} ({api_version}): its model has a status, but its CRD has no status subresource", hint=_HINT
+        )
+    observed, conditions = _has_observed_generation(version), _keeps_conditions(version)
+    return StatusShape(plugin, kind, fields, observed, served, served, without, conditions)
+
+
+def _status_of(model: type[Any] | None) -> Any:
+    """Return the type of the model's status; NoneType for a model without one, None if nothing is known."""
+    if model is None:
+        return None
+    declared = next((one.type for one in msgspec.structs.fields(model) if one.encode_name == "status"), None)
+    if get_origin(declared) in (Union, UnionType):
+        some = [one for one in get_args(declared) if one is not NoneType]
+        return some[0] if len(some) == 1 else None
+    return declared
+
+
+def _version_of(api_version: str, kind: str, crds: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    group, _, name = api_version.rpartition("/")
+    for crd in crds:
+        spec = crd["spec"]
+        if spec["group"] == group and spec["names"]["kind"] == kind:
+            return next((version for version in spec["versions"] if version["name"] == name), None)
+    return None
+
+
+def _has_observed_generation(version: Mapping[str, Any]) -> bool:
+    """Return whether the server keeps `status.observedGeneration`."""
+    schema: Any = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    for step in ("status", "observedGeneration"):
+        # What the schema does not name, it may keep as it is; such a field is the author's.
+        schema = (schema.get("properties") or {}).get(step)
+        if not isinstance(schema, dict):
+            return False
+    return True
+
+
+def _keeps_conditions(version: Mapping[str, Any]) -> bool:
+    """Return whether the server keeps `status.conditions`: it drops what the schema does not name."""
+    schema: Any = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    for step in ("status", "conditions"):
+        if schema.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in schema:
+            return True
+        schema = (schema.get("properties") or {}).get(step)
+        if not isinstance(schema, dict):
+            return False
+    return True

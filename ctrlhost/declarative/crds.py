@@ -1,0 +1,58 @@
+"""The CRDs that a plugin declares: those of its files, and those of its models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.controller.sources import KindSource
+from ctrlhost.errors import PluginLoadError
+from ctrlhost.models.kinds import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctrlhost.declarative.declaration import Declaration
+    from ctrlhost.models.kinds import Kind
+
+
+def declared_crds(declaration: Declaration) -> list[dict[str, Any]]:
+    """Return the CRDs of the files, then those that are generated from models of kinds that no file defines.
+
+    PluginLoadError for a name that matches no file, and for a file that is no CRD; ConfigError for a model that has no
+    structural schema.
+    """
+    files = _from_files(declaration)
+    known = {(crd["spec"]["group"], crd["spec"]["names"]["kind"]) for crd in files}
+    return files + [
+        crd for crd in generated_crds(declaration) if (crd["spec"]["group"], crd["spec"]["names"]["kind"]) not in known
+    ]
+
+
+def generated_crds(declaration: Declaration) -> list[dict[str, Any]]:
+    """Return the CRDs of all models that the plugin declares, also of those that a file defines."""
+    # Only CRDs need the schemas of models.
+    from ctrlhost.models.crd import crd_of, defines_kind
+
+    models = dict.fromkeys(kind.model for kind in _kinds(declaration) if defines_kind(kind.model))
+    return [crd_of(model) for model in models if model is not None]
+
+
+def _from_files(declaration: Declaration) -> list[dict[str, Any]]:
+    if not declaration.crds:
+        return []
+    from ctrlhost.plugin.crd_files import crds_from
+
+    try:
+        return crds_from(declaration.module, *declaration.crds)
+    except (FileNotFoundError, ValueError) as error:
+        raise PluginLoadError(declaration.loaded_as or declaration.module, f"crds: {error}") from error
+
+
+def _kinds(declaration: Declaration) -> Iterator[Kind]:
+    for controller in declaration.controllers:
+        yield controller.kind
+        options = controller.declared.options
+        for one in (*options.get("owns", ()), *options.get("watches", ())):
+            yield one.reference if isinstance(one, KindSource) else kind_of(one)
+    for index in declaration.indexes:
+        yield index.kind

@@ -1,0 +1,148 @@
+"""An object as a plugin wants it: plain JSON, with a digest that the applied object carries as an annotation."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ctrlhost import _core
+from ctrlhost.declarative.comparison import Leaf, differing, leaf_paths
+from ctrlhost.models.model import to_dict
+
+#: An object as authors give it: a mapping, a cached object, or a model.
+AnyObject: TypeAlias = Mapping[str, Any] | msgspec.Struct
+
+_ANNOTATION = "applied.ctrlhost.dev/"
+_DIGITS = 16
+#: What identifies an object or is the server's own.
+_NOT_COMPARED = frozenset({"apiVersion", "kind", "metadata"})
+_COMPARED_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+_SECRET = ("v1", "Secret")
+#: Kinds whose `data` are texts, never quantities.
+_OF_TEXTS = frozenset({_SECRET, ("v1", "ConfigMap")})
+
+
+def annotation_of(plugin: str) -> str:
+    """Return the annotation with the digest of what the plugin applied last."""
+    return _ANNOTATION + plugin
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """An object as a plugin wants it; `namespace` is empty if it names none."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str
+    #: The content, as JSON decodes.
+    content: dict[str, Any]
+    #: 16 hexadecimal digits; of a Secret they cover only the paths, since the digest of a weak password reveals it.
+    digest: str
+
+    def __str__(self) -> str:
+        """Return kind and name, as in messages."""
+        return f"{self.kind} {self.name}"
+
+    def differing(self, live: Mapping[str, Any]) -> list[Leaf]:
+        """Return the leaves that differ in the live object."""
+        wanted = {name: value for name, value in self.content.items() if name not in _NOT_COMPARED}
+        texts = wanted.pop("data", None) if (self.api_version, self.kind) in _OF_TEXTS else None
+        found = differing(wanted, {name: _plain(live.get(name)) for name in wanted})
+        if isinstance(texts, dict):
+            # "1" and "1000m" are different texts.
+            others = live.get("data") or {}
+            pairs = ((name, text, others.get(name)) for name, text in texts.items())
+            found += [
+                Leaf(("data", name), text, other) for name, text, other in pairs if (text or other) and text != other
+            ]
+        own, metadata = self.content["metadata"], live.get("metadata") or {}
+        named = {name: own[name] for name in _COMPARED_METADATA if name in own}
+        if named:
+            found += differing(named, {name: _plain(metadata.get(name)) for name in named}, ("metadata",))
+        return found
+
+
+def mapping_of(obj: AnyObject) -> Mapping[str, Any]:
+    """Return a mapping or a model as a mapping, with the kind of a model."""
+    return to_dict(obj) if isinstance(obj, msgspec.Struct) else obj
+
+
+def desired_of(obj: AnyObject) -> Desired:
+    """Return the object of a mapping or a model; ValueError if it does not name its kind and itself.
+
+    TypeError for values that JSON does not have.
+    """
+    content = _decoder.decode(_encoder.encode(to_dict(obj) if isinstance(obj, msgspec.Struct) else obj))
+    if not isinstance(content, dict):
+        raise TypeError(f"an object must be a mapping or a model, got {obj!r}")
+    if isinstance(obj, msgspec.Struct):
+        content = _without_nulls(content)
+        content.pop("status", None)
+    api_version, kind = content.get("apiVersion"), content.get("kind")
+    if not (isinstance(api_version, str) and api_version and isinstance(kind, str) and kind):
+        raise ValueError("an object needs apiVersion and kind")
+    metadata: Any = content.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not (isinstance(name, str) and name):
+        raise ValueError(f"a {kind} needs metadata.name")
+    _leave_out_what_the_server_sets(content, metadata)
+    encoded = _encoder.encode(content)
+    if (api_version, kind) == _SECRET:
+        _encode_string_data(content)
+        encoded = _encoder.encode(sorted(map(repr, leaf_paths(content))))
+    digest = sha256(encoded).hexdigest()[:_DIGITS]
+    return Desired(api_version, kind, name, metadata.get("namespace") or "", content, digest)
+
+
+def _leave_out_what_the_server_sets(content: dict[str, Any], metadata: dict[str, Any]) -> None:
+    """Leave out what an object that was read has: it differs after each apply."""
+    if metadata.get("uid"):
+        content.pop("status", None)
+    wanted = {name: metadata[name] for name in ("name", "namespace", *_COMPARED_METADATA) if metadata.get(name)}
+    wanted = {name: value for name, given in wanted.items() if (value := _without_nulls(given))}
+    if annotations := wanted.get("annotations"):
+        kept = {name: value for name, value in annotations.items() if not name.startswith(_ANNOTATION)}
+        wanted["annotations"] = kept
+        if not kept:
+            del wanted["annotations"]
+    content["metadata"] = wanted
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(below) for name, below in value.items() if below is not None}
+    return [_without_nulls(below) for below in value] if isinstance(value, list) else value
+
+
+def _encode_string_data(secret: dict[str, Any]) -> None:
+    """Move `stringData`, which the server never returns, to `data`."""
+    texts = secret.pop("stringData", None)
+    if isinstance(texts, dict) and texts:
+        encoded = {name: b64encode(str(text).encode()).decode() for name, text in texts.items() if text is not None}
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+
+
+def _plain(value: Any) -> Any:
+    """Return a view of a cached object as a dict or a list."""
+    if isinstance(value, _core.MapView):
+        return value.to_dict()
+    return value.to_list() if isinstance(value, _core.ListView) else value
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    plain = _plain(value)
+    if plain is value:
+        raise TypeError(f"{type(value).__name__} has no form in JSON: {value!r}")
+    return plain
+
+
+_encoder = msgspec.json.Encoder(order="sorted", enc_hook=_encodable)
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()

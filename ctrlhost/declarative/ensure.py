@@ -1,0 +1,230 @@
+"""`ctx.ensure`: apply an object that the reconciled one owns, if and only if that changes something."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.cache import Object
+from ctrlhost.client import Client
+from ctrlhost.client.owner import owner_reference, with_owner
+from ctrlhost.client.steps import steps_of
+from ctrlhost.controller.context import owned_lister
+from ctrlhost.declarative.comparison import Leaf
+from ctrlhost.declarative.desired import annotation_of, desired_of, mapping_of
+from ctrlhost.declarative.settled import SettledDifferences
+from ctrlhost.errors import Invalid, NotOwned, ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import EllipsisType
+
+    from ctrlhost.cache import OwnerReference
+    from ctrlhost.client.steps import Steps
+    from ctrlhost.controller.context import Context
+    from ctrlhost.declarative.desired import AnyObject, Desired
+    from ctrlhost.declarative.owned_kinds import OwnedKinds
+    from ctrlhost.errors import ApiError
+
+_OWNERS = "metadata.ownerReferences"
+#: How a server refuses, with status 500, an object that has a field which the kind lacks, or a value of another type.
+_UNTYPED = "failed to create typed patch object"
+
+
+class Ensure:
+    """Applies what one controller owns. Callable from any thread."""
+
+    def __init__(self, owned: OwnedKinds) -> None:
+        """Apply objects of the kinds that `owned` allows."""
+        self._owned = owned
+        self._annotation = annotation_of(owned.plugin)
+        self._settled = SettledDifferences()
+
+    def steps(
+        self,
+        context: Context[Any, Any],
+        reconciled: Object | None,
+        obj: AnyObject,
+        *,
+        owner: AnyObject | EllipsisType | None = ...,
+        adopt: bool = False,
+    ) -> Steps[Object]:
+        """Return the live object after at most one apply; `owner` is the reconciled object by default.
+
+        UndeclaredRead or PluginError for a kind that may not be written, ValueError for an invalid object or owner,
+        NotOwned if somebody else controls the object, or nobody does and `adopt` is false.
+        """
+        desired = desired_of(obj)
+        self._owned.to_ensure(desired.api_version, desired.kind)
+        child = yield from self._child(context, reconciled, desired, owner)
+        live = yield from _live(context, child)
+        if live is None:
+            return (yield from self._apply(context, child, None, []))
+        self._check_owner(child, live, adopt=adopt)
+        leaves = child.differing(live)
+        known = not leaves or self._settled.include(desired, live, leaves)
+        if known and self._is_applied(desired, live):
+            return live
+        return (yield from self._apply(context, child, live, leaves))
+
+    def _child(
+        self,
+        context: Context[Any, Any],
+        reconciled: Object | None,
+        desired: Desired,
+        owner: AnyObject | EllipsisType | None,
+    ) -> Steps[_Child]:
+        """Return the object with its owner and its namespace; ValueError if the garbage collector would delete it."""
+        resources = context.client.resources
+        resource = resources.known(desired.api_version, desired.kind)
+        if resource is None:
+            resource = yield from steps_of(Client.resource)(context.client, desired.api_version, desired.kind)
+        owning: Mapping[str, Any] | None = reconciled
+        if owner is ...:
+            if reconciled is None:
+                raise ValueError(f"{desired} has no owner: {context.request} is gone; pass `owner=`")
+        else:
+            owning = None if owner is None else mapping_of(owner)
+        uid, owned_from = ("", "") if owning is None else _identity(owning)
+        namespace = desired.namespace
+        if not resource.namespaced:
+            if owned_from:
+                raise ValueError(
+                    f"{desired} is cluster-scoped and cannot be owned from namespace {owned_from}: the garbage "
+                    "collector would delete it; pass `owner=None`"
+                )
+            return _Child(desired, owning, uid, "", reconciled)
+        if owned_from and namespace and namespace != owned_from:
+            raise ValueError(
+                f"{desired} in namespace {namespace} cannot be owned from namespace {owned_from}: the garbage "
+                "collector would delete it; pass `owner=None`"
+            )
+        namespace = namespace or owned_from or (context.request.namespace if context.request is not None else "")
+        if not namespace:
+            raise ValueError(f"{desired} needs metadata.namespace: its owner has none")
+        return _Child(desired, owning, uid, namespace, reconciled)
+
+    def _is_applied(self, desired: Desired, live: Object) -> bool:
+        return bool(live.annotations.get(self._annotation) == desired.digest)
+
+    def _check_owner(self, child: _Child, live: Object, *, adopt: bool) -> None:
+        """Raise NotOwned if the live object may not be written."""
+        found = live.controller
+        if found is not None and found.uid not in child.owners:
+            raise _not_owned(child, found)
+        # Without an owner, the annotation tells that the object is the plugin's.
+        if found is None and not adopt and (child.owner is not None or self._annotation not in live.annotations):
+            raise NotOwned(
+                f"{child} exists and has no controller", hint="`ctx.ensure(…, adopt=True)` makes it an owned object"
+            )
+
+    def _apply(
+        self, context: Context[Any, Any], child: _Child, live: Object | None, leaves: list[Leaf]
+    ) -> Steps[Object]:
+        desired = child.desired
+        content = child.content(self._annotation)
+        try:
+            answer = yield from steps_of(Client.apply)(context.client, content, force=True)
+        except (Invalid, ServerError) as error:
+            if isinstance(error, Invalid) or _UNTYPED in error.message:
+                yield from self._refused(context, child, error)
+            raise
+        applied = Object(answer)
+        left = child.differing(applied)
+        self._settled.left(desired, applied, left)
+        if live is None:
+            child.record(context, "Created", f"created {child}", applied)
+        elif not self._is_applied(desired, live):
+            child.record(context, "Updated", f"updated {child}", applied)
+        elif left != leaves:
+            child.record(context, "Repaired", f"repaired {child}", applied)
+        return applied
+
+    def _refused(self, context: Context[Any, Any], child: _Child, error: ApiError) -> Steps[None]:
+        """Raise NotOwned if another owner was first; else record why the server refuses the object."""
+        if child.owner is not None and any(str(cause.get("field", "")).startswith(_OWNERS) for cause in error.causes):
+            found = yield from _read(context, child)
+            controller = None if found is None else found.controller
+            if controller is not None and controller.uid != child.uid:
+                raise _not_owned(child, controller) from error
+        if child.reconciled is not None:
+            note = f"{child}: {_first_cause(error)}"
+            context.events.warning(child.reconciled, "ApplyFailed", note, action="Apply")
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """A desired object with its place and its owner."""
+
+    desired: Desired
+    #: None for an object without an owner.
+    owner: Mapping[str, Any] | None
+    uid: str
+    #: Empty for a cluster-scoped kind.
+    namespace: str
+    reconciled: Object | None
+
+    def __str__(self) -> str:
+        """Return kind, namespace and name, as in messages."""
+        name = f"{self.namespace}/{self.desired.name}" if self.namespace else self.desired.name
+        return f"{self.desired.kind} {name}"
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The uids of the controllers under which the object may be written."""
+        if self.owner is not None:
+            return (self.uid,)
+        # An object that is no longer to have an owner has the reference until the next apply.
+        return (self.reconciled.uid,) if self.reconciled is not None else ()
+
+    def differing(self, live: Object) -> list[Leaf]:
+        """Return what differs in the live object, its controller included."""
+        found = "" if live.controller is None else live.controller.uid
+        leaves = self.desired.differing(live)
+        return leaves if found == self.uid else [*leaves, Leaf(("metadata", "ownerReferences"), self.uid, found)]
+
+    def content(self, annotation: str) -> dict[str, Any]:
+        """Return what is sent: the object with its namespace, the annotation and the owner."""
+        metadata = dict(self.desired.content["metadata"])
+        if self.namespace:
+            metadata["namespace"] = self.namespace
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), annotation: self.desired.digest}
+        content = {**self.desired.content, "metadata": metadata}
+        return content if self.owner is None else with_owner(content, self.owner)
+
+    def record(self, context: Context[Any, Any], reason: str, note: str, applied: Object) -> None:
+        """Record an event about the reconciled object."""
+        if self.reconciled is not None:
+            context.events.normal(self.reconciled, reason, note, action="Apply", related=applied)
+
+
+def _live(context: Context[Any, Any], child: _Child) -> Steps[Object | None]:
+    """Return the object from the cache, else from the server: the cache may be narrowed, or behind."""
+    desired = child.desired
+    cached = owned_lister(context, desired.api_version, desired.kind).get(desired.name, child.namespace)
+    return cached if cached is not None else (yield from _read(context, child))
+
+
+def _read(context: Context[Any, Any], child: _Child) -> Steps[Object | None]:
+    desired, namespace = child.desired, child.namespace or None
+    found = yield from steps_of(Client.find)(context.client, desired.api_version, desired.kind, desired.name, namespace)
+    return None if found is None else Object(found)
+
+
+def _identity(owner: Mapping[str, Any]) -> tuple[str, str]:
+    """Return uid and namespace of an owner; ValueError if it is not an object as the server sent it."""
+    if isinstance(owner, Object) and owner.uid:
+        return owner.uid, owner.namespace
+    reference = owner_reference(owner)
+    return reference["uid"], owner["metadata"].get("namespace") or ""
+
+
+def _not_owned(child: _Child, controller: OwnerReference) -> NotOwned:
+    return NotOwned(f"{child} is controlled by {controller.kind} {controller.name}")
+
+
+def _first_cause(error: ApiError) -> str:
+    if not error.causes:
+        return error.message
+    cause = error.causes[0]
+    return ": ".join(str(cause[part]) for part in ("field", "message") if cause.get(part)) or error.message

@@ -1,0 +1,134 @@
+"""A declared controller in one host: its sources and its caches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.controller.caches import OWNERS, CachedKind
+from ctrlhost.controller.context import owned_lister
+from ctrlhost.controller.sources import Every, For, Owns, Watches
+from ctrlhost.controller.status_shape import shape_of
+from ctrlhost.declarative.conflicts import Conflicts
+from ctrlhost.declarative.ensure import Ensure
+from ctrlhost.declarative.events import OnceMemory
+from ctrlhost.declarative.finalizers import ObjectFinalizers, finalizers_of
+from ctrlhost.declarative.owned_kinds import OwnedKinds, writes_of, writes_of_owner
+from ctrlhost.declarative.status_patch import StatusPatches
+from ctrlhost.errors import UndeclaredRead
+from ctrlhost.models.kinds import kind_of
+from ctrlhost.models.model import decode
+from ctrlhost.predicates import desired_state_changed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ctrlhost.cache import Object
+    from ctrlhost.controller.context import Context
+    from ctrlhost.controller.index import Index
+    from ctrlhost.controller.sources import KindSource, Source, Writes
+    from ctrlhost.declarative.declaration import Declaration, DeclaredController
+    from ctrlhost.models.kinds import KindRef
+    from ctrlhost.plugin.context import PluginContext
+
+
+class HostedController:
+    """One declared controller in one host. Its state is here and in the context of the plugin, not in the plugin."""
+
+    def __init__(
+        self,
+        controller: DeclaredController,
+        host: PluginContext,
+        declaration: Declaration,
+        crds: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Read the declaration; errors are those of `ctrlhost.For` and its like.
+
+        `crds` are those of the plugin. PluginLoadError if the CRD of a model with a status has no status subresource.
+        """
+        self.host = host
+        self.controller = controller
+        self.options = controller.declared.options
+        self.kind = controller.kind
+        #: Whether the function is also called for objects that are gone or being deleted.
+        self.gone = bool(self.options.get("gone", False))
+        #: The status of the runs, their finalizers, and the events that they record once.
+        given = self.options["kind"]
+        reads = given.reads if isinstance(given, For) else None
+        cached = reads is None or (reads != "metadata" and "status" in reads)
+        self.shape = replace(shape_of(host.name, *self.kind, crds), cached=cached)
+        self.statuses = StatusPatches(self.shape)
+        self.finalizers = ObjectFinalizers(finalizers_of(controller, declaration.finalizers))
+        self.events = OnceMemory()
+        self.conflicts = Conflicts()
+        self._indexes = declaration.indexes
+        #: The sources that watch a kind.
+        self.kinds = [_indexed(source, self._indexes) for source in self._kinds()]
+        owns = [one for one in self.kinds if isinstance(one, Owns)]
+        self.owned = OwnedKinds(host.name, f"{host.name}/{controller.name}", owns)
+        self.ensure = Ensure(self.owned)
+        self._caches: dict[tuple[str, str, type[Any] | None], CachedKind] = {}
+
+    def read(self, source: Watches) -> None:
+        """Read a kind that the controller does not declare itself; before it is registered."""
+        self.kinds.append(_indexed(source, self._indexes))
+
+    def sources(self) -> list[Source]:
+        """Return the sources, with the timer of `every`."""
+        every = self.options.get("every")
+        return [*self.kinds, *([Every(every)] if every is not None else [])]
+
+    def _kinds(self) -> list[KindSource]:
+        owns = [one if isinstance(one, Owns) else Owns(one) for one in self.options.get("owns", ())]
+        primary = self._primary()
+        sources: list[KindSource] = [replace(primary, writes=(*primary.writes, *writes_of_owner(owns)))]
+        for one in owns:
+            indexes = {**one.indexes, OWNERS: "metadata.ownerReferences[*].uid"}
+            writes = (*one.writes, *writes_of(one))
+            sources.append(replace(one, indexes=indexes, writes=writes, suppress_echo=True))
+        for one in self.options.get("watches", ()):
+            watches = one if isinstance(one, Watches) else Watches(one)
+            sources.append(replace(watches, after_sync=True))
+        return sources
+
+    def _primary(self) -> For[Any]:
+        given, predicates = self.options["kind"], self.options.get("predicates")
+        source = given if isinstance(given, For) else For(given)
+        if predicates is None:
+            # The host's own changes of the finalizers wake nobody.
+            own = tuple(sorted(self.finalizers.names))
+            predicates = source.predicates or (replace(desired_state_changed, finalizers=own),)
+        return replace(source, predicates=tuple(predicates), writes=(*source.writes, *self._writes()))
+
+    def _writes(self) -> Writes:
+        """Return what the host writes of the reconciled kind: its finalizers, and the status where it is declared."""
+        finalizers: Writes = (("", ("patch",)),) if self.finalizers else ()
+        return (*finalizers, ("status", ("patch",))) if self.shape.declared else finalizers
+
+    def typed(self, obj: Object) -> Any:
+        """Return an object of the reconciled kind as its struct."""
+        return obj if self.kind.model is None else decode(obj, self.kind.model)
+
+    def cached(self, reference: KindRef[Any], context: Context[Any, Any]) -> CachedKind:
+        """Return the cache of a source's kind, as `owns` selects it if it is owned; UndeclaredRead for others."""
+        kind = kind_of(reference)
+        found = self._caches.get(kind)
+        if found is None:
+            if not any((one.api_version, one.kind) == kind[:2] for one in self.kinds):
+                declared = ", ".join(dict.fromkeys(str(one.reference) for one in self.kinds))
+                raise UndeclaredRead(
+                    self.host.name,
+                    f"controller `{context.controller}` reads {kind} without declaring it; it declares {declared}",
+                    hint=f'add it to `@plugin.controller(…, watches=["{kind}"])`',
+                )
+            resource = self.host.client.resources.last_known(kind.api_version, kind.kind)
+            lister = owned_lister(context, kind.api_version, kind.kind)
+            found = CachedKind(lister, kind, resource is None or resource.namespaced)
+            self._caches[kind] = found
+        return found
+
+
+def _indexed(source: KindSource, indexes: Sequence[Index[Any]]) -> KindSource:
+    """Return the source with the indexes of its kind."""
+    own: dict[str, Any] = {one.name: one.over_objects for one in indexes if one.kind[:2] == source.reference[:2]}
+    return replace(source, indexes={**source.indexes, **own}) if own else source

@@ -1,0 +1,126 @@
+"""What the host writes around the author's function: finalizers before and after it, the status after it."""
+
+from __future__ import annotations
+
+import logging
+from asyncio import CancelledError
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.controller.results import RunAgain
+from ctrlhost.coordination.writes import causes
+from ctrlhost.errors import Conflict, CtrlhostError, NotLeading, PluginRestarted, Stale
+
+if TYPE_CHECKING:
+    from ctrlhost.cache import Object
+    from ctrlhost.client.steps import Steps
+    from ctrlhost.controller.context import Context
+    from ctrlhost.controller.status import StatusWriter
+    from ctrlhost.declarative.finalizers import Finalizer
+    from ctrlhost.declarative.hosted import HostedController
+    from ctrlhost.request import Result
+
+log = logging.getLogger("ctrlhost.controller")
+
+
+class OwnPatches:
+    """The patches of one run that the host sends for the author. All that sends requests is written as steps.
+
+    `find` is called before the author's function, then `succeeded` or `failed`. A conflict of a patch runs the key
+    again, and counts as a failure after five in a row.
+    """
+
+    __slots__ = ("_context", "_found", "_hosted", "_patched", "_status", "finalizer")
+
+    def __init__(self, hosted: HostedController, context: Context[Any, Any]) -> None:
+        """Prepare a run of the request that is in the context."""
+        self._hosted = hosted
+        self._context = context
+        #: The finalizer whose function the run calls; None for the reconciler.
+        self.finalizer: Finalizer | None = None
+        self._found: Object | None = None
+        self._status: StatusWriter | None = None
+        #: The version that was patched last.
+        self._patched = ""
+
+    def status(self, obj: Object) -> StatusWriter:
+        """Return the writer of the status of the object that the run has read."""
+        if self._status is None:
+            self._status = self._hosted.statuses.writer(obj, self._context.clock)
+        return self._status
+
+    def find(self) -> Steps[Object | None]:
+        """Return the cached object with the finalizers that it is to have now; None if it is gone.
+
+        Of an object that is being deleted, choose the finalizer whose function is to be called.
+        """
+        context, key, hosted = self._context, self._context.request, self._hosted
+        found = yield from hosted.conflicts.caught_up(key, lambda: context.get(key))
+        if found is not None and hosted.finalizers:
+            self._patched = found.resource_version
+            try:
+                if found.deletion_timestamp is None:
+                    found = yield from hosted.finalizers.keep(context.client, found, hosted.typed)
+                else:
+                    found, self.finalizer = yield from hosted.finalizers.next(context.client, key, found, hosted.typed)
+            except Conflict as error:
+                raise hosted.conflicts.lost(key, self._patched, error) from error
+        if found is None:
+            hosted.finalizers.gone(key)
+        else:
+            hosted.events.returned(key)
+        if found is None or (found.deletion_timestamp is not None and self.finalizer is None):
+            # Perhaps nothing is called that could write.
+            hosted.conflicts.over(key)
+        self._found = found
+        return found
+
+    def succeeded(self, result: Result | None) -> Steps[None]:
+        """Write the status, and remove the finalizer whose function has ended."""
+        hosted, key, finalizer, found = self._hosted, self._context.request, self.finalizer, self._found
+        ended = finalizer is not None and (result is None or result.is_zero())
+        if ended and finalizer is not None and found is not None:
+            hosted.finalizers.succeeded(key, found.uid, finalizer)
+        try:
+            yield from self._send_status()
+            if ended:
+                yield from self._remove_finalizer()
+        except Conflict as error:
+            raise hosted.conflicts.lost(key, self._patched, error) from error
+        hosted.conflicts.over(key)
+
+    def failed(self, error: BaseException) -> Steps[None]:
+        """Write the status of a run that has failed with `error`, so that it can say why; that fails with a log line.
+
+        Nothing is written after the end of the term, behind the cache, or after a cancellation.
+        """
+        if any(isinstance(one, _ENDS_WRITING) for one in causes(error)):
+            return
+        try:
+            yield from self._send_status()
+        except CtrlhostError as failure:
+            log.warning("the status of %s was not written: %s", self._context.request, failure)
+
+    def _send_status(self) -> Steps[None]:
+        if self._status is not None and (current := self._current()) is not None:
+            self._patched = current.resource_version
+            yield from self._hosted.statuses.send(self._context.client, current, self._status)
+
+    def _remove_finalizer(self) -> Steps[None]:
+        """Remove the finalizer whose function has succeeded; the next one has a run of its own."""
+        hosted, key, current = self._hosted, self._context.request, self._current()
+        if current is None:
+            return
+        self._patched = current.resource_version
+        _, due = yield from hosted.finalizers.next(self._context.client, key, current, hosted.typed)
+        if due is not None:
+            hosted.conflicts.over(key)
+            raise RunAgain(f"the finalizer {due.name} is next")
+
+    def _current(self) -> Object | None:
+        """Return the object as it is cached now, with the plugin's own writes; None if it is gone."""
+        current, found = self._context.get(self._context.request), self._found
+        return current if current is not None and found is not None and current.uid == found.uid else None
+
+
+#: Errors after which nothing may be written, or nothing that is based on the cache.
+_ENDS_WRITING = (NotLeading, PluginRestarted, Stale, CancelledError, GeneratorExit)

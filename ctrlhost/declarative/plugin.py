@@ -1,0 +1,393 @@
+"""`ctrlhost.Plugin`: a plugin as an object that declares its functions and implements the hooks with them."""
+
+from __future__ import annotations
+
+import sys
+from copy import deepcopy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from ctrlhost.controller.index import Index
+from ctrlhost.declarative import parentheses
+from ctrlhost.declarative.controller import Controller
+from ctrlhost.declarative.declaration import Declaration, DeclaredFunction
+from ctrlhost.hookspecs import hookimpl
+from ctrlhost.models.kinds import kind_of
+from ctrlhost.permissions import Permission
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Generic as Parameters
+
+    import click
+    import msgspec
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    from ctrlhost.cache import Object
+    from ctrlhost.controller.sources import For, Owns, Watches
+    from ctrlhost.declarative.decorators import (
+        ControllerDecorator,
+        FinalizerDecorator,
+        GoneDecorator,
+        IndexDecorator,
+    )
+    from ctrlhost.duration import DurationLike
+    from ctrlhost.models.kinds import KindRef
+    from ctrlhost.plugin.context import PluginContext
+
+    #: The plugin's settings, None without any.
+    S = DefaultTypeVar("S", default=None)
+else:
+    from ctrlhost.controller.parameters import Parameters
+
+    S = object
+
+K = TypeVar("K")
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class Plugin(Parameters[S]):
+    """A plugin: decorate functions with its methods at the top level of a module.
+
+    The entry point of the plugin names the object (`memcached = "memcached:plugin"`) or its module. Decorating only
+    declares: nothing runs and no request is sent until a host loads the plugin; after that a decorator raises
+    RuntimeError. `settings` is the struct of the plugin's settings; `crds` are names of YAML files, with `*` and `?`,
+    in the package of the module that makes the plugin. Several hosts may use one object: what belongs to a host is
+    what `setup` returns.
+    """
+
+    @overload
+    def __init__(self: Plugin[None], *, settings: None = None, crds: str | Sequence[str] = ()) -> None: ...
+    @overload
+    def __init__(self, *, settings: type[S], crds: str | Sequence[str] = ()) -> None: ...
+    def __init__(self, *, settings: Any = None, crds: str | Sequence[str] = ()) -> None:
+        """Start an empty declaration."""
+        names = sys._getframe(1).f_globals  # noqa: SLF001 - as `warnings` and `logging` do
+        module = str(names.get("__name__", ""))
+        self.declaration = Declaration(
+            settings=settings, module=module, crds=(crds,) if isinstance(crds, str) else tuple(crds)
+        )
+        #: The CRDs, once they are known and the declaration is constant.
+        self._crds: list[dict[str, Any]] | None = None
+        # The host names a plugin that is passed as an object after it.
+        self.__name__ = Path(names.get("__file__", "main")).stem if module == "__main__" else _plugin_module(module)
+
+    def __repr__(self) -> str:
+        """Return the module that made it."""
+        return f"<ctrlhost.Plugin of {self.declaration.module}>"
+
+    @overload
+    def controller(
+        self,
+        kind: type[K] | For[K],
+        *,
+        name: str | None = None,
+        owns: Sequence[KindRef[Any] | Owns] = (),
+        watches: Sequence[KindRef[Any] | Watches] = (),
+        every: DurationLike | None = None,
+        predicates: Sequence[Any] | None = None,
+        workers: int = 1,
+        timeout: DurationLike | None = None,
+        needs_leader: bool = True,
+        gone: Literal[False] = False,
+    ) -> ControllerDecorator[K, S]: ...
+    @overload
+    def controller(
+        self,
+        kind: tuple[str, str] | str,
+        *,
+        name: str | None = None,
+        owns: Sequence[KindRef[Any] | Owns] = (),
+        watches: Sequence[KindRef[Any] | Watches] = (),
+        every: DurationLike | None = None,
+        predicates: Sequence[Any] | None = None,
+        workers: int = 1,
+        timeout: DurationLike | None = None,
+        needs_leader: bool = True,
+        gone: Literal[False] = False,
+    ) -> ControllerDecorator[Object, S]: ...
+    @overload
+    def controller(
+        self,
+        kind: type[K] | For[K],
+        *,
+        gone: Literal[True],
+        name: str | None = None,
+        owns: Sequence[KindRef[Any] | Owns] = (),
+        watches: Sequence[KindRef[Any] | Watches] = (),
+        every: DurationLike | None = None,
+        predicates: Sequence[Any] | None = None,
+        workers: int = 1,
+        timeout: DurationLike | None = None,
+        needs_leader: bool = True,
+    ) -> GoneDecorator[K, S]: ...
+    @overload
+    def controller(
+        self,
+        kind: tuple[str, str] | str,
+        *,
+        gone: Literal[True],
+        name: str | None = None,
+        owns: Sequence[KindRef[Any] | Owns] = (),
+        watches: Sequence[KindRef[Any] | Watches] = (),
+        every: DurationLike | None = None,
+        predicates: Sequence[Any] | None = None,
+        workers: int = 1,
+        timeout: DurationLike | None = None,
+        needs_leader: bool = True,
+    ) -> GoneDecorator[Object, S]: ...
+    @parentheses.needed
+    def controller(self, kind: Any, **options: Any) -> Any:
+        """Reconcile the objects of a kind with the decorated `function(ctx, obj)`.
+
+        It is called with a `Context` on a worker's thread; an `async def` with an `AsyncContext` on the plugin's event
+        loop. `obj` is of the struct that `kind` is, or an `Object`. It is not called for an object that is gone or
+        being deleted; with `gone` it is, with None for one that is gone. It returns None or `Result`.
+
+        `owns` are kinds whose objects it makes; a change of one calls it for the owner. `watches` are kinds that it
+        reads, or `ctrlhost.Watches` with a map. With `every`, such as `"10m"`, each object is also reconciled once per
+        period. By default a change of the reconciled kind's status does not call it; `predicates=[]` means that every
+        change does. `name` is the kind in lower case by default. Mistakes are reported when a host loads the plugin.
+        """
+
+        def declare(function: Callable[..., Any]) -> Controller[Any, Any]:
+            declared = DeclaredFunction("controller", function, ("ctx", "obj"), {"kind": kind, **options})
+            controller: Controller[Any, Any] = Controller(declared)
+            self.declaration.open().controllers.append(controller)
+            return controller
+
+        return declare
+
+    @parentheses.needed
+    def finalizer(
+        self, name: str, *, of: Controller[K, Any], when: Callable[[K], bool] | None = None
+    ) -> FinalizerDecorator[K, S]:
+        """Call the decorated `function(ctx, obj)` for objects of a controller that are being deleted.
+
+        The finalizer `name`, as `domain/name`, is added before the controller first runs for an object; with `when`,
+        only to objects for which that returns true, and taken off where it no longer does. While an object is being
+        deleted the function runs in place of the controller. When it returns None the finalizer is removed, and the
+        function is not called again; when it raises or asks for a requeue the finalizer stays. It is called at least
+        once: again if the host ends before the removal. Several run in the order of declaration.
+
+        The function is `async def` if that of the controller is, and runs where that does.
+        """
+
+        def declare(function: Callable[..., Any]) -> Any:
+            options = {"name": name, "of": of, "when": when}
+            declared = DeclaredFunction("finalizer", function, ("ctx", "obj"), options)
+            self.declaration.open().finalizers.append(declared)
+            return function
+
+        return declare
+
+    @overload
+    def index(self, kind: type[K]) -> IndexDecorator[K]: ...
+    @overload
+    def index(self, kind: tuple[str, str] | str) -> IndexDecorator[Object]: ...
+    @parentheses.needed
+    def index(self, kind: Any) -> Any:
+        """Index the objects of a kind by what the decorated `function(obj)` returns: texts, or None for none.
+
+        `ctx.cache(KIND).by_index(function, value)` reads it. The function runs on the plugin's index thread. The kind
+        is cached for every controller that declares it; if none does, for all controllers of the plugin.
+        """
+
+        def declare(function: Callable[[Any], Iterable[str] | None]) -> Index[Any]:
+            index: Index[Any] = Index(kind_of(kind), function)
+            self.declaration.open().indexes.append(index)
+            return index
+
+        return declare
+
+    @parentheses.needed
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        every: DurationLike | None = None,
+        first_after: DurationLike = 0.0,
+        needs_leader: bool = False,
+    ) -> Callable[[F], F]:
+        """Call the decorated `function(host, stop)` on a thread of its own, once or with `every` repeatedly.
+
+        The first call is `first_after` the start, each further one `every` after the end of the one before; both are
+        durations such as `"30s"`, or numbers of seconds. `stop` is a `threading.Event`, set when the function must
+        return. An `async def function(host)` runs on the plugin's event loop, and is cancelled instead.
+        """
+        options = {"name": name, "every": every, "first_after": first_after, "needs_leader": needs_leader}
+        return self._declares("tasks", "task", ("host", "stop"), options)
+
+    @parentheses.needless
+    def setup(self, function: F) -> F:
+        """Call `function(host)` at set-up; it must not use the network. What it returns is `host.state`."""
+        return self._declares("setup", "setup", ("host",))(function)
+
+    @parentheses.needless
+    def synced(self, function: F) -> F:
+        """Call `function(host)` once all caches of the plugin are full; no worker of it runs before."""
+        return self._declares("synced", "synced", ("host",))(function)
+
+    @parentheses.needless
+    def elected(self, function: F) -> F:
+        """Call `function(host)` when this replica begins to lead; without leader election once, after `synced`."""
+        return self._declares("elected", "elected", ("host",))(function)
+
+    @parentheses.needless
+    def deposed(self, function: F) -> F:
+        """Call `function(host)` when this replica no longer leads."""
+        return self._declares("deposed", "deposed", ("host",))(function)
+
+    @parentheses.needless
+    def stopping(self, function: F) -> F:
+        """Call `function(host)` before a shutdown, while workers still run."""
+        return self._declares("stopping", "stopping", ("host",))(function)
+
+    @parentheses.needed
+    def health(self, name: str) -> Callable[[F], F]:
+        """Call the decorated `function(host)` for `/healthz`; it raises if the plugin is unhealthy."""
+        return self._declares("health", "health", ("host",), {"name": name})
+
+    @overload
+    def permission(self, group: F, /) -> F: ...
+    @overload
+    def permission(
+        self,
+        group: str,
+        resources: Sequence[str],
+        verbs: Sequence[str],
+        *,
+        resource_names: Sequence[str] = (),
+        namespace: str | None = None,
+    ) -> None: ...
+    def permission(
+        self,
+        group: Any,
+        resources: Sequence[str] = (),
+        verbs: Sequence[str] = (),
+        *,
+        resource_names: Sequence[str] = (),
+        namespace: str | None = None,
+    ) -> Any:
+        """Request a permission beyond those that follow from the declarations.
+
+        Or decorate a function of the settings that returns `ctrlhost.Permission`s.
+        """
+        if callable(group):
+            return self._declares("permissions", "permission", ("settings",))(group)
+        permission = Permission(group, resources, verbs, tuple(resource_names), namespace)
+        self.declaration.open().permissions.append(permission)
+        return None
+
+    @parentheses.needed
+    def page(self, path: str) -> Callable[[F], F]:
+        """Serve the ASGI application that the decorated `function(host)` returns, below `/PLUGIN` + `path`."""
+        return self._declares("pages", "page", ("host",), {"path": path})
+
+    @parentheses.needed
+    def report(self, path: str, *, title: str = "") -> Callable[[F], F]:
+        """Serve what the decorated `function(host)` returns below `/PLUGIN` + `path`, as an HTML table or as JSON.
+
+        It returns one mapping, or rows as mappings or structs.
+        """
+        return self._declares("reports", "report", ("host",), {"path": path, "title": title})
+
+    @parentheses.needed
+    def command(self, *arguments: Any, **options: Any) -> Callable[[Callable[..., Any]], click.Command]:
+        """Make the decorated function a command of `ctrlhost PLUGIN`; the arguments are those of `click.command`."""
+
+        def declare(function: Callable[..., Any]) -> click.Command:
+            import click
+
+            command: click.Command = click.command(*arguments, **options)(function)
+            self.declaration.open().commands.append(command)
+            return command
+
+        return declare
+
+    def _declares(
+        self, where: str, decorator: str, called_with: tuple[str, ...], options: dict[str, Any] | None = None
+    ) -> Callable[[F], F]:
+        def declare(function: F) -> F:
+            declared = DeclaredFunction(decorator, function, called_with, options or {})
+            getattr(self.declaration.open(), where).append(declared)
+            return function
+
+        return declare
+
+    def loaded(self, name: str) -> None:
+        """End the declarations and check them; called when a host loads the plugin. PluginLoadError for mistakes."""
+        from ctrlhost.declarative.checks import check
+
+        self.declaration.loaded_as = name
+        check(self.declaration, name)
+
+    @hookimpl
+    def ctrlhost_settings(self) -> type[msgspec.Struct] | None:
+        """Return the struct of the settings."""
+        return self.declaration.settings
+
+    @hookimpl
+    def ctrlhost_crds(self) -> list[dict[str, Any]]:
+        """Return the CRDs of the declared files, and of the models that no file defines."""
+        from ctrlhost.declarative.crds import declared_crds
+
+        if self._crds is None:
+            crds = declared_crds(self.declaration)
+            if self.declaration.loaded_as is None:
+                return crds
+            self._crds = crds
+        return deepcopy(self._crds)
+
+    @hookimpl
+    def ctrlhost_permissions(self, settings: Any) -> list[Permission]:
+        """Return the declared permissions; those of the sources come from the controllers."""
+        found: list[Permission] = []
+        for one in self.declaration.permissions:
+            found += [one] if isinstance(one, Permission) else one.function(settings)
+        return found
+
+    @hookimpl
+    def ctrlhost_setup(self, plugin: PluginContext) -> None:
+        """Register everything that is declared."""
+        # Imported late: a module that only declares needs neither informers nor a client.
+        from ctrlhost.declarative.wiring import set_up
+
+        set_up(self.declaration, plugin, self.ctrlhost_crds())
+
+    @hookimpl
+    def ctrlhost_elected(self, plugin: PluginContext) -> None:
+        """Call the functions for the begin of leadership."""
+        _call_all(self.declaration.elected, plugin)
+
+    @hookimpl
+    def ctrlhost_deposed(self, plugin: PluginContext) -> None:
+        """Call the functions for the end of leadership."""
+        _call_all(self.declaration.deposed, plugin)
+
+    @hookimpl
+    def ctrlhost_synced(self, plugin: PluginContext) -> None:
+        """Call the functions for full caches."""
+        _call_all(self.declaration.synced, plugin)
+
+    @hookimpl
+    def ctrlhost_stopping(self, plugin: PluginContext) -> None:
+        """Call the functions for the shutdown."""
+        _call_all(self.declaration.stopping, plugin)
+
+    @hookimpl
+    def ctrlhost_commands(self, group: click.Group) -> None:
+        """Add the commands."""
+        for command in self.declaration.commands:
+            group.add_command(command)
+
+
+def _call_all(functions: list[DeclaredFunction], host: PluginContext) -> None:
+    for one in functions:
+        one.function(host)
+
+
+def _plugin_module(module: str) -> str:
+    """Return the part of a module's name that names the plugin: `ctrlhost_memcached` of all its modules."""
+    parts = module.split(".")
+    return next((part for part in parts if part.startswith("ctrlhost_")), parts[-1])

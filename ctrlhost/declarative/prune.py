@@ -1,0 +1,89 @@
+"""`ctx.prune`: delete the owned objects of a kind that are no longer wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.client import Client
+from ctrlhost.client.steps import steps_of
+from ctrlhost.controller.caches import OWNERS
+from ctrlhost.controller.context import owned_lister
+from ctrlhost.declarative.desired import AnyObject, mapping_of
+from ctrlhost.errors import NotFound
+from ctrlhost.models.kinds import kind_of
+from ctrlhost.request import Request
+
+if TYPE_CHECKING:
+    from ctrlhost.cache import Object
+    from ctrlhost.client.steps import Steps
+    from ctrlhost.controller.context import Context
+    from ctrlhost.declarative.owned_kinds import OwnedKinds
+    from ctrlhost.models.kinds import Kind, KindRef
+
+
+def prune(
+    owned: OwnedKinds,
+    context: Context[Any, Any],
+    reconciled: Object | None,
+    reference: KindRef[Any],
+    keep: Iterable[AnyObject | str],
+) -> Steps[list[Request]]:
+    """Delete what the reconciled object controls of a kind and `keep` does not name; return what was deleted.
+
+    UndeclaredRead or PluginError for a kind that may not be deleted, Stale if the cache does not show the plugin's own
+    writes in time, Conflict if an object has changed since.
+    """
+    kind = kind_of(reference)
+    owned.to_prune(kind.api_version, kind.kind)
+    kept = _names(kind, keep)
+    if reconciled is None:
+        # The garbage collector deletes what the object owned.
+        return []
+    lister = owned_lister(context, kind.api_version, kind.kind)
+    yield from lister.catch_up()
+    pruned = []
+    for child in sorted(lister.by_index(OWNERS, reconciled.uid), key=lambda one: one.key):
+        is_kept = child.name in kept.get(None, ()) or child.name in kept.get(child.namespace, ())
+        if is_kept or child.deletion_timestamp is not None or not child.is_controlled_by(reconciled):
+            continue
+        preconditions = {"uid": child.uid, "resourceVersion": child.resource_version}
+        try:
+            yield from steps_of(Client.delete)(
+                context.client,
+                kind.api_version,
+                kind.kind,
+                child.name,
+                child.namespace or None,
+                propagation="Background",
+                preconditions=preconditions,
+            )
+        except NotFound:
+            continue
+        pruned.append(Request(child.name, child.namespace))
+        context.events.normal(reconciled, "Pruned", f"deleted {kind.kind} {child.key}", action="Delete", related=child)
+    return pruned
+
+
+def _names(kind: Kind, keep: Iterable[AnyObject | str]) -> dict[str | None, set[str]]:
+    """Return the names to keep by namespace, None for those of any; TypeError or ValueError for what names nothing."""
+    if isinstance(keep, (str, Mapping)):
+        raise TypeError(f"keep is a list of objects or names, not {keep!r}")
+    names: dict[str | None, set[str]] = {}
+    own = (_group(kind.api_version), kind.kind)
+    for one in keep:
+        if isinstance(one, str):
+            names.setdefault(None, set()).add(one)
+            continue
+        obj = mapping_of(one)
+        if (_group(obj.get("apiVersion", kind.api_version)), obj.get("kind", kind.kind)) != own:
+            continue
+        metadata = obj.get("metadata") or {}
+        if not metadata.get("name"):
+            raise ValueError(f"keep has a {kind.kind} without metadata.name")
+        names.setdefault(metadata.get("namespace") or None, set()).add(metadata["name"])
+    return names
+
+
+def _group(api_version: str) -> str:
+    return api_version.rpartition("/")[0]

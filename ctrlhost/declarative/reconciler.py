@@ -1,0 +1,59 @@
+"""The function of a declared controller as a reconciler of the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.client.steps import awaiting, carry_out, carry_out_async
+from ctrlhost.declarative.async_context import AsyncContext
+from ctrlhost.declarative.run import Run
+
+if TYPE_CHECKING:
+    from ctrlhost.controller.context import Context
+    from ctrlhost.declarative.hosted import HostedController
+    from ctrlhost.request import Request
+
+
+class Reconciler:
+    """Calls the function of a declared controller, in a `Run` for each request."""
+
+    def __init__(self, hosted: HostedController) -> None:
+        """Run a controller of one host."""
+        self._hosted = hosted
+
+    def register(self) -> None:
+        """Add the controller to the host."""
+        hosted = self._hosted
+        given = hosted.options
+        options = {name: given[name] for name in ("workers", "timeout", "needs_leader") if name in given}
+        reconcile = self.reconcile_async if hosted.controller.declared.is_async else self.reconcile
+        hosted.host.add_controller(hosted.controller.name, reconcile, *hosted.sources(), **options)
+
+    def reconcile(self, context: Context[Any, Any], request: Request) -> Any:  # noqa: ARG002 - it is in the context
+        """Run a `def`; called by the host on a worker's thread."""
+        run = context.declared = Run(self._hosted, context)
+        try:
+            if not carry_out(run.begin()):
+                return None
+            try:
+                result = run.declared.function(context, run.obj)
+            except BaseException as error:  # noqa: BLE001 - it is raised again
+                return carry_out(run.end(None, error))
+            return carry_out(run.end(result))
+        finally:
+            context.declared = None
+
+    async def reconcile_async(self, context: Context[Any, Any], request: Request) -> Any:  # noqa: ARG002 - as above
+        """Run an `async def`; called by the host on the plugin's event loop, in a task of its own."""
+        awaiting.set("use ctx.client, which is awaited here")
+        run = context.declared = Run(self._hosted, context)
+        try:
+            if not await carry_out_async(run.begin()):
+                return None
+            try:
+                result = await run.declared.function(AsyncContext(run), run.obj)
+            except BaseException as error:  # noqa: BLE001 - it is raised again
+                return await carry_out_async(run.end(None, error))
+            return await carry_out_async(run.end(result))
+        finally:
+            context.declared = None

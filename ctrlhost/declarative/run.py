@@ -1,0 +1,188 @@
+"""One run of a declared controller: find the object, call the function, end the run."""
+
+from __future__ import annotations
+
+import inspect
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.controller.caches import Cache
+from ctrlhost.controller.error_groups import decisive, leaves
+from ctrlhost.declarative.awaits import Call, Calls
+from ctrlhost.declarative.events import gone, record
+from ctrlhost.declarative.own_patches import OwnPatches
+from ctrlhost.declarative.prune import prune
+from ctrlhost.duration import in_seconds
+from ctrlhost.errors import InvalidObject, NotFound, NotOwned, PluginError, TerminalError
+from ctrlhost.request import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import EllipsisType
+
+    from ctrlhost.cache import Object
+    from ctrlhost.client.steps import Steps
+    from ctrlhost.controller.context import Context
+    from ctrlhost.controller.status import StatusWriter
+    from ctrlhost.declarative.declaration import DeclaredFunction
+    from ctrlhost.declarative.desired import AnyObject
+    from ctrlhost.declarative.hosted import HostedController
+    from ctrlhost.models.kinds import KindRef
+    from ctrlhost.request import Request
+
+
+class Run:
+    """One run; `Context` and `AsyncContext` delegate to it. What sends requests is written as steps.
+
+    The order is `begin`, then the author's function, `declared`, if `begin` returned true, then `end`.
+    """
+
+    __slots__ = ("_found", "_patches", "calls", "context", "hosted", "obj")
+
+    def __init__(self, hosted: HostedController, context: Context[Any, Any]) -> None:
+        """Prepare a run of the request that is in the context."""
+        self.hosted = hosted
+        self.context = context
+        #: The calls of an `async def` that are to be awaited.
+        self.calls = Calls(hosted.host.name)
+        self._patches = OwnPatches(hosted, context)
+        self._found: Object | None = None
+        #: What the author's function gets: a struct, an `Object`, or None for an object that is gone.
+        self.obj: Any = None
+
+    @property
+    def object(self) -> Object:
+        """The reconciled object as it was cached when the run began; NotFound if it is gone."""
+        if self._found is None:
+            raise NotFound(f"{self.hosted.kind} {self.context.request} is gone")
+        return self._found
+
+    @property
+    def settings(self) -> Any:
+        """The plugin's settings."""
+        return self.hosted.host.settings
+
+    @property
+    def state(self) -> Any:
+        """What the plugin's `setup` returned for this host."""
+        return self.hosted.host.state
+
+    @property
+    def declared(self) -> DeclaredFunction:
+        """The author's function that the run calls: the reconciler, or that of a finalizer."""
+        finalizer = self._patches.finalizer
+        return self.hosted.controller.declared if finalizer is None else finalizer.declared
+
+    @property
+    def status(self) -> StatusWriter:
+        """The status that the run sets; NotFound if the object is gone."""
+        return self._patches.status(self.object)
+
+    def event(
+        self,
+        reason: str,
+        message: str,
+        *,
+        warning: bool = False,
+        about: Any = None,
+        action: str | None = None,
+        once: bool = False,
+    ) -> None:
+        """Record an event about an object, by default the reconciled one."""
+        memory = self.hosted.events if once else None
+        if about is None and self._found is None:
+            request = self.context.request
+            about = gone(self.hosted.kind, request, 0 if memory is None else memory.gone(request))
+        elif about is None:
+            about = self._found
+        record(self.context.events, about, reason, message, warning=warning, action=action, once=memory)
+
+    def cache(self, kind: KindRef[Any]) -> Cache[Any]:
+        """Return the cached objects of a kind that the controller declares."""
+        request, found = self.context.request, self._found
+        return Cache(self.hosted.cached(kind, self.context), request.namespace, found.uid if found is not None else "")
+
+    def ensure(self, obj: AnyObject, *, owner: AnyObject | EllipsisType | None, adopt: bool) -> Steps[Object]:
+        """Apply an object if that changes something, and return the live one."""
+        return self.hosted.ensure.steps(self.context, self._found, obj, owner=owner, adopt=adopt)
+
+    def prune(self, kind: KindRef[Any], *, keep: Iterable[AnyObject | str]) -> Steps[list[Request]]:
+        """Delete the owned objects of a kind that are not to be kept."""
+        return prune(self.hosted.owned, self.context, self._found, kind, keep)
+
+    def begin(self) -> Steps[bool]:
+        """Find and decode the object, with its finalizers; return whether the author's function is to be called."""
+        try:
+            found = self._found = yield from self._patches.find()
+            if found is None:
+                return self.hosted.gone
+            if found.deletion_timestamp is not None and not self.hosted.gone and self._patches.finalizer is None:
+                return False
+            self.obj = self.hosted.typed(found)
+        except InvalidObject as error:
+            self._does_not_fit(error)
+            raise TerminalError(error.message, hint="it is reconciled again when it changes") from None
+        return True
+
+    def end(self, result: Any, error: BaseException | None = None) -> Steps[Any]:
+        """End the run with what the function returned or raised, and return the result; the error is raised again.
+
+        Writes the status in both cases.
+        """
+        forgotten = self.calls.end()
+        if error is not None:
+            for one in leaves(error):
+                if isinstance(one, NotOwned) and self._found is not None:
+                    self.context.events.warning(self._found, "NotOwned", one.message, action="Reconcile")
+                if isinstance(one, InvalidObject):
+                    self._does_not_fit(one)
+            error = decisive(error)
+        if forgotten and (error is None or repr(Call.__name__) in str(error)):
+            # The use of what is not awaited is an error that names its type.
+            used, error = (
+                error,
+                self._mistake(
+                    f"{forgotten[0].name}(…) at {forgotten[0].place} was not awaited",
+                    f"write `await {forgotten[0].name}(…)`",
+                ),
+            )
+            error.__cause__ = used
+        if error is None and result is not None and not isinstance(result, Result):
+            error = self._mistake(*_wrong_result(result))
+        if error is not None:
+            yield from self._patches.failed(error)
+            raise error
+        yield from self._patches.succeeded(result)
+        return result
+
+    def _does_not_fit(self, error: InvalidObject) -> None:
+        """Record an event about an object that does not fit its model."""
+        self.context.events.warning(error.object, "InvalidObject", error.problem)
+
+    def _mistake(self, what: str, hint: str) -> PluginError:
+        """Return the error for a mistake in the author's function."""
+        plugin, declared = self.hosted.host.name, self.declared
+        return PluginError(plugin, f"plugin {plugin}: {declared.place}: {declared.name}: {what}", hint=hint)
+
+
+def _wrong_result(result: Any) -> tuple[str, str]:
+    """Return what is wrong with the result of a function, and the hint."""
+    if inspect.iscoroutine(result) or isinstance(result, Call):
+        # Else Python warns about it later, at another place.
+        result.close()
+        return "returned a coroutine that nothing awaits; make the function an `async def`", "or return None"
+    is_number = isinstance(result, int | float | timedelta) and not isinstance(result, bool)
+    if is_number or (isinstance(result, str) and _is_duration(result)):
+        shown, wanted = repr(result), f"ctrlhost.Result(requeue_after={result!r})"
+    else:
+        # Not the value: it may be a secret.
+        shown, wanted = repr(result) if isinstance(result, bool) else type(result).__name__, "ctrlhost.Result()"
+    return f"returned {shown}; return None or {wanted}", "the function returns None or ctrlhost.Result"
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        in_seconds(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,68 @@
+"""The set-up of a declared plugin in a host: everything that it declares becomes a registration of its context."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.client.steps import awaiting
+from ctrlhost.controller.sources import Watches
+from ctrlhost.declarative.hosted import HostedController
+from ctrlhost.declarative.reconciler import Reconciler
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ctrlhost.declarative.declaration import Declaration, DeclaredFunction
+    from ctrlhost.plugin.context import PluginContext
+
+
+def set_up(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping[str, Any]]) -> None:
+    """Call the functions for the set-up, and register the rest; `crds` are those of the plugin."""
+    for one in declaration.setup:
+        state = one.function(host)
+        if state is not None:
+            host.state = state
+    for controller in _hosted(declaration, host, crds):
+        Reconciler(controller).register()
+    for one in declaration.tasks:
+        _add_task(one, host)
+    for one in declaration.health:
+        host.add_health_check(one.options["name"], partial(one.function, host))
+    for one in declaration.pages:
+        host.add_page(one.options["path"], one.function(host))
+    for one in declaration.reports:
+        host.add_report(one.options["path"], partial(one.function, host), title=one.options["title"])
+    if declaration.synced:
+        host.start_together()
+
+
+def _hosted(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping[str, Any]]) -> list[HostedController]:
+    """Return the controllers; each reads the kinds of those indexes that no controller declares."""
+    controllers = [HostedController(one, host, declaration, crds) for one in declaration.controllers]
+    declared = {source.reference[:2] for one in controllers for source in one.kinds}
+    read = {one.kind[:2]: one.kind for one in declaration.indexes if one.kind[:2] not in declared}
+    for controller in controllers:
+        for kind in read.values():
+            controller.read(Watches(kind.api_version, kind.kind))
+    return controllers
+
+
+def _add_task(declared: DeclaredFunction, host: PluginContext) -> None:
+    options = declared.options
+    host.add_task(
+        options["name"] or declared.name.replace("_", "-"),
+        _async_task(declared.function, host) if declared.is_async else partial(declared.function, host),
+        every=options["every"],
+        first_after=options["first_after"],
+        needs_leader=options["needs_leader"],
+    )
+
+
+def _async_task(function: Callable[..., Any], host: PluginContext) -> Callable[[threading.Event], Any]:
+    async def run(_stop: threading.Event) -> None:
+        awaiting.set("await the methods of `ctrlhost.AsyncClient(host.client)`")
+        await function(host)
+
+    return run

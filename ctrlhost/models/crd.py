@@ -1,0 +1,80 @@
+"""The CustomResourceDefinition of a model."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, TypeVar
+
+from ctrlhost.errors import ConfigError
+from ctrlhost.models.kinds import ResourceNames, names_of, plural_of
+from ctrlhost.models.model import Model
+from ctrlhost.models.schema import fields_of, schema_of
+
+#: The server knows their schemas.
+_GIVEN = frozenset({"apiVersion", "kind", "metadata"})
+
+
+def defines_kind(struct: object) -> bool:
+    """Return whether a struct is a model that a CRD can be generated from, not only a view of another's kind."""
+    return isinstance(struct, type) and issubclass(struct, Model) and names_of(struct) is not None
+
+
+def crd_of(model: type[Any]) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of a subclass of `ctrlhost.Model`, the same for the same model.
+
+    It has one version, which is served and stored. ConfigError with the field's path for a type that a structural
+    schema cannot express, and for a class that is no model. For any thread.
+    """
+    names = names_of(model)
+    if names is None or not defines_kind(model):
+        name = getattr(model, "__name__", repr(model))
+        raise ConfigError(
+            f"{name} is not a model",
+            hint="derive it from `ctrlhost.Model[Spec, Status]` and put `@ctrlhost.resource(…)` above it",
+        )
+    group, _, version = names.api_version.rpartition("/")
+    if not group:
+        raise ConfigError(
+            f"{model.__name__}: {names.api_version} has no group",
+            hint='a custom kind needs one: `@ctrlhost.resource("example.com/v1")`',
+        )
+    plural = names.plural or plural_of(names.kind)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "names": _names(names, plural),
+            "scope": names.scope,
+            "versions": [_version(model, names, version)],
+        },
+    }
+
+
+def _names(names: ResourceNames, plural: str) -> dict[str, Any]:
+    found = {"kind": names.kind, "listKind": f"{names.kind}List", "plural": plural, "singular": names.kind.lower()}
+    return found | ({"shortNames": list(names.short_names)} if names.short_names else {})
+
+
+def _version(model: type[Any], names: ResourceNames, version: str) -> dict[str, Any]:
+    fields = fields_of(model)
+    if isinstance(fields["spec"].type, TypeVar):
+        raise ConfigError(
+            f"{model.__name__}: the types of spec and status are missing",
+            hint="write `ctrlhost.Model[Spec, Status]`, or `ctrlhost.Model[Spec, None]`",
+        )
+    has_status = fields["status"].type is not types.NoneType
+    found = {
+        "name": version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema_of(model, without=_GIVEN if has_status else _GIVEN | {"status"})},
+    }
+    if has_status:
+        found["subresources"] = {"status": {}}
+    if names.columns:
+        found["additionalPrinterColumns"] = [
+            {"name": one.name, "type": one.type, "jsonPath": one.json_path} for one in names.columns
+        ]
+    return found

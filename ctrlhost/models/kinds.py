@@ -1,0 +1,137 @@
+"""References to kinds, as authors write them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from ctrlhost.models.markers import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+K = TypeVar("K")
+
+#: A struct with `@ctrlhost.resource`; `("apps/v1", "Deployment")`; or `"apps/v1/Deployment"`, `"v1/ConfigMap"`.
+KindRef: TypeAlias = type[K] | tuple[str, str] | str
+
+_FORM = 'write an apiVersion and a kind, such as "apps/v1/Deployment" or "v1/ConfigMap"'
+#: The attribute of a struct that `@ctrlhost.resource` sets.
+_ATTRIBUTE = "__ctrlhost_kind__"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceNames:
+    """What `@ctrlhost.resource` says about the kind of a struct."""
+
+    api_version: str
+    kind: str
+    #: None: derived from the kind.
+    plural: str | None = None
+    scope: Literal["Namespaced", "Cluster"] = "Namespaced"
+    short_names: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+
+
+class Kind(NamedTuple):
+    """A kind; `model` is the struct of its objects, None for `ctrlhost.Object`."""
+
+    api_version: str
+    kind: str
+    model: type[Any] | None = None
+
+    def __str__(self) -> str:
+        """Return the kind as authors write it: `apps/v1/Deployment`."""
+        return f"{self.api_version}/{self.kind}"
+
+
+def kind_of(reference: KindRef[Any], kind: str = "") -> Kind:
+    """Return the kind that is referred to; with `kind`, `reference` is the apiVersion.
+
+    TypeError for a struct without `@ctrlhost.resource` and for other types, ValueError for an invalid text.
+    """
+    if kind:
+        if not isinstance(reference, str) or not isinstance(kind, str):
+            raise TypeError(f"an apiVersion and a kind are two strings, got {reference!r}, {kind!r}")
+        return _checked(reference, kind)
+    if isinstance(reference, str):
+        api_version, slash, name = reference.rpartition("/")
+        if not slash:
+            raise ValueError(f"invalid kind {reference!r}: {_FORM}")
+        return _checked(api_version, name)
+    if isinstance(reference, tuple) and len(reference) == 2 and all(isinstance(one, str) for one in reference):
+        return _checked(*reference)
+    names = names_of(reference)
+    if names is None:
+        what = f"struct {reference.__name__}" if isinstance(reference, type) else repr(reference)
+        raise TypeError(f'{what} is not a kind; use a struct with `@ctrlhost.resource`, or "apps/v1/Deployment"')
+    return Kind(names.api_version, names.kind, reference)  # type: ignore[arg-type]
+
+
+def names_of(reference: object) -> ResourceNames | None:
+    """Return what `@ctrlhost.resource` said of a struct; None for anything else."""
+    found = vars(reference).get(_ATTRIBUTE) if isinstance(reference, type) else None
+    return found if isinstance(found, ResourceNames) else None
+
+
+def resource(
+    api_version: str,
+    *,
+    kind: str | None = None,
+    plural: str | None = None,
+    scope: Literal["Namespaced", "Cluster"] = "Namespaced",
+    short_names: Sequence[str] = (),
+    columns: Sequence[Column] = (),
+) -> Callable[[type[K]], type[K]]:
+    """Name the kind of a struct's objects.
+
+    `api_version` is `group/version`, with `kind` as the struct's name by default; or `group/version/Kind`, such as
+    `"v1/Pod"`, for a struct of a built-in kind that has only the fields that are read. The other arguments are for the
+    CustomResourceDefinition of a `ctrlhost.Model`; `plural` None is derived from the kind. ValueError for an invalid
+    name, TypeError for arguments of other types and for a class that is not a struct.
+    """
+    if not isinstance(api_version, str):
+        raise TypeError(f"the apiVersion is a text, got {api_version!r}")
+    version, _, last = api_version.rpartition("/")
+    if last[:1].isupper():
+        if kind is not None and kind != last:
+            raise ValueError(f"kind is {kind!r}, but {api_version!r} names the kind {last!r}")
+        kind = last
+    else:
+        version = api_version
+    if "." in version.rpartition("/")[2]:
+        raise ValueError(f'{api_version!r} has no version; write it as "{api_version}/v1"')
+    if scope not in ("Namespaced", "Cluster"):
+        raise ValueError(f'scope must be "Namespaced" or "Cluster", got {scope!r}')
+    if isinstance(short_names, str):
+        raise TypeError(f"short_names is a list: [{short_names!r}]")
+    if isinstance(columns, Column) or not all(isinstance(one, Column) for one in columns):
+        raise TypeError('columns is a list: [ctrlhost.Column("Size", ".spec.size", "integer")]')
+
+    def named(struct: type[K]) -> type[K]:
+        if not (isinstance(struct, type) and issubclass(struct, msgspec.Struct)):
+            raise TypeError(f"@ctrlhost.resource is for a msgspec.Struct, got {struct!r}")
+        checked = _checked(version, kind or struct.__name__)
+        names = ResourceNames(checked.api_version, checked.kind, plural, scope, tuple(short_names), tuple(columns))
+        setattr(struct, _ATTRIBUTE, names)
+        return struct
+
+    return named
+
+
+def plural_of(kind: str) -> str:
+    """Return the usual plural of a kind, in lower case: `policies`, `gateways`, `ingresses`."""
+    name = kind.lower()
+    if name.endswith(("s", "x", "ch", "sh")):
+        return f"{name}es"
+    return f"{name[:-1]}ies" if name.endswith("y") and name[-2:-1] not in tuple("aeiou") else f"{name}s"
+
+
+def _checked(api_version: str, kind: str) -> Kind:
+    if not api_version or not kind:
+        raise ValueError(f"invalid kind {kind!r} in {api_version!r}: {_FORM}")
+    if api_version.count("/") > 1:
+        raise ValueError(f"{api_version!r} is an invalid apiVersion: more than one slash")
+    return Kind(api_version, kind)

@@ -1,0 +1,172 @@
+"""Structs of whole objects: `Model[Spec, Status]`, its metadata and its status."""
+
+# ruff: noqa: N815 - fields are named as on the wire
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime  # noqa: TC003 - msgspec evaluates the annotations
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, dataclass_transform
+
+import msgspec
+
+from ctrlhost.errors import InvalidObject
+from ctrlhost.models.kinds import names_of
+
+if TYPE_CHECKING:
+    from ctrlhost._core import Object
+
+K = TypeVar("K")
+Spec = TypeVar("Spec")
+Status = TypeVar("Status")
+
+#: How msgspec writes the place of a mistake at the end of a message.
+_PLACE = re.compile(r" - at `(?P<key>key in )?\$\.?(?P<path>[^`]*)`$")
+_MISSING = re.compile(r"Object missing required field `(?P<field>[^`]*)`")
+
+
+# For type checkers: without it, subclasses would have to repeat `frozen=True`.
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
+class Frozen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
+    """Base of structs whose subclasses are frozen too."""
+
+
+class OwnerReference(Frozen, frozen=True, kw_only=True):
+    """A reference to an owner of an object."""
+
+    apiVersion: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+    blockOwnerDeletion: bool = False
+
+
+class ObjectMeta(Frozen, frozen=True, kw_only=True):
+    """The metadata of an object; `namespace` is empty for a cluster-scoped one."""
+
+    name: str = ""
+    generateName: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+    generation: int = 0
+    creationTimestamp: datetime | None = None
+    deletionTimestamp: datetime | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: list[str] = []
+    ownerReferences: list[OwnerReference] = []
+
+
+class Condition(Frozen, frozen=True, kw_only=True):
+    """A condition of a status, as in `metav1.Condition`; `status` is `True`, `False` or `Unknown`."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    lastTransitionTime: datetime | None = None
+    observedGeneration: int | None = None
+
+
+class ModelStatus(Frozen, frozen=True, kw_only=True):
+    """The base of status structs, with conditions. Frozen, and so are subclasses."""
+
+    observedGeneration: int | None = None
+    """The generation of the object that the status was made from."""
+    conditions: list[Condition] = []
+
+    def condition(self, type: str) -> Condition | None:  # noqa: A002 - the name of the API field
+        """Return the condition of this type, or None."""
+        return next((one for one in self.conditions if one.type == type), None)
+
+    def is_true(self, type: str) -> bool:  # noqa: A002 - the name of the API field
+        """Return whether the condition of this type is set and True."""
+        found = self.condition(type)
+        return found is not None and found.status == "True"
+
+
+class Model(Frozen, Generic[Spec, Status], frozen=True, kw_only=True):
+    """The base of structs of whole objects of a custom kind; `Model[Spec, None]` has no status.
+
+    Frozen, and so are subclasses. Put `@ctrlhost.resource` above a subclass: it sets apiVersion and kind where they are
+    not given.
+    """
+
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: ObjectMeta
+    spec: Spec
+    status: Status | None = None
+
+    def __post_init__(self) -> None:
+        """Set apiVersion and kind where they are not given."""
+        if not self.apiVersion and (names := names_of(type(self))) is not None:
+            msgspec.structs.force_setattr(self, "apiVersion", names.api_version)
+            msgspec.structs.force_setattr(self, "kind", names.kind)
+
+
+def decode(obj: Object, model: type[K]) -> K:
+    """Return a cached object as a fresh struct; changing it changes no cache.
+
+    Unknown fields are ignored. InvalidObject with the field's path if the object does not fit. For any thread.
+    """
+    try:
+        return obj.decode(model)
+    except msgspec.ValidationError as error:
+        raise InvalidObject(f"{obj.get('kind', model.__name__)} {obj.key}", _explained(error), obj) from None
+
+
+def _explained(error: msgspec.ValidationError) -> str:
+    """Return what msgspec found as `spec.size: expected int, got str`."""
+    place = _PLACE.search(str(error))
+    path = place["path"] if place else ""
+    reason = str(error)[: place.start()] if place else str(error)
+    if missing := _MISSING.fullmatch(reason):
+        path, reason = f"{path}.{missing['field']}".lstrip("."), "required, but missing"
+    if place and place["key"]:
+        path = f"{path}, a key"
+    reason = reason.replace("`", "")
+    return f"{path}: {reason[:1].lower()}{reason[1:]}".removeprefix(": ")
+
+
+def to_dict(model: msgspec.Struct) -> dict[str, Any]:
+    """Return an object as fresh dicts and lists, with apiVersion and kind, as the server takes it.
+
+    Fields that are None by default and None are left out. TypeError for a struct without `@ctrlhost.resource`.
+    """
+    names = names_of(type(model))
+    if names is None:
+        raise TypeError(f"{type(model).__name__} is not a kind: put `@ctrlhost.resource(…)` above the class")
+    return {"apiVersion": names.api_version, "kind": names.kind, **_struct(model)}
+
+
+def _struct(value: msgspec.Struct) -> dict[str, Any]:
+    omitted = value.__struct_config__.omit_defaults
+    found = {}
+    for one in msgspec.structs.fields(value):
+        given = getattr(value, one.name)
+        if given is msgspec.UNSET or (one.default is None and given is None):
+            continue
+        if omitted and not one.required and given == default_of(one):
+            continue
+        found[one.encode_name] = _plain(given)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        return _struct(value)
+    # Mappings and sequences may be views of cached objects.
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
+        return [_plain(one) for one in value]
+    return msgspec.to_builtins(value, order="deterministic")
+
+
+def default_of(field: msgspec.structs.FieldInfo) -> Any:
+    """Return the default of a field that is not required."""
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()

@@ -1,0 +1,101 @@
+"""A plugin that is a Python file, without a distribution: `ctrlhost run memcached.py`."""
+
+from __future__ import annotations
+
+import re
+import sys
+import sysconfig
+import threading
+from importlib import import_module, invalidate_caches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctrlhost.controller.places import HIDDEN
+from ctrlhost.errors import ConfigError, CtrlhostError, PluginLoadError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+#: What the names of plugins look like.
+NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+#: Where Python's own modules are, and the folders there that hold those of others.
+_STANDARD_LIBRARY, _PACKAGES = sysconfig.get_path("stdlib"), "-packages"
+
+#: Guards `sys.path`: a host loads its plugins at once.
+_paths = threading.Lock()
+
+
+class PluginFile:
+    """A Python file that holds a plugin, named after the file: `my_operator.py` is the plugin `my-operator`."""
+
+    def __init__(self, path: Path) -> None:
+        """Check the name, and that there is such a file; this imports nothing. ConfigError if one of them is wrong."""
+        self.path = path.resolve()
+        self.name = path.stem.replace("_", "-")
+        #: By this attribute the host finds the name of a plugin.
+        self.__name__ = self.name
+        if path.suffix != ".py":
+            raise ConfigError(f"{path}: not a Python file", hint="`--plugins NAME` runs installed plugins")
+        if not path.is_file():
+            raise ConfigError(f"{path}: no such file")
+        if not NAME.fullmatch(self.name):
+            raise ConfigError(
+                f"{path}: invalid name `{self.name}` of a plugin: it must match `{NAME.pattern}`",
+                hint="a file is the plugin of its name, with `-` for `_`; rename it",
+            )
+
+    def __str__(self) -> str:
+        """Return the path."""
+        return str(self.path)
+
+    def load(self) -> ModuleType:
+        """Import the file as the module of its name, with its directory on `sys.path`, as `python FILE` has it.
+
+        Files share what they import by one name. PluginLoadError if the import fails, or finds another module of the
+        name: another attempt would do no better.
+        """
+        stem, folder = self.path.stem, str(self.path.parent)
+        with _paths:
+            if folder not in sys.path:
+                sys.path.insert(0, folder)
+            invalidate_caches()
+        try:
+            module = import_module(stem)
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            message = f"{self._place(error)}: {_one_line(error)}"
+            raise PluginLoadError(self.name, message, hint=self._hint(error)) from error
+        found = getattr(module, "__file__", None)
+        if found is None or Path(found).resolve() != self.path:
+            raise PluginLoadError(
+                self.name,
+                f"{self.path}: another module is called `{stem}`: {found or 'a part of Python'}",
+                hint="rename the file",
+            )
+        return module
+
+    def _place(self, error: BaseException) -> str:
+        """Return the file and line of an error, and in brackets the line that failed in what the file imports."""
+        if isinstance(error, SyntaxError) and error.filename:
+            return f"{error.filename}:{error.lineno}"
+        place, further, traceback = str(self.path), "", error.__traceback__
+        while traceback is not None:
+            file, line = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
+            if file == str(self.path):
+                place, further = f"{file}:{line}", ""
+            elif not file.startswith(HIDDEN) and (_PACKAGES in file or not file.startswith(_STANDARD_LIBRARY)):
+                further = f" ({file}:{line})"
+            traceback = traceback.tb_next
+        return place + further
+
+    def _hint(self, error: BaseException) -> str:
+        if isinstance(error, CtrlhostError) and error.hint:
+            return error.hint
+        if isinstance(error, ModuleNotFoundError):
+            return f"correct the name, install it for {sys.executable}, or put the module beside the file"
+        return f"correct the line; `python {self.path.name}` shows the whole error"
+
+
+def _one_line(error: BaseException) -> str:
+    text = str(error.msg) if isinstance(error, SyntaxError) else " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}".rstrip(": ")

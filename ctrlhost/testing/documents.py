@@ -1,0 +1,66 @@
+"""Objects as a test writes them: files, YAML texts, mappings and models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import yaml
+
+from ctrlhost.models.model import to_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def documents(what: Any) -> Iterator[dict[str, Any]]:
+    """Return the objects of a path, a YAML text, a mapping or a model, in their order.
+
+    A string with more than one line, or that begins with `{`, is YAML; any other is a path. ValueError, which names the
+    file, for a document that is no object; TypeError for anything else.
+    """
+    if isinstance(what, str) and ("\n" in what or what.lstrip().startswith("{")):
+        yield from _of_text(what, "the text")
+    elif isinstance(what, (str, os.PathLike)):
+        yield from _of_text(_content(what), str(what))
+    elif isinstance(what, Mapping):
+        to_dict = getattr(what, "to_dict", None)
+        yield to_dict() if callable(to_dict) else dict(what)
+    elif isinstance(what, msgspec.Struct):
+        yield _of_model(what)
+    else:
+        raise TypeError(f"an object is a path, a YAML text, a mapping or a model, not {what!r}")
+
+
+def _content(path: str | os.PathLike[str]) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        if isinstance(path, str):
+            error.add_note("a string of one line is a path; a YAML text has several lines, or begins with `{`")
+        raise
+
+
+def _of_text(text: str, where: str) -> Iterator[dict[str, Any]]:
+    try:
+        found = [one for one in yaml.safe_load_all(text) if one is not None]
+    except yaml.YAMLError as error:
+        raise ValueError(f"{where}: {' '.join(str(error).split())}") from error
+    for one in found:
+        if not isinstance(one, dict):
+            raise ValueError(f"{where}: a document is no object but {type(one).__name__}")
+        if one.get("kind") == "List" and isinstance(one.get("items"), list):
+            yield from one["items"]
+        else:
+            yield one
+
+
+def _of_model(model: msgspec.Struct) -> dict[str, Any]:
+    """Return what a model sets: without its status, and without what is None or empty in its metadata."""
+    content = to_dict(model)
+    content.pop("status", None)
+    metadata = {name: value for name, value in content.get("metadata", {}).items() if value not in ("", 0, {}, [])}
+    return {**content, "metadata": metadata}

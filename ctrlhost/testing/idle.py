@@ -1,0 +1,219 @@
+"""The pending work of a host under test."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ctrlhost.own_writes.overlay import PendingWrites
+from ctrlhost.reflector.reflector import NO_PERMISSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctrlhost.controller.controller import Controller
+    from ctrlhost.events.recorder import EventRecorder
+    from ctrlhost.host.host import Host
+    from ctrlhost.informers import Informer
+    from ctrlhost.sandbox import Sandbox
+    from ctrlhost.testing.real_server import RealServer
+
+#: Without a sandbox nothing may have happened for so many seconds: events of others may be on their way.
+_QUIET = 0.2
+#: The names of threads that wait for the next call of a plugin's code, or to repair what failed: timers and tasks,
+#: restarts of plugins, and reflectors in their back-off.
+_DUE, _REFLECTOR = (" timer", " task", "/restart"), "reflector "
+
+
+class Versions(Protocol):
+    """What tells whether informers have everything that the server has."""
+
+    def behind(self, informer: Informer) -> str:
+        """Return what an informer lacks, empty if nothing."""
+
+    def stamp(self) -> object:
+        """Return a value that changes whenever the server's content changes, as far as is known."""
+
+    def pending(self) -> list[str]:
+        """Return the pending work of the server, as far as is known."""
+
+    @property
+    def quiet(self) -> float:
+        """The seconds for which nothing may have changed."""
+
+
+class SandboxVersions:
+    """The versions of a sandbox, which tells them."""
+
+    quiet = 0.0
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        """Ask `sandbox`."""
+        self._sandbox = sandbox
+
+    def behind(self, informer: Informer) -> str:
+        """Return what an informer lacks, empty if nothing."""
+        newest = self._sandbox.revision(informer.api_version, informer.kind)
+        seen = informer.last_resource_version
+        if informer.has_synced and seen and int(seen) >= newest:
+            return ""
+        return f"at version {seen or 'none'} of {newest}"
+
+    def stamp(self) -> object:
+        """Return nothing: what its informers have not seen is behind."""
+        return None
+
+    def pending(self) -> list[str]:
+        """Return the pending work of the sandbox's controllers."""
+        self._sandbox.send_bookmarks()
+        return [] if self._sandbox.at_rest else ["the controllers of the sandbox are busy"]
+
+
+class WrittenVersions:
+    """The versions that host and test wrote on a server that tells nothing."""
+
+    quiet = _QUIET
+
+    def __init__(self, server: RealServer) -> None:
+        """Compare with what the test and its hosts wrote there."""
+        self._server = server
+
+    def behind(self, informer: Informer) -> str:
+        """Return what an informer lacks, empty if nothing."""
+        if not informer.has_synced:
+            return "it has not synced"
+        pending, group = PendingWrites(informer), informer.api_version.rpartition("/")[0]
+        plural = f"{informer.resource}.{group}" if group else informer.resource
+        for record in self._server.records:
+            for write in record.last():
+                if write.resource != plural:
+                    continue
+                if write.deleted:
+                    pending.deleted((write.namespace, write.name), write.uid)
+                else:
+                    pending.wrote(write.answer)
+        keys = pending.behind(None)
+        return f"it has not seen the write of {keys[0]}" if keys else ""
+
+    def stamp(self) -> object:
+        """Return the number of requests so far."""
+        return tuple(record.count for record in self._server.records)
+
+    def pending(self) -> list[str]:
+        """Return nothing: the server does not tell."""
+        return []
+
+
+class PendingWork:
+    """Reads what a host has to do at its clock's current time."""
+
+    def __init__(self, host: Host, versions: Versions) -> None:
+        """Read `host`, on the server of `versions`."""
+        self._host = host
+        self._versions = versions
+        self._quiet_since: tuple[Any, float] = (None, 0.0)
+
+    def lines(self) -> list[str]:
+        """Return the pending work; empty if all parts were idle at the same moment."""
+        before = self._stamp()
+        busy = self._lagging() or self._working()
+        if not busy and self._stamp() != before:
+            return ["something changed during the check"]
+        return busy or self._unquiet(before)
+
+    def waking(self) -> list[str]:
+        """Return the informers that wait for a kind that the server has begun to serve, and so will not wait long."""
+        client = self._host.client
+        if client is None:
+            return []
+        found = []
+        for informer in self.informers():
+            if informer.state != "waiting" or informer.reason.startswith(NO_PERMISSION):
+                continue
+            try:
+                client.resource(informer.api_version, informer.kind)
+            except Exception:  # noqa: BLE001, S112 - it goes on waiting
+                continue
+            found.append(f"informer {informer.key}: its kind is served now")
+        return found
+
+    def due(self) -> list[tuple[str, float]]:
+        """Return the names of the threads that a manual clock wakes to do a plugin's work, each with the time."""
+        deadlines: list[tuple[str, float]] = getattr(self._host.clock, "deadlines", list)()
+        return [(name, at) for name, at in deadlines if name.endswith(_DUE) or name.startswith(_REFLECTOR)]
+
+    def wake(self) -> None:
+        """Let informers that wait for a manual clock list or watch again now."""
+        if self.backing_off():
+            for informer in self.informers():
+                informer.wake()
+
+    def backing_off(self) -> bool:
+        """Return whether an informer waits for a manual clock to list or watch again."""
+        now = self._host.clock.now()
+        reconnecting = any(one.state in ("listing", "reconnecting") for one in self.informers())
+        return reconnecting and any(name.startswith(_REFLECTOR) and at > now for name, at in self.due())
+
+    def tasks(self) -> list[str]:
+        """Return the calls of periodic tasks that are running or due, and other work of threads that is due."""
+        now, due = self._host.clock.now(), self.due()
+        lines = [f"{name} is due" for name, at in due if at <= now]
+        lines += [
+            f"task {entry.subject} is running"
+            for plugin in self._host.plugins
+            for entry in plugin.entries.running()
+            if entry.name == "task"
+        ]
+        return lines
+
+    def informers(self) -> list[Informer]:
+        """Return the informers of the host."""
+        return list(self._host.factory.informers()) if self._host.factory is not None else []
+
+    def controllers(self) -> Iterator[Controller]:
+        """Return the controllers of the host's plugins."""
+        return (controller for plugin in self._host.plugins for controller in plugin.controllers)
+
+    def _unquiet(self, stamp: Any) -> list[str]:
+        if not self._versions.quiet:
+            return []
+        now = time.monotonic()
+        if self._quiet_since[0] != stamp:
+            self._quiet_since = (stamp, now)
+        quiet = now - self._quiet_since[1]
+        return [] if quiet >= self._versions.quiet else [f"quiet for {quiet:.1f} s only"]
+
+    def _stamp(self) -> tuple[Any, ...]:
+        """Return a value that changes whenever anything happens."""
+        seen = (informer.last_resource_version for informer in self.informers())
+        runs = (controller.status().runs for controller in self.controllers())
+        return self._versions.stamp(), *seen, *runs
+
+    def _lagging(self) -> list[str]:
+        lines = self._versions.pending()
+        for informer in self.informers():
+            if informer.state in ("waiting", "stopped"):
+                continue
+            if informer.has_synced and not informer.parts:
+                # It follows namespaces, and none is selected.
+                continue
+            if behind := self._versions.behind(informer):
+                lines.append(f"informer {informer.key}: {informer.state}, {behind}")
+        return lines
+
+    def _working(self) -> list[str]:
+        lines = [
+            f"plugin {plugin.name}: {plugin.state} {plugin.reason}".rstrip()
+            for plugin in self._host.plugins
+            if not plugin.settled()
+        ]
+        lines += [
+            f"informer {informer.key}: {pending} notifications for handlers in Python"
+            for informer in self.informers()
+            if (pending := informer.pending)
+        ]
+        lines += [busy for controller in self.controllers() if (busy := controller.busy())]
+        recorder: EventRecorder | None = self._host.events
+        if recorder is not None and not recorder.idle():
+            lines.append("events are being written")
+        return lines

@@ -1,0 +1,113 @@
+"""Each function of the plugin that the page for users of kopf quotes."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from databases import Database, is_open, plugin, reconcile
+
+import ctrlhost
+from ctrlhost.testing import HostUnderTest, ManualClock, StartHost
+
+KOPF = "kopf.zalando.org/KopfFinalizerMarker"
+
+
+def database(name: str = "one", **metadata: Any) -> dict[str, Any]:
+    spec = {"user": "ann", "size": metadata.pop("size", 1)}
+    kind = {"apiVersion": "example.com/v1", "kind": "Database"}
+    return {**kind, "metadata": {"name": name, **metadata}, "spec": spec}
+
+
+@pytest.fixture
+def host(ctrlhost_host: StartHost, manual_clock: ManualClock) -> HostUnderTest:
+    return ctrlhost_host(plugin, clock=manual_clock, least_privilege=True)
+
+
+def state(host: HostUnderTest) -> Any:
+    (found,) = host.host.plugins
+    assert found.context is not None
+    return found.context.state
+
+
+def ready(host: HostUnderTest, name: str = "one") -> tuple[bool, str] | None:
+    status = host.get(Database, name).status
+    condition = status and status.condition("Ready")
+    return (condition and (condition.status == "True", condition.reason)) or None
+
+
+def test_a_database_gets_its_user_and_loses_it_with_the_finalizers(host: HostUnderTest) -> None:
+    host.apply(database(finalizers=[KOPF]))
+    host.settle()
+    assert state(host).users == {"ann"}
+    assert host.get("v1/Secret", "one-login").is_controlled_by(host.get(Database, "one"))
+    assert ready(host) == (True, "UserMade")
+    assert host.get(Database, "one").metadata.finalizers == ["example.com/user"]
+    host.delete(Database, "one")
+    host.settle()
+    assert host.find(Database, "one") is None
+    assert state(host).users == set()
+
+
+def test_what_kopf_still_deletes_is_released(host: HostUnderTest) -> None:
+    host.apply(database(labels={"tier": "test"}, finalizers=[KOPF]))
+    host.settle()
+    assert host.get(Database, "one").metadata.finalizers == [KOPF]
+    assert ready(host) is None
+    host.patch(Database, "one", {"metadata": {"labels": None}})
+    host.delete(Database, "one")
+    host.settle()
+    assert host.find(Database, "one") is None
+
+
+def test_errors_retries_indexes_and_periods(host: HostUnderTest) -> None:
+    host.apply(database(size=10))
+    host.settle(allow=("terminal",))
+    (event,) = [one for one in host.events() if one["reason"] == "TooLarge"]
+    assert event["type"] == "Warning"
+    host.patch(Database, "one", {"spec": {"size": 9}})
+    host.settle()
+    host.apply(database("two"))
+    host.settle()
+    assert ready(host, "two") == (False, "UserTaken")
+    state(host).open = False
+    runs = len(host.runs("databases/database", "one"))
+    host.advance("1h6m")
+    assert len(host.runs("databases/database", "one")) > runs
+    state(host).open = True
+    host.settle(through="30s")
+
+
+def test_the_health_check_fails_without_a_connection(host: HostUnderTest) -> None:
+    (found,) = host.host.plugins
+    assert found.context is not None
+    is_open(found.context)
+    state(host).open = False
+    with pytest.raises(RuntimeError, match="closed"):
+        is_open(found.context)
+
+
+def test_a_watcher_is_called_for_data_and_once_gone(host: HostUnderTest, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    def lines() -> list[str]:
+        return [one.getMessage() for one in caplog.records if one.getMessage().startswith("default/c ")]
+
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
+    host.apply(made)
+    host.settle()
+    host.patch("v1/ConfigMap", "c", {"metadata": {"labels": {"a": "b"}}})
+    host.settle()
+    assert lines() == ["default/c is there"]
+    host.patch("v1/ConfigMap", "c", {"data": {"a": "2"}})
+    host.settle()
+    host.delete("v1/ConfigMap", "c")
+    host.settle()
+    assert lines() == ["default/c is there"] * 2 + ["default/c is gone"]
+    host.advance("30s")
+    assert any("0 users" in one.getMessage() for one in caplog.records)
+
+
+def test_a_reconciler_is_a_function_that_a_unit_test_can_call() -> None:
+    assert isinstance(reconcile, ctrlhost.Controller)

@@ -1,0 +1,23 @@
+"""The Python of the page of the sandbox."""
+
+from __future__ import annotations
+
+import pytest
+
+import ctrlhost
+from ctrlhost.sandbox import Sandbox
+
+
+def test_a_sandbox_in_python() -> None:
+    with Sandbox(controllers=["gc", "namespace", "workloads"]) as sandbox:
+        client = ctrlhost.Client.load(kubeconfig=sandbox.kubeconfig)
+        assert client.get("v1", "Namespace", "default")["metadata"]["name"] == "default"
+
+
+def test_credentials_of_others() -> None:
+    with Sandbox(rbac=True) as sandbox:
+        ann = sandbox.kubeconfig_for(user="ann", groups=["devs"])
+        pod = sandbox.kubeconfig_for(service_account="default/default")
+        for path, name in ((ann, "ann"), (pod, "system:serviceaccount:default:default")):
+            with pytest.raises(ctrlhost.Forbidden, match=f'User "{name}"'):
+                ctrlhost.Client.load(kubeconfig=path).get("v1", "Secret", "any", "default")

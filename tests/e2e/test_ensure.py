@@ -1,0 +1,190 @@
+"""`ctx.ensure` on both servers: what the server rewrites is not written again, and the first owner keeps an object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import ctrlhost
+from ctrlhost import Invalid, NotOwned, ServerError
+from ctrlhost.config.settings import HostSettings
+from ctrlhost.host.host import Host
+from ctrlhost.testing.faults import Faults, FaultyTransport
+from tests.support.operators import MINE, Requests, controlled, deployment, operator
+from tests.support.plugin_modules import config_map
+from tests.support.waiting import create_eventually, eventually
+
+
+class Operator:
+    """A host whose reconciler ensures `wanted`, and its requests."""
+
+    def __init__(self, control_plane: Any, namespace: str, *wanted: dict[str, Any]) -> None:
+        self.wanted = list(wanted)
+        self.runs = 0
+        self.errors: list[Exception] = []
+        self.faults = Faults()
+        self.requests = Requests(self)
+        transport = FaultyTransport(ctrlhost.Client.load(str(control_plane.kubeconfig)).transport, self.faults)
+        source = ctrlhost.For("v1/ConfigMap", namespaces=[namespace], label_selector="mine")
+        owns = [ctrlhost.Owns(kind, namespaces=[namespace]) for kind in ("apps/v1/Deployment", "v1/Service")]
+        plugin = operator(self.reconcile, *owns, kind=source)
+        self.host = Host(HostSettings(listen=""), (plugin,), client=ctrlhost.Client.over(transport))
+        self.host.start()
+        assert self.host.wait_ready(30)
+
+    def reconcile(self, ctx: ctrlhost.Context, obj: ctrlhost.Object) -> None:
+        try:
+            for one in self.wanted:
+                ctx.ensure(one)
+        except Exception as error:
+            self.errors.append(error)
+            raise
+        finally:
+            self.runs += 1
+
+    def run_again(self, namespace: str) -> None:
+        before = self.runs
+        queue = self.host.plugins[0].controllers[0].queue
+        queue.add(ctrlhost.Request("cache", namespace))
+        eventually(lambda: self.runs > before and not len(queue))
+
+    def stop(self) -> None:
+        assert self.host.stop(10)
+        assert self.host.client is not None
+        self.host.client.close()
+
+
+@pytest.fixture
+def start(control_plane, namespace: str) -> Iterator[Any]:
+    started: list[Operator] = []
+
+    def start(*wanted: dict[str, Any]) -> Operator:
+        started.append(Operator(control_plane, namespace, *wanted))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+def children() -> list[dict[str, Any]]:
+    """Return objects with values that the server completes, or writes in another form."""
+    made = deployment(strategy=None, paused=False)
+    pod = made["spec"]["template"]["spec"]
+    pod |= {
+        "hostNetwork": False,
+        "nodeSelector": {},
+        "priorityClassName": None,
+        "volumes": [{"name": "v", "emptyDir": {}}],
+    }
+    pod["containers"][0] |= {
+        "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}, "requests": {"cpu": 0.5, "memory": 1024}},
+        "ports": [{"containerPort": 11211}, {"containerPort": 8080, "protocol": "TCP"}],
+        "volumeMounts": [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b"}],
+        "args": [],
+        "env": [{"name": "A", "value": ""}],
+    }
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "cache", "labels": {}, "annotations": None},
+        "spec": {"selector": {"app": "cache"}, "ports": [{"port": 80}]},
+    }
+    return [made, service]
+
+
+def test_what_the_server_rewrites_is_applied_once(control_plane, namespace: str, start: Any) -> None:
+    operator = start(*children())
+    create_eventually(control_plane.client, {**config_map("cache", namespace, labels=MINE)})
+    eventually(lambda: operator.runs)
+    for _ in range(5):
+        operator.run_again(namespace)
+    assert operator.errors == []
+    assert operator.requests.new() == [
+        "get deployments cache",
+        "apply deployments cache",
+        "get services cache",
+        "apply services cache",
+    ]
+    versions = stored_versions(control_plane, namespace)
+    operator.stop()
+    again = start(*children())
+    eventually(lambda: again.runs)
+    again.run_again(namespace)
+    # Only the false that the server leaves out is not known to be equal.
+    assert again.requests.new() == ["apply deployments cache"]
+    assert stored_versions(control_plane, namespace) == versions
+
+
+def stored_versions(control_plane: Any, namespace: str) -> list[str]:
+    kinds = (("apps/v1", "Deployment"), ("v1", "Service"))
+    return [control_plane.client.get(*kind, "cache", namespace)["metadata"]["resourceVersion"] for kind in kinds]
+
+
+@pytest.mark.behaviour("authoring/AC12")
+def test_who_is_first_keeps_the_object(control_plane, namespace: str, start: Any) -> None:
+    operator = start(deployment())
+    client = control_plane.client
+    other = client.create(config_map("other", namespace))
+    theirs = controlled(deployment(replicas=1), other)
+    theirs["metadata"]["namespace"] = namespace
+    made: list[dict[str, Any]] = []
+    operator.requests.before["apply deployments"] = lambda: made.append(client.create(theirs))
+    create_eventually(client, config_map("cache", namespace, labels=MINE))
+    eventually(lambda: operator.errors)
+    error = operator.errors[0]
+    assert isinstance(error, NotOwned)
+    assert error.message == f"Deployment {namespace}/cache is controlled by ConfigMap other"
+    assert isinstance(error.__cause__, Invalid)
+    live = client.get("apps/v1", "Deployment", "cache", namespace)
+    assert live["metadata"]["resourceVersion"] == made[0]["metadata"]["resourceVersion"]
+
+
+@pytest.mark.behaviour("authoring/AC16")
+def test_an_immutable_field_is_refused_with_its_cause(control_plane, namespace: str, start: Any) -> None:
+    operator = start(deployment())
+    client = control_plane.client
+    create_eventually(client, config_map("cache", namespace, labels=MINE))
+    eventually(lambda: operator.runs)
+    changed = deployment()
+    changed["spec"]["selector"]["matchLabels"] = {"app": "other"}
+    changed["spec"]["template"]["metadata"]["labels"] = {"app": "other"}
+    operator.wanted = [changed]
+    operator.run_again(namespace)
+    assert isinstance(operator.errors[0], Invalid)
+    refused = refusal(client, namespace)
+    assert refused["note"].startswith(f"Deployment {namespace}/cache: spec.selector: ")
+    assert "field is immutable" in refused["note"]
+
+
+@pytest.mark.behaviour("authoring/AC16")
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [({"replica": 2}, ".spec.replica: field not declared in schema"), ({"replicas": "two"}, ".spec.replicas: ")],
+    ids=["misspelt", "another type"],
+)
+def test_what_the_kind_has_no_place_for_is_refused(control_plane, namespace: str, start: Any, spec, what) -> None:
+    # The server answers with status 500.
+    operator = start(deployment(**spec))
+    create_eventually(control_plane.client, config_map("cache", namespace, labels=MINE))
+    eventually(lambda: operator.errors)
+    assert isinstance(operator.errors[0], ServerError)
+    refused = refusal(control_plane.client, namespace)
+    assert refused["note"].startswith(f"Deployment {namespace}/cache: failed to create typed patch object")
+    assert what in refused["note"]
+
+
+def refusal(client: ctrlhost.Client, namespace: str) -> dict[str, Any]:
+    """Return the event about an object that the server refuses."""
+
+    def event() -> dict[str, Any] | None:
+        found = client.list("events.k8s.io/v1", "Event", namespace)
+        return next((one for one in found if one["reason"] == "ApplyFailed"), None)
+
+    refused: dict[str, Any] = eventually(event)
+    assert refused["type"] == "Warning"
+    assert refused["regarding"]["name"] == "cache"
+    assert refused["regarding"]["kind"] == "ConfigMap"
+    return refused

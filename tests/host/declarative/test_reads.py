@@ -1,0 +1,271 @@
+"""Indexes, typed caches, reports, pages, checks and commands of a `ctrlhost.Plugin`."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.request
+from typing import Any
+
+import click
+import msgspec
+import pytest
+from click.testing import CliRunner
+from starlette.responses import PlainTextResponse
+
+import ctrlhost
+from ctrlhost import For, Object
+from ctrlhost.supervisor.loader import PluginManager
+from tests.support.declared import declared
+from tests.support.plugin_modules import config_map
+from tests.support.waiting import eventually
+
+MINE = For("v1/ConfigMap", label_selector="mine")
+
+
+def secret(name: str, namespace: str = "default", **labels: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+
+
+@ctrlhost.resource("v1/Secret")
+class Keys(msgspec.Struct, frozen=True):
+    metadata: ctrlhost.ObjectMeta
+
+
+@pytest.mark.behaviour("authoring/AU23")
+@pytest.mark.parametrize("declares", [True, False], ids=["declared-kind", "kind-of-the-index-only"])
+def test_an_index_finds_the_objects_as_they_change(ctrlhost_host, declares: bool) -> None:
+    plugin, found = declared(), []
+
+    @plugin.index(Keys)
+    def by_team(keys: Keys) -> list[str] | None:
+        team = keys.metadata.labels.get("team")
+        return [team] if team else None
+
+    @plugin.controller(MINE, watches=[Keys] if declares else [])
+    def reconcile(ctx: ctrlhost.Context, obj: Object) -> None:
+        found.append(sorted(each.metadata.name for each in ctx.cache(Keys).by_index(by_team, "red")))
+        with pytest.raises(KeyError, match="no index `other`"):
+            ctx.cache(Keys).by_index(other, "red")
+
+    def other(keys: Keys) -> list[str]:
+        return []
+
+    host = ctrlhost_host(plugin)
+    host.client.create(secret("one", team="red"))
+    host.client.create(secret("two", "kube-system", team="red"))
+    host.client.create(secret("three", team="blue"))
+    host.run_until_idle()
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert found.pop() == ["one", "two"]
+    host.client.patch("v1", "Secret", "three", "default", {"metadata": {"labels": {"team": "red"}}})
+    host.client.delete("v1", "Secret", "one", "default")
+    host.run_until_idle()
+    host.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"again": "1"}})
+    host.run_until_idle()
+    assert found.pop() == ["three", "two"]
+    assert host.controllers["p/configmap"].status().errors == 0
+    assert by_team(Keys(ctrlhost.ObjectMeta(labels={"team": "red"}))) == ["red"]
+
+
+def test_the_cache_is_relative_to_the_object_and_knows_the_scope_of_a_kind(ctrlhost_host) -> None:
+    plugin, found = declared(), []
+
+    @plugin.controller(MINE, watches=["v1/Secret", "v1/Namespace"])
+    def reconcile(ctx: ctrlhost.Context, obj: Object) -> None:
+        secrets, namespaces = ctx.cache("v1/Secret"), ctx.cache(("v1", "Namespace"))
+        found.append(
+            {
+                "own": sorted(each.name for each in secrets.list()),
+                "other": sorted(each.name for each in secrets.list("kube-system")),
+                "all": sorted(each.name for each in secrets.list(None, "team=red")),
+                "get": (secrets.get("one") is not None, secrets.get("one", "kube-system") is None),
+                "namespace": namespaces.get("kube-system") is not None,
+                "namespaces": len(namespaces.list()) > 1,
+            }
+        )
+        with pytest.raises(ctrlhost.UndeclaredRead, match="reads v1/Service without declaring it") as caught:
+            ctx.cache("v1/Service")
+        assert caught.value.hint == 'add it to `@plugin.controller(…, watches=["v1/Service"])`'
+
+    host = ctrlhost_host(plugin)
+    host.client.create(secret("one", team="red"))
+    host.client.create(secret("two", "kube-system", team="red"))
+    host.run_until_idle()
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert found == [
+        {
+            "own": ["one"],
+            "other": ["two"],
+            "all": ["one", "two"],
+            "get": (True, True),
+            "namespace": True,
+            "namespaces": True,
+        }
+    ]
+    assert host.controllers["p/configmap"].status().errors == 0
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_cluster_scoped_object_names_the_namespace_that_it_reads(ctrlhost_host, is_async: bool) -> None:
+    plugin, found = declared(), []
+
+    def read(ctx: Any) -> None:
+        secrets = ctx.cache("v1/Secret")
+        with pytest.raises(ValueError, match=r"v1/Secret is namespaced: `get\('one', namespace=…\)`"):
+            secrets.get("one")
+        found.append((secrets.get("one", "default").name, ctx.cache("v1/Node").get("none")))
+
+    async def reconcile(ctx: Any, obj: Object) -> None:
+        read(ctx)
+
+    def reconcile_on_a_thread(ctx: Any, obj: Object) -> None:
+        read(ctx)
+
+    source = For("v1/Namespace", field_selector="metadata.name=default")
+    plugin.controller(source, watches=["v1/Secret", "v1/Node"])(reconcile if is_async else reconcile_on_a_thread)
+    host = ctrlhost_host(plugin, start=False)
+    host.client.create(secret("one"))
+    host.start().run_until_idle()
+    assert found == [("one", None)]
+    assert host.controllers["p/namespace"].status().errors == 0
+
+
+def test_a_kind_that_is_not_owned_has_no_owned_objects(ctrlhost_host) -> None:
+    plugin, told = declared(), []
+
+    @plugin.index(Keys)
+    def by_team(keys: Keys) -> list[str]:
+        return []
+
+    @plugin.controller(MINE, owns=["v1/Secret"], watches=["v1/Service"])
+    def reconcile(ctx: ctrlhost.Context, obj: Object) -> None:
+        for read in (
+            lambda: ctx.cache("v1/Service").owned(),
+            lambda: ctx.cache("v1/Secret").by_index("by_name", "one"),
+        ):
+            with pytest.raises(KeyError) as caught:
+                read()
+            told.append(caught.value.args[0])
+
+    host = ctrlhost_host(plugin)
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert told == [
+        "v1/Service is not in `owns` of the controller",
+        "no index `by_name` is declared for this source; it declares ['by_team']",
+    ]
+
+
+@pytest.fixture
+def served(ctrlhost_host) -> tuple[Any, threading.Event]:
+    """A host with a plugin that serves a report, a page and a check."""
+    plugin = declared()
+    healthy = threading.Event()
+    healthy.set()
+
+    @plugin.setup
+    def setup(host: ctrlhost.PluginContext) -> dict[str, str]:
+        return {"b": "<script>alert(1)</script>", "a": "1"}
+
+    @plugin.report("/leases", title="Leases & more")
+    def leases(host: ctrlhost.PluginContext) -> list[dict[str, str]]:
+        return [{"name": name, "holder": holder} for name, holder in host.state.items()]
+
+    @plugin.page("/page")
+    def page(host: ctrlhost.PluginContext) -> Any:
+        return PlainTextResponse(f"page of {host.name}")
+
+    @plugin.health("lights")
+    def lights(host: ctrlhost.PluginContext) -> None:
+        if not healthy.is_set():
+            raise RuntimeError("dark")
+
+    host = ctrlhost_host(plugin, listen="127.0.0.1:0")
+    return host, healthy
+
+
+def get(host: Any, path: str, accept: str = "*/*") -> tuple[int, str]:
+    request = urllib.request.Request(f"http://{host.host.address}{path}", headers={"Accept": accept})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@pytest.mark.behaviour("authoring/AU24")
+def test_a_report_is_a_table_or_json(served: Any) -> None:
+    host, _ = served
+    status, page = get(host, "/p/leases", "text/html")
+    assert status == 200
+    assert "<title>Leases &amp; more</title>" in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<script" not in page
+    assert page.index("<td>a<td>1") < page.index("<td>b<td>")
+    rows = [{"name": "b", "holder": "<script>alert(1)</script>"}, {"name": "a", "holder": "1"}]
+    assert json.loads(get(host, "/p/leases?format=json")[1]) == rows
+    assert json.loads(get(host, "/p/leases", "application/json")[1]) == rows
+
+
+def test_pages_and_checks_get_the_context_of_the_plugin(served: Any) -> None:
+    host, healthy = served
+    assert get(host, "/p/page") == (200, "page of p")
+    eventually(lambda: get(host, "/healthz")[0] == 200)
+    healthy.clear()
+    eventually(lambda: "dark" in get(host, "/healthz?verbose")[1])
+
+
+def test_the_functions_of_a_kind_run_in_the_order_of_declaration(ctrlhost_host) -> None:
+    plugin, calls = declared(), []
+    for name in ("setup", "synced", "elected", "stopping"):
+        for number in (1, 2):
+            getattr(plugin, name)(lambda host, name=name, number=number: calls.append(f"{name} {number}"))
+
+    @plugin.task(name="once")
+    def task(host: ctrlhost.PluginContext, stop: threading.Event) -> None:
+        calls.append("task")
+
+    host = ctrlhost_host(plugin)
+    eventually(lambda: "task" in calls)
+    host.stop()
+    calls.remove("task")
+    assert calls == [
+        "setup 1",
+        "setup 2",
+        "synced 1",
+        "synced 2",
+        "elected 1",
+        "elected 2",
+        "stopping 1",
+        "stopping 2",
+    ]
+
+
+def test_permissions_and_commands_are_those_of_the_hooks() -> None:
+    class Settings(msgspec.Struct):
+        namespace: str = "there"
+
+    plugin = declared(settings=Settings)
+    plugin.permission("", ["pods"], ["get"], resource_names=["one"], namespace="here")
+
+    @plugin.permission
+    def more(settings: Settings) -> list[ctrlhost.Permission]:
+        return [ctrlhost.Permission("apps", ["deployments"], ["create"], namespace=settings.namespace)]
+
+    @plugin.command("hello", help="Say hello.")
+    @click.argument("name")
+    def hello(name: str) -> None:
+        click.echo(f"hello {name}")
+
+    loaded = PluginManager().register("p", plugin)
+    assert loaded.permissions(Settings()) == [
+        ctrlhost.Permission("", ["pods"], ["get"], ("one",), "here"),
+        ctrlhost.Permission("apps", ["deployments"], ["create"], namespace="there"),
+    ]
+    group = click.Group("p")
+    loaded.commands(group)
+    assert CliRunner().invoke(group, ["hello", "ann"]).output == "hello ann\n"

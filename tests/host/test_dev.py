@@ -1,0 +1,204 @@
+"""`ctrlhost dev`: the host is replaced when a source changes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ctrlhost
+from ctrlhost.authoring.start_objects import StartObjects
+from ctrlhost.cli import run
+from ctrlhost.sandbox import Sandbox
+from tests.support.host_process import HostProcess
+from tests.support.plugin_sources import to_greet
+from tests.support.processes import children_of, processes
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.host.conftest import Distributions
+
+SOURCE = """
+    import subprocess
+
+    import ctrlhost
+
+    # A process that a careless plugin would leave behind.
+    CHILD = subprocess.Popen(["sleep", "600"])
+
+    @ctrlhost.hookimpl
+    def ctrlhost_setup(plugin):
+        plugin.add_controller("greeter", reconcile, ctrlhost.For("v1", "ConfigMap", label_selector="greet=yes"))
+
+    def reconcile(ctx, request):
+        ctx.log.info("%s: VERSION of %s with %s", request.name, ctx.get(request).uid, CHILD.pid)
+        ctx.log.debug("a line of level debug")
+"""
+WIDGET = """
+apiVersion: host.test/v1
+kind: Widget
+metadata: {name: w, namespace: default}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: ann, namespace: default, labels: {greet: "yes"}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: Ann_is_no_name, namespace: default}
+"""
+
+
+def write(file: Path, version: str, source: str = SOURCE) -> None:
+    file.write_text(textwrap.dedent(source).replace("VERSION", version))
+
+
+@pytest.fixture
+def start_dev(distributions: Distributions) -> Iterator[Callable[..., HostProcess]]:
+    running: list[HostProcess] = []
+
+    def start(*arguments: str) -> HostProcess:
+        running.append(HostProcess(*arguments, command="dev", environment=distributions.environment()))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.end()
+
+
+def alive(pid: int) -> bool:
+    return any(one.pid == pid and not one.zombie for one in processes())
+
+
+@pytest.mark.behaviour("authoring/AN10")
+def test_a_change_replaces_the_host_and_keeps_the_objects(tmp_path, start_dev):
+    file, manifest = tmp_path / "greeter.py", tmp_path / "objects.yml"
+    write(file, "one")
+    manifest.write_text(WIDGET)
+    dev = start_dev(str(file), f"--manifest={manifest}")
+    dev.line("dev: applied ConfigMap ann")
+    dev.line("ConfigMap Ann_is_no_name was not applied: ")
+    uid = ctrlhost.Client.load(dev.kubeconfig).get("v1", "ConfigMap", "ann", "default")["metadata"]["uid"]
+    first = dev.line(f"ann: one of {uid} with ")["msg"]
+    dev.line("a line of level debug")
+    (host,) = children_of(dev.pid)
+    # As long as the other version: neither size nor second of the file may matter.
+    write(file, "two")
+    dev.line("greeter.py changed; starting anew")
+    second = dev.line(f"ann: two of {uid} with ")["msg"]
+    eventually(lambda: not alive(int(first.split()[-1])), 30, "the end of what the first host started")
+    assert not alive(host.pid)
+    (host,) = children_of(dev.pid)
+    # One sandbox all the time: its kubeconfig is printed once.
+    assert [line for line in dev.output if line.startswith("kubeconfig: ")] == [f"kubeconfig: {dev.kubeconfig}"]
+    # A module beside the file is a source, too.
+    (tmp_path / "further.py").write_text("")
+    dev.line("further.py changed; starting anew")
+    third = dev.wait_for(
+        lambda: next((line["msg"] for line in dev.lines if ": two of" in line["msg"] and line["msg"] != second), None),
+        "a run of the third host",
+    )
+    assert not alive(host.pid)
+    (host,) = children_of(dev.pid)
+    assert dev.stop() == 0
+    assert not any(alive(pid) for pid in (host.pid, *(int(line.split()[-1]) for line in (second, third))))
+    assert "applied Widget" not in dev.text
+
+
+def test_a_start_object_of_a_kind_that_is_not_served_says_once_what_it_waits_for():
+    widget = {"apiVersion": "host.test/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}}
+    with Sandbox() as sandbox:
+        impatient = StartObjects([widget, {**widget, "metadata": {"name": "v", "namespace": "default"}}], patience=0)
+        patient = StartObjects([widget], patience=3600)
+        for objects in (impatient, patient):
+            objects.open(str(sandbox.kubeconfig), None)
+        (line,) = impatient.apply()
+        assert line.startswith("Widget w waits: ")
+        assert "host.test/v1" in line
+        assert impatient.apply() == patient.apply() == []
+        for objects in (impatient, patient):
+            objects.close()
+
+
+def test_a_first_host_that_finds_an_invalid_command_line_ends_the_command(tmp_path, start_dev):
+    file, taken = tmp_path / "greeter.py", socket.create_server(("127.0.0.1", 0))
+    write(file, "one")
+    with taken:
+        port = taken.getsockname()[1]
+        for option, message in (
+            (f"--listen=127.0.0.1:{port}", f"error: host.listen: port {port} is in use"),
+            (f"--kubeconfig={tmp_path}/none", f"kubeconfig {tmp_path}/none: No such file"),
+        ):
+            dev = start_dev(str(file), option)
+            assert dev.process.wait(60) == 2
+            dev.line(message)
+            assert "waiting for a change" not in dev.text
+
+
+@pytest.mark.behaviour("authoring/AN10")
+def test_nothing_is_left_of_the_host_when_its_parent_is_killed(tmp_path, start_dev):
+    file = tmp_path / "greeter.py"
+    write(file, "one")
+    dev = start_dev(str(file))
+    ctrlhost.Client.load(dev.kubeconfig).create(to_greet("ann"))
+    left = int(dev.line("ann: one of ")["msg"].split()[-1])
+    (host,) = children_of(dev.pid)
+    os.kill(dev.pid, signal.SIGKILL)
+    eventually(lambda: not alive(host.pid), 30, "the end of the host")
+    os.kill(left, signal.SIGKILL)
+
+
+BROKEN = [
+    ("def broken(:\n", "SyntaxError: "),
+    ("@ctrlhost.hookimpl\ndef ctrlhost_sett(plugin): ...\n", "there is no hook `ctrlhost_sett`"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.behaviour("authoring/AN11")
+def test_a_host_that_fails_waits_for_the_next_change(tmp_path, start_dev):
+    file = tmp_path / "greeter.py"
+    write(file, "good0")
+    dev = start_dev(str(file))
+    ctrlhost.Client.load(dev.kubeconfig).create(to_greet("ann"))
+    dev.line("ann: good0 of ")
+    for number in range(10):
+        mistake, message = BROKEN[number % len(BROKEN)]
+        before = len(dev.lines)
+        write(file, f"bad{number}", SOURCE + textwrap.indent(mistake, "    "))
+        failed = dev.line("plugin greeter failed at import", after=before)
+        assert failed["exception"].startswith("Traceback (most recent call last)")
+        assert message in failed["exception"]
+        dev.line("the host ended with exit code 1; waiting for a change", after=before)
+        assert children_of(dev.pid) == [] or all(one.zombie for one in children_of(dev.pid))
+        if number % 5 == 4:
+            write(file, f"good{number}")
+            dev.line(f"ann: good{number} of ", after=before)
+    assert dev.stop() == 0
+
+
+def test_the_command_line_is_checked_before_anything_starts(tmp_path, capsys):
+    file, broken = tmp_path / "greeter.py", tmp_path / "broken.yaml"
+    write(file, "one")
+    broken.write_text("kind: ConfigMap\n")
+    for arguments, message in (
+        ([], "no plugins selected; name a file"),
+        ([str(tmp_path / "nothing.py")], "nothing.py: no such file"),
+        (["--plugins=nowhere"], "plugin `nowhere` is not installed"),
+        ([str(file), "--sandbox"], "`ctrlhost dev` runs on a sandbox anyway; leave --sandbox out"),
+        ([str(file), "--context=x"], "--context has no effect without --kubeconfig"),
+        ([str(file), "--install-crds"], "--install-crds has no effect without --kubeconfig"),
+        ([str(file), f"--manifest={broken}"], f"{broken}: a document is no object"),
+        ([str(file), f"--manifest={tmp_path}/none.yaml"], "none.yaml: No such file or directory"),
+    ):
+        assert run(["dev", *arguments]) == 2
+        printed = capsys.readouterr()
+        assert message in printed.err
+        assert printed.out == ""

@@ -1,0 +1,165 @@
+"""Reference pages of the public classes, written from their docstrings and signatures."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+from typing import Any, get_overloads
+
+import ctrlhost
+from ctrlhost import cache, testing, workqueue
+
+#: The classes of each page, in their order.
+CLASSES: dict[str, list[Any]] = {
+    "plugin": [ctrlhost.Plugin, ctrlhost.Controller, ctrlhost.Index],
+    "context": [
+        ctrlhost.Context,
+        ctrlhost.StatusWriter,
+        ctrlhost.Cache,
+        ctrlhost.AsyncContext,
+        ctrlhost.AsyncCache,
+        ctrlhost.Caches,
+    ],
+    "object": [ctrlhost.Object, cache.MapView, cache.ListView, cache.OwnerReference],
+    "client": [ctrlhost.Client, ctrlhost.AsyncClient],
+    "permission": [ctrlhost.Permission],
+    "testing": [
+        testing.HostUnderTest,
+        testing.Run,
+        testing.Write,
+        testing.StartHost,
+        testing.ManualClock,
+        testing.Faults,
+        testing.FaultProxy,
+    ],
+}
+#: For the host, or for the types that derive from these.
+INNER = {
+    "Context": {"async_client", "declared", "enter", "number", "permit", "reconcile_id", "started", "term", "worker"},
+    "Client": {"of_account", "page_steps", "separate"},
+    "Plugin": {"loaded"},
+    "StatusWriter": {"patch"},
+    "Cache": {"caught_up"},
+    "AsyncCache": {"caught_up"},
+}
+#: Those that an author makes.
+MADE = (ctrlhost.Plugin, ctrlhost.Client, ctrlhost.AsyncClient)
+MODULES = {"ctrlhost": ctrlhost, "ctrlhost.testing": testing, "ctrlhost.cache": cache, "ctrlhost.workqueue": workqueue}
+
+
+def class_page(page: str) -> str:
+    """Return the generated part of a page."""
+    return "\n".join(part for kind in CLASSES[page] for part in described(kind))
+
+
+def described(kind: Any) -> list[str]:
+    """Return the sections of a class: its own docstring, and one for each public member that has one."""
+    parts = [f"## `{kind.__name__}`\n", f"{docstring(kind)}\n"]
+    if kind in MADE:
+        made = signature(kind, "__init__")
+        parts += [f"### `{kind.__name__}{made}`\n", f"{docstring(kind.__init__)}\n"]
+    if names := fields(kind):
+        parts.append(f"Fields: {', '.join(f'`{name}`' for name in names)}.\n")
+    for name in members(kind):
+        if name in names:
+            continue
+        member = inspect.getattr_static(kind, name)
+        text = docstring(getattr(kind, name) if isinstance(member, staticmethod | classmethod) else member)
+        if text:
+            called = "" if not is_called(member) else signature(kind, name)
+            parts += [f"### `{name}{called}`\n", f"{text}\n"]
+    return parts
+
+
+def fields(kind: Any) -> list[str]:
+    """Return the names of what a class holds, apart from what has a text of its own."""
+    found = getattr(kind, "_fields", ())
+    named = set(found if isinstance(found, tuple) else ())
+    if dataclasses.is_dataclass(kind):
+        named |= {one.name for one in dataclasses.fields(kind)}
+
+    def is_field(name: str) -> bool:
+        member = inspect.getattr_static(kind, name)
+        return name in named or (not is_called(member) and not docstring(member))
+
+    return [name for name in members(kind) if is_field(name)]
+
+
+def members(kind: Any) -> list[str]:
+    """Return the public names of a class in the order of their definition, those of base classes last."""
+    found: list[str] = []
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] == "ctrlhost":
+            names = [name for name in vars(base) if name not in found]
+            # The compiler orders those of the core.
+            found += names if any(inspect.isfunction(one) for one in vars(base).values()) else sorted(names)
+    left_out = INNER.get(kind.__name__, set())
+    return [name for name in found if not name.startswith(("_", "ctrlhost_")) and name not in left_out]
+
+
+def is_called(member: Any) -> bool:
+    """Return whether a member is a method."""
+    return inspect.isroutine(member) or isinstance(member, staticmethod | classmethod)
+
+
+def signature(kind: Any, name: str) -> str:
+    """Return the parameters of a method, without types."""
+    member = getattr(kind, name)
+    static = inspect.getattr_static(kind, name)
+    # The implementation of overloads may take any keywords; the longest overload has all of them.
+    forms = get_overloads(member) if inspect.isfunction(member) else []
+    found = inspect.signature(max(forms, key=lambda one: len(inspect.signature(one).parameters), default=member))
+    parameters = list(found.parameters.values())
+    if not inspect.ismethod(member) and not isinstance(static, staticmethod | classmethod):
+        parameters = parameters[1:]
+    return str(inspect.Signature([plain(one) for one in parameters])).replace("=Ellipsis", "=…")
+
+
+def plain(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter without its type; a default that is no plain value is shown as `…`."""
+    default = parameter.default
+    simple = default is inspect.Parameter.empty or isinstance(default, str | int | float | bool | tuple | None)
+    simple = simple and not isinstance(default, enum.Enum)
+    return parameter.replace(annotation=inspect.Parameter.empty, default=default if simple else ...)
+
+
+def docstring(member: Any) -> str:
+    """Return a docstring as it stands in Markdown."""
+    return inspect.getdoc(member) or ""
+
+
+def places() -> dict[str, str]:
+    """Return the page of each class that has one."""
+    return {kind.__name__: page for page, kinds in CLASSES.items() for kind in kinds}
+
+
+def names_page() -> str:
+    """Return a table of the public names of each module: the first paragraph of the docstring, and the page."""
+    parts = []
+    pages = places()
+    for title, module in MODULES.items():
+        parts += [f"## `{title}`\n", "| Name | |", "|---|---|"]
+        for name in module.__all__:
+            found = getattr(module, name)
+            page = pages.get(name) if pages.get(name) != "testing" or title == "ctrlhost.testing" else None
+            shown = f"[`{name}`]({page}.md#{name.lower()})" if page else f"`{name}`"
+            parts.append(f"| {shown} | {summary(name, found)} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+#: Names without a docstring of their own.
+SUMMARIES = {
+    "__version__": "The version of ctrlhost.",
+    "IntOrString": "The type of a field that is an integer or a text, such as a port.",
+    "Key": "What a queue holds: texts, integers, and tuples of keys.",
+    "hookimpl": "Marks a function of a module as one of its hooks.",
+    "Quantity": 'The type of a quantity, such as `"1Gi"`, `"500m"` or `2`.',
+}
+
+
+def summary(name: str, found: Any) -> str:
+    """Return the first paragraph of a docstring in one line."""
+    text = SUMMARIES.get(name) or docstring(found)
+    return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")

@@ -1,0 +1,160 @@
+"""Declarations as an author writes them, for type checkers: what they infer, and what they refuse."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Coroutine
+from typing import Any, assert_type
+
+import msgspec
+
+import ctrlhost
+from ctrlhost import AsyncCache, AsyncClient, Cache, Caches, Client, Controller, For, Object, Request, Result, Watches
+
+
+class Spec(msgspec.Struct, frozen=True):
+    size: int = 1
+
+
+class Status(ctrlhost.ModelStatus):
+    readyReplicas: int = 0  # noqa: N815
+
+
+@ctrlhost.resource("cache.example.com/v1alpha1")
+class Memcached(ctrlhost.Model[Spec, Status], frozen=True):
+    """A set of memcached servers."""
+
+
+@ctrlhost.resource("v1/Pod")
+class Pod(msgspec.Struct, frozen=True):
+    metadata: ctrlhost.ObjectMeta
+
+
+class Settings(msgspec.Struct, frozen=True):
+    image: str = "memcached:1.6"
+
+
+plain = ctrlhost.Plugin()
+plugin = ctrlhost.Plugin(settings=Settings)
+assert_type(plain, ctrlhost.Plugin[None])
+assert_type(plugin, ctrlhost.Plugin[Settings])
+assert_type(For(Memcached), For[Memcached])
+assert_type(For("apps/v1", "Deployment"), For[Object])
+assert_type(For("apps/v1/Deployment"), For[Object])
+
+
+@plugin.index(Pod)
+def by_node(pod: Pod) -> list[str]:
+    return [pod.metadata.name]
+
+
+@plain.index("v1/Service")
+def by_port(service: Object) -> list[str]:
+    return [service.name]
+
+
+def of_pod(pod: Pod, caches: Caches) -> list[Request]:
+    assert_type(caches[Memcached].get("a"), Memcached | None)
+    assert_type(caches["v1/Secret"].list(), list[Object])
+    return [Request(pod.metadata.name)]
+
+
+@plugin.controller(Memcached, owns=["apps/v1/Deployment"], watches=[Pod, Watches(Pod, map=of_pod)])
+def reconcile(ctx: ctrlhost.Context[Memcached, Settings], mc: Memcached) -> Result | None:
+    assert_type(ctx.settings, Settings)
+    assert_type(ctx.settings.image, str)
+    assert_type(ctx.object, Object)
+    assert_type(ctx.client, Client)
+    assert_type(ctx.request, Request)
+    assert_type(ctx.cache(Pod), Cache[Pod])
+    assert_type(ctx.cache(Pod).get("a"), Pod | None)
+    assert_type(ctx.cache(Pod).by_index(by_node, "a"), list[Pod])
+    assert_type(ctx.cache("apps/v1/Deployment").owned(), list[Object])
+    assert_type(mc.spec.size, int)
+    assert_type(mc.status, Status | None)
+    ctx.settings.imagee  # type: ignore[attr-defined]  # noqa: B018
+    mc.spec.sice  # type: ignore[attr-defined]  # noqa: B018
+    ctx.cache(Pod).by_index(by_port, "a")  # type: ignore[arg-type]
+    ctx.cache(Pod).by_index(of_pod, "a")  # type: ignore[arg-type]
+    return None
+
+
+@plugin.controller("apps/v1/Deployment")
+async def reconcile_async(ctx: ctrlhost.AsyncContext[Object, Settings], obj: Object) -> None:
+    assert_type(ctx.settings, Settings)
+    assert_type(ctx.client, AsyncClient)
+    assert_type(ctx.cache(Pod), AsyncCache[Pod])
+    assert_type(await ctx.cache(Pod).list(), list[Pod])
+
+
+@plain.controller(For(Memcached, label_selector="a=b"), gone=True)
+def with_gone(ctx: ctrlhost.Context[Memcached, None], mc: Memcached | None) -> None:
+    assert_type(ctx.settings, None)
+
+
+@plugin.finalizer("cache.example.com/cleanup", of=reconcile, when=lambda mc: mc.spec.size > 1)
+def clean_up(ctx: ctrlhost.Context[Memcached, Settings], mc: Memcached) -> Result | None:
+    assert_type(ctx.status, ctrlhost.StatusWriter)
+    assert_type(ctx.status.set(readyReplicas=1), None)
+    assert_type(ctx.status.condition("Ready", True, "Because"), None)
+    assert_type(ctx.event("Ready", "it is ready", about=mc, once=True), None)
+    ctx.status.condition("Ready", 1.5, "Because")  # type: ignore[arg-type]
+    return None
+
+
+@plugin.finalizer("cache.example.com/async", of=reconcile_async)
+async def clean_up_async(ctx: ctrlhost.AsyncContext[Object, Settings], obj: Object) -> None:
+    assert_type(ctx.status, ctrlhost.StatusWriter)
+    assert_type(ctx.event("Ready", "it is ready"), None)
+
+
+@plugin.finalizer("cache.example.com/wrong", of=reconcile)  # type: ignore[arg-type]
+def clean_up_wrong(ctx: ctrlhost.Context[Memcached, Settings], pod: Pod) -> None: ...
+
+
+plugin.finalizer("cache.example.com/when", of=reconcile, when=lambda mc: mc.spec.sice)  # type: ignore[attr-defined]
+
+
+@plain.controller(Memcached, name="loose")
+def loose(ctx: ctrlhost.Context, mc: Memcached) -> None:
+    ctx.log.info("%s", mc.metadata.name)
+
+
+assert_type(reconcile, Controller[Memcached, Result | None])
+assert_type(reconcile_async, Controller[Object, Coroutine[object, object, Result | None]])
+
+
+@plugin.controller(Memcached, name="wrong")  # type: ignore[arg-type]
+def wrong_settings(ctx: ctrlhost.Context[Memcached, Spec], mc: Memcached) -> None: ...
+
+
+@plugin.controller(Memcached, name="struct")  # type: ignore[arg-type]
+def wrong_struct(ctx: ctrlhost.Context[Memcached, Settings], mc: Pod) -> None: ...
+
+
+@plugin.controller(Memcached, name="result")  # type: ignore[arg-type]
+def wrong_result(ctx: ctrlhost.Context[Memcached, Settings], mc: Memcached) -> int:
+    return 30
+
+
+@plugin.task(every=30.0)
+def task(host: ctrlhost.PluginContext, stop: threading.Event) -> None: ...
+
+
+@plugin.setup
+def setup(host: ctrlhost.PluginContext[Settings]) -> dict[str, Any]:
+    assert_type(host.settings, Settings)
+    return {}
+
+
+@plugin.permission
+def more(settings: Settings) -> list[ctrlhost.Permission]:
+    return []
+
+
+plugin.permission("", ["pods"], ["get"])
+
+
+def hook_reconciler(ctx: ctrlhost.Context, request: Request) -> Result | None:
+    assert_type(ctx.client, Client)
+    return None

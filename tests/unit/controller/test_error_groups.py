@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from ctrlhost.controller.error_groups import decisive, leaves
+from ctrlhost.errors import NotLeading, NotOwned, RetryAfter, TerminalError
+
+OVER, FAILED, LATER, FOREIGN, LAST = (
+    NotLeading("over", reason="term"),
+    ValueError("failed"),
+    RetryAfter(5),
+    NotOwned("foreign"),
+    TerminalError("last"),
+)
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ([LAST, FOREIGN, LATER, FAILED, OVER], OVER),
+        ([LAST, FOREIGN, LATER, FAILED], FAILED),
+        ([LAST, FOREIGN, LATER], LATER),
+        ([LAST, FOREIGN], FOREIGN),
+        ([LAST], LAST),
+    ],
+)
+def test_the_decisive_error_of_a_group(errors: list[Exception], expected: Exception) -> None:
+    group = ExceptionGroup("tasks", [ExceptionGroup("nested", errors[:1]), *errors[1:]] if len(errors) > 1 else errors)
+    assert list(leaves(group)) == errors
+    assert decisive(group) is expected
+
+
+def test_the_other_errors_are_notes_and_the_place_is_that_of_the_group() -> None:
+    try:
+        raise ExceptionGroup("tasks", [NotOwned("a"), ValueError("b")])
+    except ExceptionGroup as group:
+        found = decisive(group)
+    assert (str(found), found.__notes__) == ("b", ["in one group with NotOwned: a"])
+    assert found.__traceback__ is not None
+    assert decisive(found) is found

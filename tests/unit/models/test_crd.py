@@ -1,0 +1,91 @@
+"""CRDs of models."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+import ctrlhost
+from ctrlhost.models.crd import defines_kind
+
+
+class Spec(msgspec.Struct, frozen=True):
+    size: int = 1
+
+
+@ctrlhost.resource(
+    "example.com/v1",
+    kind="Thing",
+    plural="thingies",
+    scope="Cluster",
+    columns=[ctrlhost.Column("Size", ".spec.size", "integer"), ctrlhost.Column("Image", ".spec.image")],
+)
+class OurThing(ctrlhost.Model[Spec, None]):
+    pass
+
+
+@ctrlhost.resource("example.com/v1")
+class View(msgspec.Struct):
+    metadata: ctrlhost.ObjectMeta
+
+
+@ctrlhost.resource("v1")
+class Core(ctrlhost.Model[Spec, None]):
+    pass
+
+
+@ctrlhost.resource("example.com/v1")
+class Bare(ctrlhost.Model):  # type: ignore[type-arg]
+    pass
+
+
+class Unnamed(ctrlhost.Model[Spec, None]):
+    pass
+
+
+def test_names_scope_and_columns_are_those_of_the_decorator() -> None:
+    crd = ctrlhost.crd_of(OurThing)
+    assert crd["metadata"]["name"] == "thingies.example.com"
+    assert crd["spec"]["scope"] == "Cluster"
+    assert crd["spec"]["names"] == {
+        "kind": "Thing",
+        "listKind": "ThingList",
+        "plural": "thingies",
+        "singular": "thing",
+    }
+    (version,) = crd["spec"]["versions"]
+    assert version["additionalPrinterColumns"] == [
+        {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+        {"name": "Image", "type": "string", "jsonPath": ".spec.image"},
+    ]
+
+
+def test_without_a_status_there_is_no_subresource() -> None:
+    (version,) = ctrlhost.crd_of(OurThing)["spec"]["versions"]
+    assert "subresources" not in version
+    assert list(version["schema"]["openAPIV3Schema"]["properties"]) == ["spec"]
+
+
+def test_the_same_model_gives_a_fresh_and_equal_crd() -> None:
+    first = ctrlhost.crd_of(OurThing)
+    second = ctrlhost.crd_of(OurThing)
+    assert (first == second, first is second) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("struct", "problem"),
+    [
+        (View, "View is not a model"),
+        (Unnamed, "Unnamed is not a model"),
+        (Core, "Core: v1 has no group"),
+        (Bare, "Bare: the types of spec and status are missing"),
+    ],
+)
+def test_what_defines_no_kind_has_no_crd(struct, problem) -> None:
+    with pytest.raises(ctrlhost.ConfigError, match=problem) as raised:
+        ctrlhost.crd_of(struct)
+    assert raised.value.hint
+
+
+def test_only_models_with_a_kind_define_it() -> None:
+    assert [defines_kind(one) for one in (OurThing, View, Unnamed, None)] == [True, False, False, False]

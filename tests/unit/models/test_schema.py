@@ -1,0 +1,315 @@
+"""Structural schemas of structs."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Annotated, Any, Generic, Literal, NewType, TypeVar, Union
+from uuid import UUID
+
+import msgspec
+import pytest
+
+import ctrlhost
+from ctrlhost.models.schema import schema_of
+
+T = TypeVar("T")
+
+
+class Mode(enum.Enum):
+    FAST = "fast"
+    SAFE = "safe"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 5
+
+
+class Port(msgspec.Struct, frozen=True, kw_only=True):
+    """A port."""
+
+    name: str
+    number: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 80
+    protocol: str = "TCP"
+
+
+class Bare(msgspec.Struct, frozen=True):
+    x: int | None = None
+
+
+class Cat(msgspec.Struct, tag="cat"):
+    lives: int
+
+
+class Pair(msgspec.Struct, Generic[T]):
+    first: T
+    rest: list[T] = []
+
+
+class Node(msgspec.Struct):
+    children: list[Node] = []
+
+
+class ArrayLike(msgspec.Struct, array_like=True):
+    x: int
+
+
+Name = NewType("Name", str)
+
+STRING = {"type": "string"}
+PORT = {
+    "description": "A port.",
+    "type": "object",
+    "required": ["name"],
+    "properties": {
+        "name": STRING,
+        "number": {"type": "integer", "minimum": 1, "maximum": 65535, "default": 80},
+        "protocol": {"type": "string", "default": "TCP"},
+    },
+}
+QUANTITY = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]"
+    r"|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+
+
+def property_of(kind: Any, *default: Any) -> tuple[dict[str, Any], bool]:
+    """Return the schema of a field of this type, and whether it is required."""
+    struct = msgspec.defstruct("Thing", [("field", kind, *default)])
+    schema = schema_of(struct)
+    return schema["properties"]["field"], schema.get("required") == ["field"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema"),
+    [
+        (str, STRING),
+        (int, {"type": "integer"}),
+        (float, {"type": "number"}),
+        (int | float, {"type": "number"}),
+        (bool, {"type": "boolean"}),
+        (bytes, {"type": "string", "format": "byte"}),
+        (datetime, {"type": "string", "format": "date-time"}),
+        (date, {"type": "string", "format": "date"}),
+        (UUID, {"type": "string", "format": "uuid"}),
+        (Name, STRING),
+        (str | None, {"type": "string", "nullable": True}),
+        (Any, {"x-kubernetes-preserve-unknown-fields": True}),
+        (dict[str, Any], {"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+        (dict, {"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+        (dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (Mapping[Name, str], {"type": "object", "additionalProperties": STRING}),
+        (dict[str, str | None], {"type": "object", "additionalProperties": {"type": "string", "nullable": True}}),
+        (list[int], {"type": "array", "items": {"type": "integer"}}),
+        (Sequence[str], {"type": "array", "items": STRING}),
+        (tuple[str, ...], {"type": "array", "items": STRING}),
+        (tuple[int, int], {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}),
+        (list, {"type": "array", "items": {"x-kubernetes-preserve-unknown-fields": True}}),
+        (set[str], {"type": "array", "items": STRING, "x-kubernetes-list-type": "set"}),
+        (frozenset[int], {"type": "array", "items": {"type": "integer"}, "x-kubernetes-list-type": "set"}),
+        (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (Literal[1, 2], {"type": "integer", "enum": [1, 2]}),
+        (
+            Union[Literal["a"], Literal["b"]],  # noqa: PYI030, UP007 - the type to test
+            {"type": "string", "enum": ["a", "b"]},
+        ),
+        (Literal["a"] | None, {"type": "string", "nullable": True, "allOf": [{"enum": ["a"]}]}),
+        (Mode, {"type": "string", "enum": ["fast", "safe"]}),
+        (Level, {"type": "integer", "enum": [1, 5]}),
+        (Port, PORT),
+        (
+            Cat,
+            {
+                "type": "object",
+                "required": ["type", "lives"],
+                "properties": {"type": {"type": "string", "enum": ["cat"]}, "lives": {"type": "integer"}},
+            },
+        ),
+        (
+            Pair[int],
+            {
+                "type": "object",
+                "required": ["first"],
+                "properties": {"first": {"type": "integer"}, "rest": {"type": "array", "items": {"type": "integer"}}},
+            },
+        ),
+        (ctrlhost.IntOrString, {"x-kubernetes-int-or-string": True}),
+        (ctrlhost.Quantity, {"x-kubernetes-int-or-string": True, "pattern": QUANTITY}),
+        (ctrlhost.Quantity | None, {"x-kubernetes-int-or-string": True, "nullable": True, "pattern": QUANTITY}),
+        (
+            Annotated[int, msgspec.Meta(gt=0, lt=10, multiple_of=2)],
+            {
+                "type": "integer",
+                "minimum": 0,
+                "exclusiveMinimum": True,
+                "maximum": 10,
+                "exclusiveMaximum": True,
+                "multipleOf": 2,
+            },
+        ),
+        (
+            Annotated[str, msgspec.Meta(pattern="^a", min_length=1, max_length=9)],
+            {"type": "string", "pattern": "^a", "minLength": 1, "maxLength": 9},
+        ),
+        (
+            Annotated[list[str], msgspec.Meta(min_length=1, max_length=9)],
+            {"type": "array", "items": STRING, "minItems": 1, "maxItems": 9},
+        ),
+        (
+            Annotated[dict[str, str], msgspec.Meta(min_length=1, max_length=9)],
+            {"type": "object", "additionalProperties": STRING, "minProperties": 1, "maxProperties": 9},
+        ),
+        (
+            list[Annotated[str, msgspec.Meta(max_length=9)]],
+            {"type": "array", "items": {"type": "string", "maxLength": 9}},
+        ),
+        (Annotated[int, msgspec.Meta(ge=1)] | None, {"type": "integer", "nullable": True, "minimum": 1}),
+        (
+            Annotated[str, msgspec.Meta(title="T", description="D", extra_json_schema={"format": "ipv4"})],
+            {"type": "string", "title": "T", "description": "D", "format": "ipv4"},
+        ),
+        (
+            Annotated[list[Port], ctrlhost.ListMap("name", "protocol")],
+            {
+                "type": "array",
+                "items": PORT,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name", "protocol"],
+            },
+        ),
+        (
+            Annotated[Bare, ctrlhost.Rule("self.x > 1"), ctrlhost.Rule("true", message="No.")],
+            {
+                "type": "object",
+                "properties": {"x": {"type": "integer"}},
+                "x-kubernetes-validations": [{"rule": "self.x > 1"}, {"rule": "true", "message": "No."}],
+            },
+        ),
+    ],
+)
+def test_a_type_has_its_schema(kind, schema) -> None:
+    found, required = property_of(kind)
+    assert (found, required) == (schema, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "schema"),
+    [
+        (int, 3, {"type": "integer", "default": 3}),
+        (bool, False, {"type": "boolean", "default": False}),
+        (str, "", {"type": "string", "default": ""}),
+        (int | None, None, {"type": "integer"}),
+        (int | msgspec.UnsetType, msgspec.UNSET, {"type": "integer"}),
+        (int | None, 3, {"type": "integer", "default": 3}),
+        (Literal["a"] | None, None, {"type": "string", "enum": ["a"]}),
+        (Mode, Mode.FAST, {"type": "string", "enum": ["fast", "safe"], "default": "fast"}),
+        (list[int], msgspec.field(default_factory=list), {"type": "array", "items": {"type": "integer"}}),
+        (tuple[int, ...], (), {"type": "array", "items": {"type": "integer"}}),
+        (tuple[str, ...], ("a",), {"type": "array", "items": STRING, "default": ["a"]}),
+        (
+            dict[str, tuple[int, ...]],
+            msgspec.field(default_factory=lambda: {"a": (1,)}),
+            {
+                "type": "object",
+                "additionalProperties": {"type": "array", "items": {"type": "integer"}},
+                "default": {"a": [1]},
+            },
+        ),
+        (
+            list[int],
+            msgspec.field(default_factory=lambda: [1]),
+            {"type": "array", "items": {"type": "integer"}, "default": [1]},
+        ),
+        (
+            set[str],
+            msgspec.field(default_factory=lambda: set("badc")),
+            {"type": "array", "items": STRING, "x-kubernetes-list-type": "set", "default": ["a", "b", "c", "d"]},
+        ),
+        (dict[str, str], {}, {"type": "object", "additionalProperties": STRING}),
+        (Bare, Bare(), {"type": "object", "properties": {"x": {"type": "integer"}}, "default": {}}),
+        (Port, Port(name="http"), PORT | {"default": {"name": "http"}}),
+        (Port, Port(name="http", number=8080), PORT | {"default": {"name": "http", "number": 8080}}),
+    ],
+)
+def test_a_default_is_that_of_the_field_and_null_is_absent(kind, default, schema) -> None:
+    found, required = property_of(kind, default)
+    assert (found, required) == (schema, False)
+
+
+def test_the_text_below_a_field_describes_it_rather_than_its_type() -> None:
+    class Documented(msgspec.Struct):
+        port: Port
+        """The port
+        of this one."""
+        other: Port
+        count: Annotated[int, msgspec.Meta(description="How many.")] = 1
+
+    properties = schema_of(Documented)["properties"]
+    assert [properties[name]["description"] for name in ("port", "other", "count")] == [
+        "The port of this one.",
+        "A port.",
+        "How many.",
+    ]
+
+
+def test_fields_are_named_as_on_the_wire() -> None:
+    class Renamed(msgspec.Struct, rename="camel"):
+        from_where: str = msgspec.field(name="from")
+        pod_name: str
+
+    schema = schema_of(Renamed)
+    assert list(schema["properties"]) == schema["required"] == ["from", "podName"]
+
+
+def test_conditions_are_those_of_the_api_and_a_list_by_type() -> None:
+    schema = schema_of(ctrlhost.ModelStatus)["properties"]["conditions"]
+    assert (schema["x-kubernetes-list-type"], schema["x-kubernetes-list-map-keys"]) == ("map", ["type"])
+    items = schema["items"]
+    assert set(items["properties"]) == {field.name for field in msgspec.structs.fields(ctrlhost.Condition)}
+    assert items["properties"]["lastTransitionTime"] == {"type": "string", "format": "date-time"}
+    assert items["properties"]["status"]["enum"] == ["True", "False", "Unknown"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "problem"),
+    [
+        (Port | Bare, "", "a union of structs: Port | Bare"),
+        (list[dict[str, Port | Bare]], "[]{}", "a union of structs: Port | Bare"),
+        (str | float, "", "a union of types: str | float"),
+        (Port | str, "", "a union of types: Port | str"),
+        (tuple[int, str], "", "the mixed tuple tuple[int, str]"),
+        (Node, ".children[]", "the recursive struct Node"),
+        (set[Port], "", "the items of a set must be"),
+        (dict[int, str], "", "the keys of a map must be texts, got int"),
+        (Literal[1, "a"], "", "the values of an enum must be"),
+        (None, "", "only be null"),
+        (timedelta, "", "no schema for the type timedelta"),
+        (ArrayLike, "", "is an array on the wire"),
+        (Annotated[list[Port], ctrlhost.ListMap("id")], "", "ListMap('id'): the items have no field 'id'"),
+        (Annotated[list[str], ctrlhost.ListMap("id")], "", "ListMap('id'): the items have no field 'id'"),
+        (Annotated[list[Bare], ctrlhost.ListMap("x")], "", "'x' must be required, or have a default"),
+    ],
+)
+def test_what_a_structural_schema_cannot_express_is_named_with_its_path(kind, path, problem) -> None:
+    with pytest.raises(ctrlhost.ConfigError) as raised:
+        property_of(kind)
+    assert raised.value.message.startswith(f"Thing: field{path}: ")
+    assert problem in raised.value.message
+
+
+def test_a_struct_used_twice_is_no_recursion() -> None:
+    class Twice(msgspec.Struct):
+        first: Bare
+        second: Bare
+
+    assert list(schema_of(Twice)["properties"]) == ["first", "second"]
+
+
+def test_a_type_that_only_type_checkers_know_is_named() -> None:
+    class Unknown(msgspec.Struct):
+        field: NotImported  # noqa: F821 - the mistake
+
+    with pytest.raises(ctrlhost.ConfigError, match=r"^Unknown: cannot evaluate the annotations of Unknown: name 'Not"):
+        schema_of(Unknown)

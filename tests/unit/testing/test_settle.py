@@ -1,0 +1,337 @@
+"""A host that has settled: idle, and well."""
+
+from __future__ import annotations
+
+import re
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import ctrlhost
+from ctrlhost import For, Request, ServerError, TerminalError, Watches
+from ctrlhost.testing import ManualClock, NotSettled
+from tests.support.objects import crd
+from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.waiting import eventually
+
+behaviour = pytest.mark.behaviour
+MINE = For("v1", "ConfigMap", label_selector="mine")
+ANN = config_map("ann", labels={"mine": "1"})
+
+
+def reconciling(reconcile: Any, *sources: Any) -> Any:
+    return plugin_of(lambda plugin: plugin.add_controller("c", reconcile, *(sources or (MINE,))))
+
+
+def not_settled(host: Any, **options: Any) -> str:
+    """Return why a host does not settle."""
+    with pytest.raises(NotSettled) as caught:
+        host.settle(**options)
+    assert isinstance(caught.value, AssertionError)
+    return str(caught.value)
+
+
+@behaviour("authoring/AT1")
+def test_a_plugin_that_waits_for_a_kind_has_not_settled(ctrlhost_host) -> None:
+    host = ctrlhost_host(reconciling(print, For("example.com/v1", "Widget")))
+    why = not_settled(host)
+    assert re.search(r"plugin demo is waiting: .*Widget", why)
+    assert re.search(r"controller demo/c waits: Widget \(example.com/v1\)", why)
+    assert 'hint: apply what it waits for before the host starts, or grant the right; `allow=("waiting",)`' in why
+    host.settle(allow=("waiting",))
+
+
+@behaviour("authoring/AT1")
+def test_a_key_that_is_not_retried_has_not_settled(ctrlhost_host) -> None:
+    def fail(ctx: Any, request: Request) -> None:
+        raise TerminalError("no such size")
+
+    host = ctrlhost_host(reconciling(fail))
+    host.apply(ANN)
+    why = not_settled(host)
+    assert re.search(r"controller demo/c: key default/ann failed for good: .*no such size \(test_settle.py:\d+\)", why)
+    assert 'hint: `allow=("terminal",)`' in why
+    host.settle(allow=("terminal",))
+
+
+@behaviour("authoring/AT1")
+def test_what_is_allowed_is_checked(ctrlhost_host) -> None:
+    host = ctrlhost_host(reconciling(print))
+    for allow in ("waiting", ("waitng",)):
+        with pytest.raises(ValueError, match="must be a tuple of waiting, retrying, terminal"):
+            host.settle(allow=allow)
+    host.settle(allow=("waiting", "retrying", "terminal"))
+
+
+def test_a_kind_that_has_come_meanwhile_is_awaited(ctrlhost_host) -> None:
+    seen: list[str] = []
+    host = ctrlhost_host(reconciling(lambda ctx, request: seen.append(request.name), For("example.com/v1", "Widget")))
+    host.settle(allow=("waiting",))
+    host.apply(
+        crd("example.com", "Widget"), {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    )
+    host.settle()
+    assert seen == ["w"]
+
+
+@behaviour("authoring/AT2")
+@pytest.mark.parametrize("manual", [False, True])
+def test_a_key_that_always_fails_has_not_settled(ctrlhost_host, manual: bool) -> None:
+    def fail(ctx: Any, request: Request) -> None:
+        raise ValueError("no luck")
+
+    host = ctrlhost_host(reconciling(fail), clock=ManualClock() if manual else None)
+    host.apply(ANN)
+    why = not_settled(host)
+    found = re.search(r"controller demo/c: key default/ann failed, attempt (\d+), (next try in .*?): (.*)", why)
+    assert found is not None, why
+    assert found[3].startswith("ValueError: no luck (test_settle.py:")
+    # A clock that runs by itself reaches some retries.
+    assert int(found[1]) == 1 if manual else int(found[1]) >= 8
+    assert ('hint: `settle(through="1m")` goes on to the retries' in why) == manual
+    assert 'hint: `allow=("retrying",)`' in why
+    host.settle(allow=("retrying",))
+    if manual:
+        assert re.search(r"attempt 1\d, ", not_settled(host, through="1m"))
+
+
+def test_no_retry_is_advised_for_a_mistake(ctrlhost_host, manual_clock: ManualClock) -> None:
+    def fail(ctx: Any, request: Request) -> None:
+        raise AttributeError("no such field")
+
+    host = ctrlhost_host(reconciling(fail), clock=manual_clock)
+    host.apply(ANN)
+    why = not_settled(host)
+    assert "attempt 1, next try in" in why
+    assert "through=" not in why
+
+
+@behaviour("authoring/AT3")
+@pytest.mark.parametrize("manual", [False, True])
+def test_a_failure_that_a_later_run_repaired_is_none(ctrlhost_host, manual: bool) -> None:
+    def write(ctx: Any, request: Request) -> None:
+        ctx.client.apply(config_map(f"copy-of-{request.name}"))
+
+    host = ctrlhost_host(reconciling(write), clock=ManualClock() if manual else None)
+    host.faults.next("apply", ServerError("etcd is slow"))
+    host.apply(ANN)
+    host.settle(through="1s" if manual else None)
+    assert [run.result for run in host.runs("c")] == ["error", "success"]
+    assert [run.error for run in host.runs("demo/c", "ann")][1] == ""
+    assert host.runs("c", "bob") == []
+    assert host.find("v1/ConfigMap", "copy-of-ann") is not None
+    with pytest.raises(KeyError, match="no single controller d; the host has demo/c"):
+        host.runs("d")
+
+
+@behaviour("authoring/AT4")
+def test_a_plugin_that_fails_in_its_set_up_fails_the_test(ctrlhost_host) -> None:
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        raise LookupError("no such template")
+
+    with pytest.raises(NotSettled, match=r"plugin demo is failing: ctrlhost_setup: LookupError: no such") as caught:
+        ctrlhost_host(plugin_of(setup))
+    cause, frames = caught.value.__cause__, []
+    assert isinstance(cause, LookupError)
+    trace = cause.__traceback__
+    while trace is not None:
+        frames.append(trace.tb_frame.f_code)
+        trace = trace.tb_next
+    assert setup.__code__ in frames
+    assert ctrlhost_host(plugin_of(setup), start=False).start().host.plugins[0].state == "failing"
+
+
+@behaviour("authoring/AT5")
+@pytest.mark.parametrize("hot_loop", [True, False])
+def test_a_reconciler_that_wakes_itself_is_named_with_its_writes(ctrlhost_host, hot_loop: bool) -> None:
+    def write(ctx: Any, request: Request) -> None:
+        labels = {"mine": "1", "turn": str(ctx.number)}
+        ctx.client.patch("v1", "ConfigMap", request.name, request.namespace, {"metadata": {"labels": labels}})
+
+    host = ctrlhost_host(reconciling(write), supervision={"hot_loop": hot_loop})
+    host.apply(ANN)
+    why = not_settled(host, timeout=30 if hot_loop else 2)
+    assert re.search(r"configmaps default/ann: \d+ of the last \d+ writes", why), why
+    writer = r"patch by controller demo/c, key default/ann, field manager ctrlhost-demo; "
+    assert re.search(writer + r'changed metadata.labels.turn: "\d+" -> "\d+"', why), why
+    assert "hint: a reconciler should write only what differs from what it has read" in why
+    writes = host.writes()
+    assert len(writes) >= 20
+    assert {(one.controller, one.key, one.verb, one.manager) for one in writes} == {
+        ("demo/c", "default/ann", "patch", "ctrlhost-demo")
+    }
+    assert {one.object for one in writes} == {("configmaps", "default", "ann")}
+    assert (writes[0].changed, writes[1].changed) == ("", 'metadata.labels.turn: "1" -> "2"')
+
+
+def test_writes_of_secrets_are_masked_and_those_of_the_host_left_out(ctrlhost_host) -> None:
+    def write(ctx: Any, request: Request) -> None:
+        for text in ("Yg==", "Yw=="):
+            ctx.client.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"a": text}})
+        ctx.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"a": "b"}}) if ctx.attempt > 9 else None
+        ctx.events.normal(ctx.get(request), "Seen", "once")
+        ctx.client.delete("v1", "Secret", "s")
+
+    host = ctrlhost_host(reconciling(write))
+    host.apply(ANN)
+    host.settle()
+    assert [(one.verb, one.resource, one.name, one.changed) for one in host.writes()] == [
+        ("apply", "secrets", "s", ""),
+        ("apply", "secrets", "s", "data.a: *** -> ***"),
+        ("delete", "secrets", "s", ""),
+    ]
+
+
+def test_writes_of_async_reconcilers_are_attributed(ctrlhost_host) -> None:
+    async def write(ctx: Any, request: Request) -> None:
+        await ctx.async_client.apply(config_map(f"copy-of-{request.name}"))
+
+    host = ctrlhost_host(reconciling(write))
+    host.apply(ANN, config_map("bob", labels={"mine": "1"}))
+    host.settle()
+    assert {(one.controller, one.key, one.verb, one.name) for one in host.writes()} == {
+        ("demo/c", "default/ann", "apply", "copy-of-ann"),
+        ("demo/c", "default/bob", "apply", "copy-of-bob"),
+    }
+
+
+def test_a_retry_beyond_the_timeout_is_not_awaited(ctrlhost_host) -> None:
+    def wait(ctx: Any, request: Request) -> None:
+        raise ctrlhost.TooManyRequests("later", retry_after=300)
+
+    host = ctrlhost_host(reconciling(wait))
+    host.apply(ANN)
+    assert "attempt 1, next try in" in not_settled(host, timeout=60)
+
+
+@behaviour("authoring/AT6")
+@pytest.mark.parametrize("use", ["map", "predicate", "handler", "index"])
+def test_a_callback_that_raises_fails_the_test(ctrlhost_host, use: str) -> None:
+    def broken(*objects: Any) -> Any:
+        raise ZeroDivisionError("by nothing")
+
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        more: dict[str, Any] = {"map": {"map": broken}, "predicate": {"predicates": [broken]}}.get(use, {})
+        source = Watches("v1", "ConfigMap", label_selector="mine", **({"map": lambda obj: []} | more))
+        plugin.add_controller("c", lambda ctx, request: None, source)
+        informer = plugin.informer("v1", "ConfigMap", label_selector="mine")
+        if use == "handler":
+            informer.add_handler(on_add=broken)
+        elif use == "index":
+            informer.add_indexers({"broken": broken})
+
+    host = ctrlhost_host(plugin_of(setup))
+    host.settle()
+    host.apply(ANN)
+    why = not_settled(host)
+    assert re.search(rf"{use} .*broken for ConfigMap.* raised: ZeroDivisionError: by nothing", why)
+    if use == "handler":
+        assert "(test_settle.py:" in why
+    # It was reported.
+    host.settle()
+
+
+@behaviour("authoring/AT7")
+def test_a_manual_clock_goes_on_to_the_retries(ctrlhost_host, manual_clock: ManualClock) -> None:
+    times: list[float] = []
+
+    def fail_thrice(ctx: Any, request: Request) -> ctrlhost.Result | None:
+        times.append(manual_clock.now())
+        if len(times) <= 3:
+            raise ServerError("not yet")
+        return ctrlhost.Result(requeue_after=30) if len(times) == 4 else None
+
+    host = ctrlhost_host(reconciling(fail_thrice), clock=manual_clock)
+    host.apply(ANN)
+    host.settle(through="20s")
+    assert len(times) == 4
+    assert 0 < times[1] - times[0] < times[2] - times[1] < times[3] - times[2]
+    assert manual_clock.now() == pytest.approx(times[3], abs=1e-5)
+    host.advance("30s")
+    assert len(times) == 5
+    assert manual_clock.now() == pytest.approx(times[3] + 30, abs=1e-5)
+    host.settle(through="1h")
+    assert manual_clock.now() == pytest.approx(times[3] + 30, abs=1e-5)
+
+
+@behaviour("authoring/AT7")
+def test_one_call_goes_through_retries_and_a_requeue(ctrlhost_host, manual_clock: ManualClock) -> None:
+    times: list[float] = []
+
+    def fail_thrice(ctx: Any, request: Request) -> ctrlhost.Result | None:
+        times.append(manual_clock.now())
+        if len(times) <= 3:
+            raise ServerError("not yet")
+        return ctrlhost.Result(requeue_after=30) if len(times) == 4 else None
+
+    host = ctrlhost_host(reconciling(fail_thrice), clock=manual_clock)
+    host.apply(ANN)
+    host.settle(through="1m")
+    assert len(times) == 5
+    assert manual_clock.now() == pytest.approx(times[4], abs=1e-5)
+
+
+@behaviour("authoring/AT7")
+def test_advance_lets_a_back_off_pass_and_moves_at_once(ctrlhost_host, manual_clock: ManualClock) -> None:
+    def fail(ctx: Any, request: Request) -> None:
+        raise ServerError("never")
+
+    host = ctrlhost_host(reconciling(fail), clock=manual_clock)
+    host.apply(ANN)
+    host.advance(3)
+    assert manual_clock.now() == 3
+    assert len(host.runs("c")) == 1
+    host.advance(timedelta(seconds=10))
+    assert len(host.runs("c")) == 2
+
+
+def test_a_clock_that_runs_by_itself_cannot_be_moved(ctrlhost_host) -> None:
+    host = ctrlhost_host(reconciling(print))
+    for move in (lambda: host.settle(through="1m"), lambda: host.advance("1s")):
+        with pytest.raises(RuntimeError, match=r"start it with `ctrlhost_host\(…, clock=manual_clock\)`"):
+            move()
+
+
+def test_timers_and_tasks_are_due_times(ctrlhost_host, manual_clock: ManualClock) -> None:
+    rounds: list[float] = []
+    calls: list[float] = []
+
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        every = ctrlhost.Every(600, requests=lambda: [Request("all")])
+        plugin.add_controller("c", lambda ctx, request: rounds.append(manual_clock.now()), every)
+        plugin.add_task("t", lambda stop: calls.append(manual_clock.now()), every=1000)
+
+    host = ctrlhost_host(plugin_of(setup), clock=manual_clock)
+    eventually(lambda: calls == [0])
+    host.settle(through="35m")
+    assert len(rounds) == 3
+    assert calls == [0, 1000, 2000]
+
+
+def test_a_task_that_fails_has_not_settled(ctrlhost_host, manual_clock: ManualClock) -> None:
+    calls: list[float] = []
+
+    def work(stop: threading.Event) -> None:
+        calls.append(manual_clock.now())
+        if len(calls) == 1:
+            raise OSError("disk full")
+
+    host = ctrlhost_host(plugin_of(lambda plugin: plugin.add_task("t", work, every=60)), clock=manual_clock)
+    eventually(lambda: manual_clock.deadlines())
+    assert "task demo/t failed, failure 1: OSError: disk full" in not_settled(host)
+    host.settle(through="2s")
+    assert len(calls) == 2
+
+
+def test_a_list_that_fails_is_repeated_on_the_way(ctrlhost_host, manual_clock: ManualClock, sandbox) -> None:
+    seen: list[str] = []
+    plugin = reconciling(lambda ctx, request: seen.append(request.name))
+    host = ctrlhost_host(plugin, clock=manual_clock, sandbox=sandbox, start=False)
+    for verb in ("watch", "list"):
+        host.faults.next(verb, ServerError("not now"), resource="configmaps", times=2)
+    host.apply(ANN)
+    host.host.start()
+    host.settle(through="1m")
+    assert seen == ["ann"]
