@@ -141,12 +141,16 @@ def test_thirty_two_streams_share_renderings_and_one_that_is_not_read_is_closed(
         eventually(closed, 55.0, "the end of the silent stream", 0.5)
         assert time.monotonic() - began >= 30
         assert resident(host.pid) - first < 16 << 20
-        # All have had the same events: one rendering a second, whoever looks.
+        # All have had the same events: at most one rendering a second, whoever looks.
+        times = [renewed(one) for one in streams]
+        rendered = int(get(host, "/busy/rendered")[2])
         seconds = int(time.monotonic() - began)
-        for one in streams:
-            assert seconds - 5 <= renewed(one) <= seconds + 2
         # One document was rendered, too.
-        assert int(get(host, "/busy/rendered")[2]) <= seconds + 4
+        assert rendered <= seconds + 4
+        # A stream that was opened late, or is read late, lacks a few.
+        assert max(times) <= rendered
+        assert min(times) >= rendered - 6
+        assert min(times) >= seconds // 2
         # One has left.
         with events_of(host) as another:
             another.until(lambda: len(another.sections) == 9)
