@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.authoring.findings import Finding
-from ctrlhost.controller.sources import KindSource
+from ctrlhost.controller.source import KindSource
 from ctrlhost.errors import CtrlhostError, Forbidden, UnknownKind
 from ctrlhost.selectors.namespaces import narrowed
 from ctrlhost.supervisor.crd_changes import lost_fields

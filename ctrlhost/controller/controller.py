@@ -20,7 +20,7 @@ from ctrlhost.controller.pauses import Pause
 from ctrlhost.controller.pool import Workers
 from ctrlhost.controller.results import Results
 from ctrlhost.controller.retries import RetryLimiter
-from ctrlhost.controller.sources import Source
+from ctrlhost.controller.source import Source
 from ctrlhost.controller.watchdog import Watchdog
 from ctrlhost.controller.worker import LeaderGate, WorkerScope
 from ctrlhost.errors import NotSynced, PluginLoadError

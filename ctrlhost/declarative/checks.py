@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ctrlhost.controller.addresses import NAME_RULE, is_name, is_path
-from ctrlhost.controller.sources import KindSource, Owns, Watches
+from ctrlhost.controller.source import KindSource
+from ctrlhost.controller.sources import Owns, Watches
 from ctrlhost.declarative import finalizers
 from ctrlhost.declarative.declaration import DeclaredFunction
 from ctrlhost.duration import Duration

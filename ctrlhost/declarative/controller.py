@@ -39,7 +39,7 @@ class Controller(Parameters[K, R]):
     def kind(self) -> Kind:
         """The reconciled kind; TypeError or ValueError if the declaration names none."""
         # Imported late: a module that only declares needs neither informers nor a client.
-        from ctrlhost.controller.sources import KindSource
+        from ctrlhost.controller.source import KindSource
 
         given = self.declared.options["kind"]
         return given.reference if isinstance(given, KindSource) else kind_of(given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.controller.sources import KindSource
+from ctrlhost.controller.source import KindSource
 from ctrlhost.errors import PluginLoadError
 from ctrlhost.models.kinds import kind_of
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Object
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.index import Index
-    from ctrlhost.controller.sources import KindSource, Source, Writes
+    from ctrlhost.controller.source import KindSource, Source, Writes
     from ctrlhost.declarative.declaration import Declaration, DeclaredController
     from ctrlhost.models.kinds import KindRef
     from ctrlhost.plugin.context import PluginContext

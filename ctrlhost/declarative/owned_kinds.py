@@ -10,7 +10,8 @@ from ctrlhost.errors import PluginError, UndeclaredRead
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ctrlhost.controller.sources import Owns, Writes
+    from ctrlhost.controller.source import Writes
+    from ctrlhost.controller.sources import Owns
 
 
 @dataclass(frozen=True, slots=True)

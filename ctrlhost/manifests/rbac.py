@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client.builtin_kinds import builtin_plural
-from ctrlhost.controller.sources import permissions_in
+from ctrlhost.controller.source import permissions_in
 from ctrlhost.coordination.leadership import lease_names, lease_permissions
 from ctrlhost.manifests.loading import crds_of
 from ctrlhost.permissions import Permission
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ctrlhost.config.settings import HostSettings
-    from ctrlhost.controller.sources import Plural
+    from ctrlhost.controller.source import Plural
     from ctrlhost.manifests.loading import SetUpPlugin
     from ctrlhost.plugin.context import PluginContext
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Object
     from ctrlhost.client import Client
     from ctrlhost.controller.context import Context
-    from ctrlhost.controller.sources import KindSource, Reads, Source
+    from ctrlhost.controller.source import KindSource, Reads, Source
     from ctrlhost.duration import DurationLike
     from ctrlhost.informers import Informer
     from ctrlhost.plugin.report import Report

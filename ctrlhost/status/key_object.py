@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ctrlhost.controller.controller import Controller
-    from ctrlhost.controller.sources import KindSource
+    from ctrlhost.controller.source import KindSource
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.supervisor.runtime import PluginRuntime
 

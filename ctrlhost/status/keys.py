@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Object
     from ctrlhost.controller.controller import Controller
     from ctrlhost.controller.history import Failure, Run
-    from ctrlhost.controller.sources import KindSource
+    from ctrlhost.controller.source import KindSource
     from ctrlhost.informers import Informer
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.status.snapshot import ReadHost

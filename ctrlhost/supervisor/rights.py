@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.client.builtin_kinds import builtin_plural
-from ctrlhost.controller.sources import permissions_in
+from ctrlhost.controller.source import permissions_in
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.permissions import Permission
 from ctrlhost.selectors.namespaces import narrowed

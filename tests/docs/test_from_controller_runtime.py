@@ -9,7 +9,7 @@ from pathlib import Path
 import ctrlhost
 from ctrlhost import predicates
 from ctrlhost.cli.group import COMMANDS
-from ctrlhost.controller.sources import SourceOptions
+from ctrlhost.controller.source import SourceOptions
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "from-controller-runtime.md").read_text("utf-8")
 OURS = " ".join(

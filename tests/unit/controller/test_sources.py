@@ -7,7 +7,7 @@ import pytest
 from ctrlhost import Every, For, Owns, Permission, PluginLoadError, Result, Watches
 from ctrlhost.cache import Indexer
 from ctrlhost.controller.attachment import Attachment
-from ctrlhost.controller.sources import Source
+from ctrlhost.controller.source import Source
 from ctrlhost.manifests.rbac import implied, plurals
 from ctrlhost.selectors.namespaces import narrowed
 from tests.support.controllers import WEB, Bench, Script, idle
