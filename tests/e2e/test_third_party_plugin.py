@@ -150,8 +150,8 @@ def test_the_wheel_is_small_and_brings_no_other_tls(wheels: list[Path], tmp_path
     assert {library for library in needed if not library.startswith(libc)} == set()
     if os.environ.get("PROFILE", "release") == "release":
         assert core.stat().st_size <= 6_500_000
-        # The budget of the specification, 3 MB, is what a core of 6.5 MB takes alone; the Python code takes 1 MB.
-        assert host.stat().st_size <= 4_250_000
+        # The core alone takes the 3 MB of the specification; the Python code, with the tools for authors, 1.2 MB.
+        assert host.stat().st_size <= 4_400_000
 
 
 def test_the_sample_imports_only_public_names() -> None:
