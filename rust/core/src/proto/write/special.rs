@@ -15,11 +15,9 @@ impl<'a, S: Sink> Writer<'a, '_, S> {
     /// Write a message of a form that has its own JSON.
     #[inline(never)]
     pub(super) fn special(&mut self, spec: Spec, parts: &[Part<'a>]) -> Result<(), ProtoError> {
-        // Go reads these from their last part alone.
-        let last = parts.last().copied().unwrap_or(Part::of(&[]));
         match spec.form() {
             Form::Time | Form::MicroTime => {
-                let moment = self.moment(spec, last)?;
+                let moment = self.last_of(parts, |writer, part| writer.moment(spec, part))?;
                 if moment.is_zero() {
                     self.out.put(b"null");
                 } else {
@@ -28,7 +26,11 @@ impl<'a, S: Sink> Writer<'a, '_, S> {
                 }
                 Ok(())
             }
-            Form::Quantity => self.quantity(spec, last),
+            Form::Quantity => {
+                let canonical = self.last_of(parts, |writer, part| writer.quantity(spec, part))?;
+                self.out.text(&canonical);
+                Ok(())
+            }
             Form::Duration => {
                 let [nanos] = self.numbers(spec, parts)?;
                 let nanos = signed(Form::Int64, nanos);
@@ -40,6 +42,22 @@ impl<'a, S: Sink> Writer<'a, '_, S> {
             Form::Items => self.items(spec, parts),
             _ => self.schema(spec, parts),
         }
+    }
+
+    /// Read a value of which the last part counts, as in Go, which reads the earlier ones too and may refuse them.
+    fn last_of<T>(
+        &mut self,
+        parts: &[Part<'a>],
+        mut read: impl FnMut(&mut Self, Part<'a>) -> Result<T, ProtoError>,
+    ) -> Result<T, ProtoError> {
+        let (last, earlier) = match parts {
+            [earlier @ .., last] => (*last, earlier),
+            [] => (Part::of(&[]), parts),
+        };
+        for part in earlier {
+            read(self, *part)?;
+        }
+        read(self, last)
     }
 
     fn quoted(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
@@ -107,7 +125,8 @@ impl<'a, S: Sink> Writer<'a, '_, S> {
         })
     }
 
-    fn quantity(&mut self, spec: Spec, part: Part<'a>) -> Result<(), ProtoError> {
+    /// Read a quantity, in its canonical form.
+    fn quantity(&mut self, spec: Spec, part: Part<'a>) -> Result<Vec<u8>, ProtoError> {
         let mut found = None;
         self.small(spec, &[part], |_, number, value| {
             Ok((number == 1).then(|| {
@@ -116,16 +135,14 @@ impl<'a, S: Sink> Writer<'a, '_, S> {
             }))
         })?;
         let Some(found) = found else {
-            self.out.put(b"\"0\"");
-            return Ok(());
+            return Ok(b"0".to_vec());
         };
         let text = std::str::from_utf8(found.bytes()).unwrap_or_default();
         let mut canonical = Vec::with_capacity(24);
         if !write_canonical(&mut canonical, text) {
             return Err(found.error(Problem::Value("not a quantity")));
         }
-        self.out.text(&canonical);
-        Ok(())
+        Ok(canonical)
     }
 
     fn int_or_string(&mut self, spec: Spec, parts: &[Part<'a>]) -> Result<(), ProtoError> {
