@@ -12,7 +12,7 @@ from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -28,8 +28,6 @@ _DECIMAL = {
     letter: Decimal((0, (1,), 3 * power))
     for letter, power in zip("numkMGTPE", (-3, -2, -1, 1, 2, 3, 4, 5, 6), strict=True)
 }
-#: Others may add entries to these, so that an empty mapping there does not ask for their removal.
-_SHARED: tuple[Path, ...] = (("metadata", "labels"), ("metadata", "annotations"))
 
 
 class Leaf(NamedTuple):
@@ -48,6 +46,21 @@ def differing(desired: dict[str, Any], live: dict[str, Any], path: Path = ()) ->
     found: list[Leaf] = []
     _compare_fields(desired, live, path, found)
     return found
+
+
+def differing_texts(desired: Any, live: Mapping[str, Any] | None, path: Path) -> list[Leaf]:
+    """Return the entries of a mapping of texts that differ in `live`, as labels do from `1.1` to `1.10`.
+
+    The server keeps texts as they are, empty ones too.
+    """
+    if not isinstance(desired, dict):
+        return []
+    others = live or {}
+    return [
+        Leaf((*path, name), text, others.get(name))
+        for name, text in desired.items()
+        if text is not None and text != others.get(name)
+    ]
 
 
 def leaf_paths(desired: Any, path: Path = ()) -> Iterable[Path]:
@@ -78,7 +91,7 @@ def _compare(desired: Any, live: Any, path: Path, found: list[Leaf]) -> None:
         _compare_fields(desired, live or {}, path, found)
     elif type(desired) is list and desired and type(live) is list:
         _compare_items(desired, live, path, found)
-    elif not _equal(desired, live) and not (desired == {} and path in _SHARED):
+    elif not _equal(desired, live):
         found.append(Leaf(path, desired, live))
 
 

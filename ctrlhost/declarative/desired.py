@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ctrlhost import _core
-from ctrlhost.declarative.comparison import Leaf, differing, leaf_paths
+from ctrlhost.declarative.comparison import Leaf, differing, differing_texts, leaf_paths
 from ctrlhost.models.model import to_dict
 
 #: An object as authors give it: a mapping, a cached object, or a model.
@@ -22,8 +22,10 @@ _DIGITS = 16
 #: What identifies an object or is the server's own.
 _NOT_COMPARED = frozenset({"apiVersion", "kind", "metadata"})
 _COMPARED_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+#: Those of them whose values are texts, never quantities.
+_TEXT_METADATA = ("labels", "annotations")
 _SECRET = ("v1", "Secret")
-#: Kinds whose `data` are texts, never quantities.
+#: Kinds whose `data` are texts, too.
 _OF_TEXTS = frozenset({_SECRET, ("v1", "ConfigMap")})
 
 
@@ -54,15 +56,13 @@ class Desired:
         wanted = {name: value for name, value in self.content.items() if name not in _NOT_COMPARED}
         texts = wanted.pop("data", None) if (self.api_version, self.kind) in _OF_TEXTS else None
         found = differing(wanted, {name: _plain(live.get(name)) for name in wanted})
-        if isinstance(texts, dict):
-            # "1" and "1000m" are different texts.
-            others = live.get("data") or {}
-            pairs = ((name, text, others.get(name)) for name, text in texts.items())
-            found += [
-                Leaf(("data", name), text, other) for name, text, other in pairs if (text or other) and text != other
-            ]
+        if texts is not None:
+            found += differing_texts(texts, live.get("data"), ("data",))
         own, metadata = self.content["metadata"], live.get("metadata") or {}
         named = {name: own[name] for name in _COMPARED_METADATA if name in own}
+        for name in _TEXT_METADATA:
+            if name in named:
+                found += differing_texts(named.pop(name), metadata.get(name), ("metadata", name))
         if named:
             found += differing(named, {name: _plain(metadata.get(name)) for name in named}, ("metadata",))
         return found
@@ -101,8 +101,8 @@ def desired_of(obj: AnyObject) -> Desired:
 
 
 def _leave_out_what_the_server_sets(content: dict[str, Any], metadata: dict[str, Any]) -> None:
-    """Leave out what an object that was read has: it differs after each apply."""
-    if metadata.get("uid"):
+    """Leave out what an object that was read has, and the empty status of kubectl's: it differs after each apply."""
+    if metadata.get("uid") or not content.get("status"):
         content.pop("status", None)
     wanted = {name: metadata[name] for name in ("name", "namespace", *_COMPARED_METADATA) if metadata.get(name)}
     wanted = {name: value for name, given in wanted.items() if (value := _without_nulls(given))}

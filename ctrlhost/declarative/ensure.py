@@ -62,8 +62,7 @@ class Ensure:
             return (yield from self._apply(context, child, None, []))
         self._check_owner(child, live, adopt=adopt)
         leaves = child.differing(live)
-        known = not leaves or self._settled.include(desired, live, leaves)
-        if known and self._is_applied(desired, live):
+        if not leaves or self._settled.include(desired, live, leaves):
             return live
         return (yield from self._apply(context, child, live, leaves))
 
@@ -93,7 +92,7 @@ class Ensure:
                     f"{desired} is cluster-scoped and cannot be owned from namespace {owned_from}: the garbage "
                     "collector would delete it; pass `owner=None`"
                 )
-            return _Child(desired, owning, uid, "", reconciled)
+            return _Child(desired, owning, uid, "", reconciled, self._annotation)
         if owned_from and namespace and namespace != owned_from:
             raise ValueError(
                 f"{desired} in namespace {namespace} cannot be owned from namespace {owned_from}: the garbage "
@@ -102,10 +101,7 @@ class Ensure:
         namespace = namespace or owned_from or (context.request.namespace if context.request is not None else "")
         if not namespace:
             raise ValueError(f"{desired} needs metadata.namespace: its owner has none")
-        return _Child(desired, owning, uid, namespace, reconciled)
-
-    def _is_applied(self, desired: Desired, live: Object) -> bool:
-        return bool(live.annotations.get(self._annotation) == desired.digest)
+        return _Child(desired, owning, uid, namespace, reconciled, self._annotation)
 
     def _check_owner(self, child: _Child, live: Object, *, adopt: bool) -> None:
         """Raise NotOwned if the live object may not be written."""
@@ -122,7 +118,7 @@ class Ensure:
         self, context: Context[Any, Any], child: _Child, live: Object | None, leaves: list[Leaf]
     ) -> Steps[Object]:
         desired = child.desired
-        content = child.content(self._annotation)
+        content = child.content()
         try:
             answer = yield from steps_of(Client.apply)(context.client, content, force=True)
         except (Invalid, ServerError) as error:
@@ -134,10 +130,9 @@ class Ensure:
         self._settled.left(desired, applied, left)
         if live is None:
             child.record(context, "Created", f"created {child}", applied)
-        elif not self._is_applied(desired, live):
-            child.record(context, "Updated", f"updated {child}", applied)
         elif left != leaves:
-            child.record(context, "Repaired", f"repaired {child}", applied)
+            reason = "Repaired" if child.is_applied(live) else "Updated"
+            child.record(context, reason, f"{reason.lower()} {child}", applied)
         return applied
 
     def _refused(self, context: Context[Any, Any], child: _Child, error: ApiError) -> Steps[None]:
@@ -163,6 +158,8 @@ class _Child:
     #: Empty for a cluster-scoped kind.
     namespace: str
     reconciled: Object | None
+    #: The annotation with the digest of what was applied last.
+    annotation: str
 
     def __str__(self) -> str:
         """Return kind, namespace and name, as in messages."""
@@ -177,18 +174,27 @@ class _Child:
         # An object that is no longer to have an owner has the reference until the next apply.
         return (self.reconciled.uid,) if self.reconciled is not None else ()
 
-    def differing(self, live: Object) -> list[Leaf]:
-        """Return what differs in the live object, its controller included."""
-        found = "" if live.controller is None else live.controller.uid
-        leaves = self.desired.differing(live)
-        return leaves if found == self.uid else [*leaves, Leaf(("metadata", "ownerReferences"), self.uid, found)]
+    def is_applied(self, live: Object) -> bool:
+        """Return whether the live object was applied last as it is desired now."""
+        return bool(live.annotations.get(self.annotation) == self.desired.digest)
 
-    def content(self, annotation: str) -> dict[str, Any]:
+    def differing(self, live: Object) -> list[Leaf]:
+        """Return what differs in the live object, its annotation and its controller included."""
+        leaves = self.desired.differing(live)
+        if not self.is_applied(live):
+            applied = live.annotations.get(self.annotation)
+            leaves.append(Leaf(("metadata", "annotations", self.annotation), self.desired.digest, applied))
+        found = "" if live.controller is None else live.controller.uid
+        if found != self.uid:
+            leaves.append(Leaf(("metadata", "ownerReferences"), self.uid, found))
+        return leaves
+
+    def content(self) -> dict[str, Any]:
         """Return what is sent: the object with its namespace, the annotation and the owner."""
         metadata = dict(self.desired.content["metadata"])
         if self.namespace:
             metadata["namespace"] = self.namespace
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), annotation: self.desired.digest}
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), self.annotation: self.desired.digest}
         content = {**self.desired.content, "metadata": metadata}
         return content if self.owner is None else with_owner(content, self.owner)
 
@@ -220,7 +226,11 @@ def _identity(owner: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _not_owned(child: _Child, controller: OwnerReference) -> NotOwned:
-    return NotOwned(f"{child} is controlled by {controller.kind} {controller.name}")
+    owner = child.owner or {}
+    named = (owner.get("kind"), (owner.get("metadata") or {}).get("name"))
+    # An owner that was made again: the garbage collector deletes what the former one owned.
+    former = "a former " if named == (controller.kind, controller.name) else ""
+    return NotOwned(f"{child} is controlled by {former}{controller.kind} {controller.name}")
 
 
 def _first_cause(error: ApiError) -> str:

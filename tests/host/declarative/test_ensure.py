@@ -10,6 +10,7 @@ import pytest
 import ctrlhost
 from ctrlhost import Invalid, NotOwned, PluginError, UndeclaredRead
 from ctrlhost.client import async_client
+from ctrlhost.declarative import ensure
 from ctrlhost.own_writes import lister
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
@@ -229,6 +230,32 @@ def test_a_field_that_the_server_rewrites_is_applied_once(ctrlhost_host) -> None
         assert [reason for reason, _, _ in reasons(again)] == ["Created", "Updated", "Repaired"]
 
 
+@pytest.mark.behaviour("authoring/AC8")
+def test_an_annotation_that_a_server_drops_costs_one_apply(ctrlhost_host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an admission policy does."""
+    content = ensure._Child.content
+
+    def without_annotation(child: Any) -> dict[str, Any]:
+        sent = content(child)
+        del sent["metadata"]["annotations"]
+        return sent
+
+    monkeypatch.setattr(ensure._Child, "content", without_annotation)
+    wanted = Wanted()
+    host = ctrlhost_host(operator(wanted))
+    requests = Requests(host)
+    host.client.create(mine())
+    host.run_until_idle()
+    for _ in range(3):
+        run_again(host)
+    assert requests.new() == ["get deployments cache", "apply deployments cache"]
+    wanted.wanted = [deployment(replicas=3)]
+    for _ in range(3):
+        run_again(host)
+    assert requests.new() == ["apply deployments cache"]
+    assert [reason for reason, _, _ in reasons(host)] == ["Created", "Updated"]
+
+
 @pytest.mark.behaviour("authoring/AC9")
 def test_an_object_of_another_owner_is_left_alone_until_it_is_gone(ctrlhost_host, manual_clock: ManualClock) -> None:
     wanted = Wanted()
@@ -254,6 +281,25 @@ def test_an_object_of_another_owner_is_left_alone_until_it_is_gone(ctrlhost_host
     assert "apply deployments cache" in requests.new()
     assert stored(host)["spec"]["replicas"] == 2
     assert errors(host) == 0
+
+
+def test_an_owner_that_is_made_again_waits_for_what_the_former_one_owned(ctrlhost_host) -> None:
+    with Sandbox(controllers=()) as sandbox:
+        host = ctrlhost_host(operator(Wanted()), sandbox=sandbox)
+        host.client.create(mine())
+        host.run_until_idle()
+        host.client.delete("v1", "ConfigMap", "cache", "default")
+        host.run_until_idle()
+        host.client.create(mine())
+        host.run_until_idle()
+        assert [note for _, note, _ in reasons(host, "NotOwned")] == [
+            "Deployment default/cache is controlled by a former ConfigMap cache"
+        ]
+        # As the garbage collector does.
+        former = stored(host)["metadata"]["uid"]
+        host.client.delete("apps/v1", "Deployment", "cache", "default")
+        host.run_until_idle()
+        assert stored(host)["metadata"]["uid"] != former
 
 
 @pytest.mark.behaviour("authoring/AC10")
@@ -489,16 +535,21 @@ def test_a_changed_value_of_a_secret_is_applied_although_its_digest_is_the_same(
 
 
 def test_texts_of_a_secret_are_no_quantities(ctrlhost_host) -> None:
-    def secret(value: str) -> dict[str, Any]:
-        return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"key": value}}
+    """Its digest does not tell the values apart."""
 
-    wanted = Wanted(secret("1e10"))
+    def secret(value: str, version: str) -> dict[str, Any]:
+        metadata = {"name": "s", "labels": {"version": version}}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"key": value}}
+
+    wanted = Wanted(secret("1e10", "1.1"))
     host = ctrlhost_host(operator(wanted, "v1/Secret"))
     host.client.create(mine())
     host.run_until_idle()
-    wanted.wanted = [secret("10e9")]
-    run_again(host)
-    assert stored(host, "s", ("v1", "Secret"))["data"] == {"key": "10e9"}
+    for value, version in (("10e9", "1.1"), ("10e9", "1.10")):
+        wanted.wanted = [secret(value, version)]
+        run_again(host)
+        found = stored(host, "s", ("v1", "Secret"))
+        assert (found["data"], found["metadata"]["labels"]) == ({"key": value}, {"version": version})
 
 
 @pytest.mark.behaviour("authoring/AC20")

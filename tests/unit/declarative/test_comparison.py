@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ctrlhost.declarative.comparison import Leaf, differing, leaf_paths
+from ctrlhost.declarative.comparison import Leaf, differing, differing_texts, leaf_paths
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,17 @@ def test_a_map_that_is_a_text_in_the_live_object_is_one_leaf() -> None:
     assert differing({"a": {"b": 1}}, {"a": "text"}) == [Leaf(("a",), {"b": 1}, "text")]
 
 
-def test_empty_labels_and_annotations_leave_those_of_others() -> None:
-    assert (
-        differing({"labels": {}, "annotations": {}}, {"labels": {"a": "b"}, "annotations": {"c": "d"}}, ("metadata",))
-        == []
-    )
+def test_texts_are_compared_as_they_are() -> None:
+    desired = {"version": "1.10", "empty": "", "equal": "a", "null": None}
+    live = {"version": "1.1", "equal": "a", "null": "b", "of-others": "c"}
+    assert differing_texts(desired, live, ("labels",)) == [
+        Leaf(("labels", "version"), "1.10", "1.1"),
+        Leaf(("labels", "empty"), "", None),
+    ]
+    assert differing_texts({}, live, ()) == []
+    assert differing_texts({"a": "b"}, None, ()) == [Leaf(("a",), "b", None)]
+    # The server refuses it.
+    assert differing_texts("a", live, ()) == []
 
 
 def test_leaf_paths_name_each_leaf_once_with_empty_ones() -> None:

@@ -152,3 +152,17 @@ def test_a_label_that_is_null_counts_as_absent() -> None:
     obj["metadata"] |= {"labels": {"a": None, "b": "1"}, "annotations": {"a": None}}
     assert desired_of(obj).content["metadata"] == {"name": "one", "labels": {"b": "1"}}
     assert desired_of(obj).digest == desired_of(obj | {"metadata": {"name": "one", "labels": {"b": "1"}}}).digest
+
+
+@pytest.mark.parametrize("name", ["labels", "annotations"])
+def test_labels_and_annotations_are_texts(name: str) -> None:
+    desired = desired_of(config_map() | {"metadata": {"name": "one", name: {"version": "1.10", "mine": ""}}})
+    live = {**config_map(), "metadata": {"name": "one", name: {"version": "1.1", "theirs": "a"}}}
+    assert [leaf.path[1:] for leaf in desired.differing(live)] == [(name, "mine"), (name, "version")]
+    assert not desired.differing({**live, "metadata": {"name": "one", name: {"version": "1.10", "mine": ""}}})
+
+
+@pytest.mark.parametrize("status", [{}, None])
+def test_the_empty_status_that_kubectl_prints_is_not_written(status: Any) -> None:
+    assert desired_of(config_map() | {"status": status}).content == config_map()
+    assert desired_of(config_map() | {"status": {"a": 1}}).content["status"] == {"a": 1}
