@@ -7,6 +7,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from ctrlhost.declarative.desired import mapping_of
+
 if TYPE_CHECKING:
     from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.models.kinds import Kind
@@ -93,14 +97,9 @@ def gone(kind: Kind, request: Request, absence: int = 0) -> dict[str, Any]:
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
 
 
-def _mapping_of(model: Any) -> dict[str, Any]:
-    """Return the parts of a model that an event names."""
-    metadata = getattr(model, "metadata", None)
-    if metadata is None:
+def _mapping_of(model: Any) -> Mapping[str, Any]:
+    """Return a model as a mapping; TypeError for anything that has no metadata."""
+    found = mapping_of(model) if isinstance(model, msgspec.Struct) else {}
+    if "metadata" not in found:
         raise TypeError(f"an event needs an object with metadata, not a {type(model).__name__}")
-    names = ("namespace", "name", "uid", "resourceVersion", "generation")
-    return {
-        "apiVersion": model.apiVersion,
-        "kind": model.kind,
-        "metadata": {name: getattr(metadata, name, None) for name in names},
-    }
+    return found

@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+import ctrlhost
 from ctrlhost.declarative.events import OnceMemory, record
+from ctrlhost.events.recorder import reference
 
 
 class Recorded:
@@ -15,8 +17,10 @@ class Recorded:
 
     def __init__(self) -> None:
         self.events: list[tuple[Any, ...]] = []
+        self.about: list[Any] = []
 
     def normal(self, obj: Any, reason: str, message: str, *, action: str | None) -> None:
+        self.about.append(obj)
         self.events.append(("Normal", obj["metadata"]["name"], reason, message, action))
 
     def warning(self, obj: Any, reason: str, message: str, *, action: str | None) -> None:
@@ -82,24 +86,33 @@ def test_an_event_without_once_is_always_recorded() -> None:
     assert events.events == [loud, quiet, loud]
 
 
-class Metadata(msgspec.Struct):
+class Metadata(msgspec.Struct, rename="camel"):
     name: str
     uid: str = ""
+    resource_version: str = ""
 
 
-class Model(msgspec.Struct):
-    apiVersion: str  # noqa: N815
-    kind: str
+@ctrlhost.resource("v1/Pod")
+class Pod(msgspec.Struct):
+    """Only what is read of a pod: neither apiVersion nor kind."""
+
     metadata: Metadata
 
 
 def test_an_event_may_be_about_a_model() -> None:
     events, memory = Recorded(), OnceMemory()
     for uid in ("u1", "u1", "u2"):
-        record(events, Model("v1", "A", Metadata("web", uid)), "R", "m", once=memory)  # type: ignore[arg-type]
+        record(events, Pod(Metadata("web", uid)), "R", "m", once=memory)  # type: ignore[arg-type]
     assert events.events == [("Normal", "web", "R", "m", None)] * 2
+    assert reference(events.about[0]) == {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "u1"}
 
 
-def test_an_event_about_something_else_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="object with metadata, not a str"):
-        record(Recorded(), "web", "R", "m")  # type: ignore[arg-type]
+@ctrlhost.resource("v1/Node")
+class Bare(msgspec.Struct):
+    """A struct without metadata."""
+
+
+@pytest.mark.parametrize("about", ["web", Bare()])
+def test_an_event_about_something_else_is_a_type_error(about: Any) -> None:
+    with pytest.raises(TypeError, match=f"object with metadata, not a {type(about).__name__}"):
+        record(Recorded(), about, "R", "m")  # type: ignore[arg-type]
