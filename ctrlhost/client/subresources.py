@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from ctrlhost.client.resources import Resource
 
 
-def serves(client: Client, api_version: str, kind: str, subresource: str) -> Steps[bool]:
-    """Return whether the server serves a subresource of a kind; False if it does not serve the kind."""
+def lacks(client: Client, api_version: str, kind: str, subresource: str) -> Steps[bool]:
+    """Return whether the server serves a kind without a subresource; False if it does not serve the kind."""
     try:
         resource: Resource = yield from steps_of(Client.resource)(client, api_version, kind)
+        path = f"/apis/{api_version}" if resource.group else f"/api/{api_version}"
+        answer = decode_object((yield Send(client.discovery, "GET", path)), f"GET {path}")
     except NotFound:
         return False
-    path = f"/apis/{api_version}" if resource.group else f"/api/{api_version}"
-    answer = decode_object((yield Send(client.discovery, "GET", path)), f"GET {path}")
-    wanted = f"{resource.plural}/{subresource}"
-    return any(one.get("name") == wanted for one in answer.get("resources") or ())
+    served = {one.get("name") for one in answer.get("resources") or ()}
+    return resource.plural in served and f"{resource.plural}/{subresource}" not in served

@@ -158,8 +158,8 @@ class StatusWriter:
         for type_, wanted in self._conditions.items():
             if wanted is None:
                 continue
-            before = conditions.get(status, type_)
-            moment = before and before.get("lastTransitionTime")
+            before = conditions.get(status, type_) or {}
+            turns = before.get("status") != wanted.status or not before.get("lastTransitionTime")
             conditions.set(
                 status,
                 type_,
@@ -171,7 +171,7 @@ class StatusWriter:
                 observed_generation=self._read.generation or None,
             )
             now = conditions.get(status, type_)
-            if wanted.transition and isinstance(now, dict) and now["lastTransitionTime"] != moment:
+            if wanted.transition and turns and isinstance(now, dict):
                 now["lastTransitionTime"] = wanted.transition
         return kept
 

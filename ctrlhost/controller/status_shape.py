@@ -82,7 +82,9 @@ def shape_of(
         raise PluginLoadError(
             plugin, f"{kind} ({api_version}): its model has a status, but its CRD has no status subresource", hint=_HINT
         )
-    observed, conditions = _has_observed_generation(version), _keeps_conditions(version)
+    known = _names(version, "observedGeneration")
+    # What the schema does not name but keeps is a field of the author's, who has it in the model.
+    observed, conditions = observed if known is None else known, _names(version, "conditions") is not False
     return StatusShape(plugin, kind, fields, observed, served, served, without, conditions)
 
 
@@ -106,24 +108,13 @@ def _version_of(api_version: str, kind: str, crds: Iterable[Mapping[str, Any]]) 
     return None
 
 
-def _has_observed_generation(version: Mapping[str, Any]) -> bool:
-    """Return whether the server keeps `status.observedGeneration`."""
+def _names(version: Mapping[str, Any], field: str) -> bool | None:
+    """Return whether the schema names a field of the status; None if the server keeps it without that."""
     schema: Any = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-    for step in ("status", "observedGeneration"):
-        # What the schema does not name, it may keep as it is; such a field is the author's.
-        schema = (schema.get("properties") or {}).get(step)
-        if not isinstance(schema, dict):
-            return False
-    return True
-
-
-def _keeps_conditions(version: Mapping[str, Any]) -> bool:
-    """Return whether the server keeps `status.conditions`: it drops what the schema does not name."""
-    schema: Any = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-    for step in ("status", "conditions"):
-        if schema.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in schema:
-            return True
-        schema = (schema.get("properties") or {}).get(step)
-        if not isinstance(schema, dict):
-            return False
+    for step in ("status", field):
+        properties = schema.get("properties") or {}
+        if not isinstance(properties.get(step), dict):
+            keeps = schema.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in schema
+            return None if keeps else False
+        schema = properties[step]
     return True

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from ctrlhost.client import Client
 from ctrlhost.client.steps import steps_of
-from ctrlhost.client.subresources import serves
+from ctrlhost.client.subresources import lacks
 from ctrlhost.controller.status import StatusWriter
-from ctrlhost.errors import NotFound
+from ctrlhost.errors import Forbidden, NotFound
 
 if TYPE_CHECKING:
     from ctrlhost.cache import Object
@@ -56,17 +55,14 @@ class StatusPatches:
             answer = yield from steps_of(Client.patch)(
                 client, obj.api_version, obj.kind, obj.name, obj.namespace or None, patch, subresource="status"
             )
-        except NotFound:
-            # The server says the same of a missing object and of a missing subresource.
-            if self._shape.subresource is None:
-                served = yield from serves(client, obj.api_version, obj.kind, "status")
-                self._shape = replace(self._shape, subresource=served)
-            if not self._shape.subresource:
+        except (Forbidden, NotFound) as error:
+            # The server says the same of a missing object and of a missing subresource, after it has looked at rights.
+            if (yield from lacks(client, obj.api_version, obj.kind, "status")):
                 raise self._shape.missing() from None
+            if isinstance(error, Forbidden):
+                raise
             return
-        if self._shape.subresource is None:
-            self._shape = replace(self._shape, subresource=True)
-        if answer["metadata"].get("resourceVersion") == obj.resource_version:
+        if (answer.get("metadata") or {}).get("resourceVersion") == obj.resource_version:
             with self._lock:
                 self._ineffective[obj.uid] = (obj.resource_version, text)
                 self._ineffective.move_to_end(obj.uid)

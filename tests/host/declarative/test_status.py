@@ -16,6 +16,7 @@ from ctrlhost.plugin.crd_files import crds_from
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
 from tests.support.memcached import Cache, Memcached, Status, memcached, new_plugin
+from tests.support.plugin_modules import config_map
 from tests.support.waiting import create_eventually
 
 Context = ctrlhost.Context[Memcached, None]
@@ -233,6 +234,7 @@ def test_fields_are_removed_kept_and_checked(ctrlhost_host: Any, manual_clock: M
 
 
 PLAIN = {"apiVersion": "cache.example.com/v1alpha1", "kind": "Plain", "metadata": {"name": "a", "namespace": "default"}}
+CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 MISSING = "Plain has no status subresource, which ctx.status writes"
 
 
@@ -283,8 +285,46 @@ def test_a_kind_without_status_subresource_fails_at_first_use(
     assert str(controller.status().last_error).startswith(f"PluginError: {MISSING} (hint: ")
     assert controller.counts.total().errors == controller.counts.total().runs >= 2
     requests = [one.subresource for one in sandbox.audit if one.resource == "plains" and one.verb == "patch"]
-    # After the first answer it is known that the server lacks it.
-    assert (requests, after) == ([], []) if known else (["status"], ["set"])
+    runs = controller.counts.total().runs
+    assert (requests, after) == ([], []) if known else (["status"] * runs, ["set"] * runs)
+    if not known:
+        add = [{"op": "add", "path": "/spec/versions/0/subresources", "value": {"status": {}}}]
+        client.patch(*CRD, crd["metadata"]["name"], None, add, type="json")
+        manual_clock.advance(2)
+        cache.host.run_until_idle()
+        assert controller.counts.total().successes == 1
+
+
+@pytest.mark.behaviour("authoring/AS7")
+def test_a_subresource_that_somebody_takes_from_the_crd_is_an_error(
+    ctrlhost_host: Any, manual_clock: ManualClock
+) -> None:
+    def reconcile(ctx: Context, mc: Memcached) -> None:
+        ctx.status.set(readyReplicas=mc.spec.size)
+
+    cache = started(ctrlhost_host, reconcile, manual_clock)
+    cache.create()
+    remove = [{"op": "remove", "path": "/spec/versions/0/subresources"}]
+    cache.client.patch(*CRD, "memcacheds.cache.example.com", None, remove, type="json")
+    cache.resize(2)
+    problem = "PluginError: Memcached has no status subresource, which ctx.status writes"
+    assert str(cache.host.controllers["demo/memcached"].status().last_error).startswith(problem)
+    assert cache.status["readyReplicas"] == 1
+
+
+@pytest.mark.behaviour("authoring/AS7")
+def test_a_missing_subresource_is_named_before_the_missing_right(ctrlhost_host: Any, manual_clock: ManualClock) -> None:
+    plugin = new_plugin()
+
+    @plugin.controller("v1/ConfigMap")
+    def reconcile(ctx: ctrlhost.Context, obj: ctrlhost.Object) -> None:
+        ctx.status.set(a=1)
+
+    host = ctrlhost_host(plugin, clock=manual_clock, least_privilege=True)
+    host.client.create(config_map("a"))
+    host.run_until_idle()
+    problem = "PluginError: ConfigMap has no status subresource, which ctx.status writes"
+    assert str(host.controllers["demo/configmap"].status().last_error).startswith(problem)
 
 
 @pytest.mark.behaviour("authoring/AS8")

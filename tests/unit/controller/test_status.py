@@ -154,6 +154,14 @@ def test_the_moment_of_a_transition_may_be_given(untyped: Written, moment: datet
     assert writer.written["conditions"] == [condition("Old"), condition("New", lastTransitionTime=text)]
 
 
+def test_a_given_moment_counts_within_the_second_of_the_last_transition_too(untyped: Written) -> None:
+    writer = untyped.over({"conditions": [condition(), condition("Same")]})
+    writer.condition("Ready", False, "Because", transition=60)
+    writer.condition("Same", True, "Other", transition=60)
+    ready, same = writer.written["conditions"]
+    assert (ready["lastTransitionTime"], same["lastTransitionTime"]) == ("1970-01-01T00:01:00Z", NOW)
+
+
 @pytest.mark.parametrize(("moment", "error"), [(datetime(2026, 1, 1), ValueError), ("now", TypeError)])  # noqa: DTZ001
 def test_an_invalid_moment_is_an_error_at_the_call(untyped: Written, moment: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="transition"):

@@ -32,8 +32,8 @@ class OnlySpec(msgspec.Struct):
     spec: dict[str, Any] = {}
 
 
-def crd(subresource: bool = True, status: Any = None) -> dict[str, Any]:
-    schema = {"type": "object", "properties": {"status": {"type": "object", **(status or {})}}}
+def crd(subresource: bool = True, status: Any = None, **more: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"status": {"type": "object", **(status or {})}}, **more}
     version = {"name": "v1", "schema": {"openAPIV3Schema": schema}}
     if subresource:
         version["subresources"] = {"status": {}}
@@ -42,6 +42,8 @@ def crd(subresource: bool = True, status: Any = None) -> dict[str, Any]:
 
 OTHER = {"spec": {"group": "example.com", "names": {"kind": "Other"}, "versions": []}}
 OBSERVED = {"properties": {"observedGeneration": {"type": "integer"}}}
+#: In a schema: the server keeps what it does not name.
+KEEPS = {"x-kubernetes-preserve-unknown-fields": True}
 FIELDS = {"observedGeneration": "observedGeneration", "from_": "from"}
 
 
@@ -60,6 +62,7 @@ FIELDS = {"observedGeneration": "observedGeneration", "from_": "from"}
         (WithStatus, [crd(status=OBSERVED)], FIELDS, True, True),
         # The server would drop the field: the CRD counts.
         (WithStatus, [crd()], FIELDS, False, True),
+        (WithStatus, [crd(**KEEPS)], FIELDS, False, True),
     ],
 )
 def test_the_shape_follows_from_model_and_crd(
@@ -69,6 +72,13 @@ def test_the_shape_follows_from_model_and_crd(
     more = {"declared": bool(subresource), "without": model is WithoutStatus, "conditions": not crds}
     wanted = StatusShape("demo", "Thing", fields, observed, subresource, **more)
     assert shape_of("demo", "example.com/v1", "Thing", model, crds) == wanted
+
+
+@pytest.mark.parametrize(("model", "observed"), [(WithStatus, True), (Plain, False), (None, False)])
+@pytest.mark.parametrize("status", [KEEPS, {"additionalProperties": {}}])
+def test_a_schema_that_keeps_any_field_leaves_it_to_the_model(model: Any, observed: bool, status: Any) -> None:
+    shape = shape_of("demo", "example.com/v1", "Thing", model, [crd(status=status)])
+    assert (shape.observed_generation, shape.conditions) == (observed, True)
 
 
 def test_another_version_of_the_crd_says_nothing() -> None:
@@ -108,7 +118,7 @@ def test_conditions_need_a_field_in_the_crd(model: Any) -> None:
     [
         [],
         [crd(status={"properties": {"conditions": {"type": "array"}}})],
-        [crd(status={"x-kubernetes-preserve-unknown-fields": True})],
+        [crd(status=KEEPS)],
         [crd(status={"additionalProperties": {}})],
     ],
     ids=["of another", "named", "preserved", "any"],
