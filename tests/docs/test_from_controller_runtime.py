@@ -1,10 +1,12 @@
-"""The page for users of controller-runtime names what exists on our side."""
+"""The page for users of controller-runtime has all of its names, and names what exists on our side."""
 
 from __future__ import annotations
 
 import re
 from inspect import signature
 from pathlib import Path
+
+import pytest
 
 import ctrlhost
 from ctrlhost import predicates
@@ -18,6 +20,22 @@ OURS = " ".join(
     if line.startswith("| ") and "controller-runtime |" not in line
 )
 
+#: Names of controller-runtime 0.24, those of `client.Client` as methods of a reconciler.
+THEIRS = {
+    "Builder": "NewControllerManagedBy For Owns Watches WatchesMetadata WatchesRawSource Named WithEventFilter"
+    " WithOptions WithLogConstructor Complete Build WithPredicates OnlyMetadata MatchEveryOwner"
+    " MaxConcurrentReconciles RateLimiter NeedLeaderElection ReconciliationTimeout CacheSyncTimeout"
+    " RecoverPanic UsePriorityQueue EnableWarmup",
+    "Predicates": "GenerationChangedPredicate LabelChangedPredicate AnnotationChangedPredicate And Or Not Funcs"
+    " ResourceVersionChangedPredicate NewPredicateFuncs LabelSelectorPredicate",
+    "Handlers": "EnqueueRequestForObject EnqueueRequestForOwner OnlyControllerOwner EnqueueRequestsFromMapFunc Funcs",
+    "Client": "Get List Create Update Patch Apply Delete DeleteAllOf Status SubResource Scheme RESTMapper IndexField"
+    " InNamespace MatchingLabels MatchingFields FieldOwner ForceOwnership DryRunAll CreateOrUpdate CreateOrPatch"
+    " SetControllerReference AddFinalizer RemoveFinalizer",
+    "Manager": "NewManager Start Add Elected AddHealthzCheck AddReadyzCheck AddMetricsServerExtraHandler",
+    "envtest": "Environment Start Stop Config KubeConfig AddUser CRDDirectoryPaths InstallCRDs UseExistingCluster",
+}
+
 
 def used(pattern: str) -> set[str]:
     found = set(re.findall(pattern, OURS))
@@ -27,11 +45,18 @@ def used(pattern: str) -> set[str]:
 
 def test_the_names_exist() -> None:
     assert {name for name in used(r"ctrlhost\.([A-Z]\w+)") if name not in ctrlhost.__all__} == set()
-    assert {name for name in used(r"plugin\.([a-z]\w+)") if not hasattr(ctrlhost.Plugin, name)} == {"add_controller"}
+    assert {name for name in used(r"plugin\.([a-z]\w+)") if not hasattr(ctrlhost.Plugin, name)} == set()
     assert hasattr(ctrlhost.PluginContext, "add_controller")
     for kind, pattern in ((ctrlhost.Context, r"ctx\.([a-z]\w+)"), (ctrlhost.Client, r"ctx\.client\.([a-z]\w+)")):
         assert {name for name in used(pattern) if not hasattr(kind, name) and name != "client"} == set()
     assert {name for name in used(r"ctrlhost ([a-z]+)") if name not in COMMANDS} == set()
+
+
+@pytest.mark.parametrize("title", THEIRS)
+def test_each_name_of_theirs_has_a_row(title: str) -> None:
+    section = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    named = set(re.findall(r"\w+", " ".join(row.split(" | ")[0] for row in section.splitlines() if row[:2] == "| ")))
+    assert set(THEIRS[title].split()) - named == set()
 
 
 def test_each_ready_predicate_has_a_row() -> None:
