@@ -8,7 +8,7 @@ import inspect
 from typing import Any, get_overloads
 
 import ctrlhost
-from ctrlhost import cache, testing, workqueue
+from ctrlhost import cache, sandbox, testing, workqueue
 
 #: The classes of each page, in their order.
 CLASSES: dict[str, list[Any]] = {
@@ -40,12 +40,18 @@ INNER = {
     "Client": {"of_account", "page_steps", "separate"},
     "Plugin": {"loaded"},
     "StatusWriter": {"patch"},
-    "Cache": {"caught_up"},
+    "Cache": {"caught_up", "namespace"},
     "AsyncCache": {"caught_up"},
 }
 #: Those that an author makes.
 MADE = (ctrlhost.Plugin, ctrlhost.Client, ctrlhost.AsyncClient)
-MODULES = {"ctrlhost": ctrlhost, "ctrlhost.testing": testing, "ctrlhost.cache": cache, "ctrlhost.workqueue": workqueue}
+MODULES = {
+    "ctrlhost": ctrlhost,
+    "ctrlhost.testing": testing,
+    "ctrlhost.sandbox": sandbox,
+    "ctrlhost.cache": cache,
+    "ctrlhost.workqueue": workqueue,
+}
 
 
 def class_page(page: str) -> str:
