@@ -108,6 +108,8 @@ class StatusWriter:
                 f"invalid reason {_shown(reason)} of the condition {type}: it must be one word of at most {MAX_REASON} "
                 "letters, digits, `_`, `,` and `:` that begins with a letter, such as `MinimumReplicasAvailable`"
             )
+        # The text of an exception may have what UTF-8 has not.
+        message = message.encode(errors="replace").decode()
         if len(message) > MAX_MESSAGE:
             message = f"{message[: MAX_MESSAGE - 1]}…"
         self._conditions[type] = _Condition(word, reason, message, _time_text(transition))

@@ -69,8 +69,11 @@ class Desired:
 
 
 def mapping_of(obj: AnyObject) -> Mapping[str, Any]:
-    """Return a mapping or a model as a mapping, with the kind of a model."""
-    return to_dict(obj) if isinstance(obj, msgspec.Struct) else obj
+    """Return a mapping or a model as a mapping, with the kind of a model; TypeError for anything else."""
+    found = to_dict(obj) if isinstance(obj, msgspec.Struct) else obj
+    if not isinstance(found, Mapping):
+        raise TypeError(f"an object must be a mapping or a model, got {obj!r:.80}")
+    return found
 
 
 def desired_of(obj: AnyObject) -> Desired:
@@ -78,9 +81,7 @@ def desired_of(obj: AnyObject) -> Desired:
 
     TypeError for values that JSON does not have.
     """
-    content = _decoder.decode(_encoder.encode(to_dict(obj) if isinstance(obj, msgspec.Struct) else obj))
-    if not isinstance(content, dict):
-        raise TypeError(f"an object must be a mapping or a model, got {obj!r}")
+    content: dict[str, Any] = _decoder.decode(_encoder.encode(mapping_of(obj)))
     if isinstance(obj, msgspec.Struct):
         content = _without_nulls(content)
         content.pop("status", None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ctrlhost.client import Client
 from ctrlhost.client.steps import steps_of
 from ctrlhost.controller.caches import OWNERS
@@ -75,6 +77,8 @@ def _names(kind: Kind, keep: Iterable[AnyObject | str]) -> dict[str | None, set[
         if isinstance(one, str):
             names.setdefault(None, set()).add(one)
             continue
+        if not isinstance(one, (Mapping, msgspec.Struct)):
+            raise TypeError(f"keep is a list of objects or names, not of {one!r:.80}")
         obj = mapping_of(one)
         if (_group(obj.get("apiVersion", kind.api_version)), obj.get("kind", kind.kind)) != own:
             continue

@@ -176,7 +176,13 @@ def test_a_kind_that_is_not_to_be_pruned_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("keep", "error"), [("a", TypeError), (config_map("a"), TypeError), ([{"metadata": {}}], ValueError)]
+    ("keep", "error"),
+    [
+        ("a", TypeError),
+        (config_map("a"), TypeError),
+        ([{"metadata": {}}], ValueError),
+        ([Request("a", "default")], TypeError),
+    ],
 )
 def test_what_names_nothing_to_keep_is_refused(
     ctrlhost_host, manual_clock: ManualClock, keep: Any, error: type[Exception]

@@ -202,6 +202,12 @@ def test_reasons_and_messages_of_full_length_are_kept_and_longer_messages_cut(un
     assert cut["message"] == "ü" * 32767 + "…"
 
 
+def test_a_message_that_is_no_utf_8_is_written_with_question_marks(untyped: Written) -> None:
+    writer = untyped.over()
+    writer.condition("Ready", False, "Because", "no file a\udcff")
+    assert writer.written["conditions"][0]["message"] == "no file a?"
+
+
 @pytest.mark.parametrize(
     ("type_", "status"), [("", True), ("A b", True), ("-A", True), ("a" * 317, True), ("A", "yes")]
 )

@@ -32,6 +32,12 @@ def test_the_digest_is_that_of_the_sorted_json() -> None:
     assert desired_of(config_map(a="2")).digest != desired_of(obj).digest
 
 
+@pytest.mark.parametrize("obj", ["x", None, [1], ctrlhost.Request("one")])
+def test_what_is_neither_mapping_nor_model_is_refused(obj: Any) -> None:
+    with pytest.raises(TypeError, match="an object must be a mapping or a model, got"):
+        mapping_of(obj)
+
+
 def test_the_annotation_names_the_plugin() -> None:
     assert annotation_of("memcached") == "applied.ctrlhost.dev/memcached"
 
