@@ -15,7 +15,7 @@ CUT = re.compile(r"<!-- (code|new): \S+ -->$")
 PART = re.compile(r"(<!--|#) a part of \S+")
 BLOCKS = [
     (page.relative_to(ROOT).as_posix(), match["before"], match["code"], match["language"])
-    for page in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+    for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("plugins/*/README.md"), *(ROOT / "docs").rglob("*.md")])
     for match in BLOCK.finditer(page.read_text(encoding="utf-8"))
     if match["language"] not in COMMANDS
 ]

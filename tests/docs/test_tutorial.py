@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MARKED = re.compile(r"<!-- code: (?P<path>\S+) -->\n```\w+\n(?P<code>.*?)```", re.DOTALL)
 BLOCKS = [
     (page.relative_to(ROOT).as_posix(), match["path"], match["code"])
-    for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+    for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("plugins/*/README.md"), *(ROOT / "docs").rglob("*.md")])
     for match in MARKED.finditer(page.read_text(encoding="utf-8"))
 ]
 
