@@ -33,7 +33,7 @@ def set_up(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping
     for one in declaration.pages:
         host.add_page(one.options["path"], one.function(host))
     for one in declaration.reports:
-        host.add_report(one.options["path"], partial(one.function, host), title=one.options["title"])
+        host.add_report(one.options["path"], _with_host(one, host), title=one.options["title"])
     if declaration.synced:
         host.start_together()
 
@@ -53,16 +53,24 @@ def _add_task(declared: DeclaredFunction, host: PluginContext) -> None:
     options = declared.options
     host.add_task(
         options["name"] or declared.name.replace("_", "-"),
-        _async_task(declared.function, host) if declared.is_async else partial(declared.function, host),
+        _with_host(declared, host),
         every=options["every"],
         first_after=options["first_after"],
         needs_leader=options["needs_leader"],
     )
 
 
-def _async_task(function: Callable[..., Any], host: PluginContext) -> Callable[[threading.Event], Any]:
-    async def run(_stop: threading.Event) -> None:
-        awaiting.set("await the methods of `ctrlhost.AsyncClient(host.client)`")
-        await function(host)
+def _with_host(declared: DeclaredFunction, host: PluginContext) -> Callable[..., Any]:
+    """Return the function with its first argument; an `async def` takes no other, and may not block its loop."""
+    if not declared.is_async:
+        return partial(declared.function, host)
+
+    async def run(*_stop: threading.Event) -> Any:
+        token = awaiting.set("await the methods of `ctrlhost.AsyncClient(host.client)`")
+        try:
+            return await declared.function(host)
+        finally:
+            # The server may call other functions in the same task.
+            awaiting.reset(token)
 
     return run

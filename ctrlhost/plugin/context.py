@@ -214,10 +214,10 @@ class PluginContext(Parameters[S]):
     def add_report(self, path: str, report: Report, *, title: str = "", leader_only: bool = False) -> None:
         """Serve what `report` returns below `/NAME` + `path`, as an HTML table or, with `?format=json`, as JSON.
 
-        `report` is called per request, on the plugin's event loop: it returns one mapping, or rows as mappings or
-        structs; texts are escaped, rows sorted. The JSON is also sent to clients that accept nothing else. With
-        `leader_only`, a replica that does not lead answers 503 with the identity of the one that does. PluginLoadError
-        if the path does not begin with a slash.
+        `report` is called per request, on the plugin's event loop, and may be `async def`: it returns one mapping, or
+        rows as mappings or structs; texts are escaped, rows sorted. The JSON is also sent to clients that accept
+        nothing else. With `leader_only`, a replica that does not lead answers 503 with the identity of the one that
+        does. PluginLoadError if the path does not begin with a slash.
         """
         from ctrlhost.plugin.report import report_page
 

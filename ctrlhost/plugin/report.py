@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,8 +16,11 @@ from ctrlhost.cache import ListView
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-Report = Callable[[], Mapping[str, Any] | Iterable[Any]]
-"""Returns one record as a mapping, or rows as mappings or `msgspec.Struct`s with the same fields."""
+Content = Mapping[str, Any] | Iterable[Any]
+"""One record as a mapping, or rows as mappings or `msgspec.Struct`s with the same fields."""
+
+Report = Callable[[], Content | Awaitable[Content]]
+"""Returns the content; an `async def` is awaited."""
 
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
 <style>body{{font:15px/1.5 system-ui;margin:2rem}}td,th{{text-align:left;padding:.2rem 1rem .2rem 0;vertical-align:top}}
@@ -28,15 +32,18 @@ def report_page(title: str, report: Report, leader: Callable[[], str | None]) ->
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await _respond(Request(scope), title, report, leader)(scope, receive, send)
+            response = await _respond(Request(scope), title, report, leader)
+            await response(scope, receive, send)
 
     return app
 
 
-def _respond(request: Request, title: str, report: Report, leader: Callable[[], str | None]) -> Response:
+async def _respond(request: Request, title: str, report: Report, leader: Callable[[], str | None]) -> Response:
     if request.method not in ("GET", "HEAD"):
         return PlainTextResponse("only GET is allowed\n", 405, {"Allow": "GET, HEAD"})
-    content = msgspec.to_builtins(_plain(report()), str_keys=True, enc_hook=_encodable)
+    reported = report()
+    rows_or_record = await reported if inspect.isawaitable(reported) else reported
+    content = msgspec.to_builtins(_plain(rows_or_record), str_keys=True, enc_hook=_encodable)
     # Checked after the report, so that a leader made the report.
     if (identity := leader()) is not None:
         return PlainTextResponse(f"standing by; the leader is {identity or 'not known'}\n", 503)

@@ -175,6 +175,13 @@ def served(ctrlhost_host) -> tuple[Any, threading.Event]:
     def leases(host: ctrlhost.PluginContext) -> list[dict[str, str]]:
         return [{"name": name, "holder": holder} for name, holder in host.state.items()]
 
+    @plugin.report("/later")
+    async def later(host: ctrlhost.PluginContext) -> dict[str, str]:
+        with pytest.raises(ctrlhost.BlockingCall, match="AsyncClient"):
+            host.client.get("v1", "Namespace", "default")
+        found = await ctrlhost.AsyncClient(host.client).get("v1", "Namespace", "default")
+        return {"found": found["kind"]}
+
     @plugin.page("/page")
     def page(host: ctrlhost.PluginContext) -> Any:
         return PlainTextResponse(f"page of {host.name}")
@@ -209,6 +216,7 @@ def test_a_report_is_a_table_or_json(served: Any) -> None:
     rows = [{"name": "b", "holder": "<script>alert(1)</script>"}, {"name": "a", "holder": "1"}]
     assert json.loads(get(host, "/p/leases?format=json")[1]) == rows
     assert json.loads(get(host, "/p/leases", "application/json")[1]) == rows
+    assert json.loads(get(host, "/p/later?format=json")[1]) == {"found": "Namespace"}
 
 
 def test_pages_and_checks_get_the_context_of_the_plugin(served: Any) -> None:
