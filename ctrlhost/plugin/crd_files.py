@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.resources.abc import Traversable
 
+#: What the host reads of each CRD; the server has more rules.
+_REQUIRED = ("metadata.name", "spec.group", "spec.names.kind", "spec.names.plural")
+
 
 def crds_from(package: str, *patterns: str) -> list[dict[str, Any]]:
     """Return the CRDs of a package's YAML files as fresh dicts, in the order of the patterns and then of the names.
@@ -20,7 +23,8 @@ def crds_from(package: str, *patterns: str) -> list[dict[str, Any]]:
     `package` is the importable name of the package that holds the files, such as `__package__`, or of a module of it;
     of a module without a package, the files are beside it. A pattern is the path of a file, such as `crds/*.yaml`, in
     which `*` and `?` match within a name as in a shell. A file may have several documents. FileNotFoundError if a
-    pattern matches no file; ValueError, which names the file, if one is not YAML or has another object. For any thread.
+    pattern matches no file; ValueError, which names the file, if one is not YAML, has another object, or a CRD without
+    names. For any thread.
     """
     found: list[dict[str, Any]] = []
     for pattern in patterns:
@@ -58,4 +62,19 @@ def _read(file: str, text: bytes) -> list[dict[str, Any]]:
     for one in objects:
         if not isinstance(one, dict) or one.get("kind") != "CustomResourceDefinition":
             raise ValueError(f"{file} has an object that is not a CustomResourceDefinition")
+        if (missing := _missing(one)) is not None:
+            raise ValueError(f"{file}: {missing}: Required value")
     return objects
+
+
+def _missing(crd: dict[str, Any]) -> str | None:
+    """Return the first path that a CRD lacks, or that has no usable value; None for a CRD with all of them."""
+    for path in _REQUIRED:
+        value: Any = crd
+        for step in path.split("."):
+            value = value.get(step) if isinstance(value, dict) else None
+        if not isinstance(value, str) or not value:
+            return path
+    versions = crd["spec"].get("versions")
+    named = isinstance(versions, list) and all(isinstance(one, dict) and "name" in one for one in versions)
+    return None if named and versions else "spec.versions"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from copy import deepcopy
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -58,9 +60,33 @@ def test_a_missing_file_is_named(package: Path) -> None:
         (b"a: [", "own_crds/c.yaml is not valid YAML"),
         (b"kind: ConfigMap", "own_crds/c.yaml has an object that is not a CustomResourceDefinition"),
         (b"- 1", "own_crds/c.yaml has an object that is not a CustomResourceDefinition"),
+        (b"kind: CustomResourceDefinition", "own_crds/c.yaml: metadata.name: Required value"),
     ],
 )
 def test_a_file_of_something_else_is_named(package: Path, text: bytes, message: str) -> None:
     (package / "c.yaml").write_bytes(text)
     with pytest.raises(ValueError, match=message):
+        ctrlhost.crds_from("own_crds", "c.yaml")
+
+
+@pytest.mark.behaviour("authoring/AM13")
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("metadata.name", ""),
+        ("spec", None),
+        ("spec.group", 3),
+        ("spec.names", "gadgets"),
+        ("spec.names.kind", []),
+        ("spec.names.plural", None),
+        ("spec.versions", []),
+        ("spec.versions", ["v1"]),
+    ],
+)
+def test_a_crd_without_names_is_named_with_its_path(package: Path, path: str, value: object) -> None:
+    changed = deepcopy(GADGET)
+    *above, last = path.split(".")
+    reduce(dict.__getitem__, above, changed)[last] = value
+    (package / "c.yaml").write_text(yaml.safe_dump_all([WIDGET, changed]), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"^own_crds/c\.yaml: {path}[a-z.]*: Required value$"):
         ctrlhost.crds_from("own_crds", "c.yaml")
