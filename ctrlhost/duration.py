@@ -13,9 +13,10 @@ __all__ = ["Duration", "DurationLike", "in_seconds"]
 DurationLike: TypeAlias = float | str | timedelta
 
 # Exact: 100us is the float 0.0001, and 100 * 1e-6 is not.
-_PARTS_OF_A_SECOND = {"ns": 1e9, "us": 1e6, "µs": 1e6, "ms": 1e3}
+# Both letters that look like this: the micro sign and the Greek letter.
+_PARTS_OF_A_SECOND = {"ns": 1e9, "us": 1e6, "\u00b5s": 1e6, "\u03bcs": 1e6, "ms": 1e3}
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h|d)")
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|[u\u00b5\u03bc]s|ms|s|m|h|d)")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 
 

@@ -44,7 +44,16 @@ def test_forms_of_one_duration(read: Callable[[Any], float], value: DurationLike
 @behaviour("authoring/AU18")
 @reader
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("100us", 0.0001), ("5ns", 5e-9), ("1h30m", 5400), ("1d", 86400), ("250ms", 0.25)]
+    ("text", "seconds"),
+    [
+        ("100us", 0.0001),
+        ("5ns", 5e-9),
+        ("1h30m", 5400),
+        ("1d", 86400),
+        ("250ms", 0.25),
+        ("7\u00b5s", 7e-6),
+        ("7\u03bcs", 7e-6),
+    ],
 )
 def test_all_units_are_exact(read: Callable[[Any], float], text: str, seconds: float) -> None:
     assert read(text) == seconds
