@@ -13,7 +13,7 @@ import msgspec
 
 from ctrlhost.controller.addresses import NAME_RULE, is_name, is_path
 from ctrlhost.controller.source import KindSource
-from ctrlhost.controller.sources import Owns, Watches
+from ctrlhost.controller.sources import For, Owns, Watches
 from ctrlhost.declarative import finalizers
 from ctrlhost.declarative.declaration import DeclaredFunction
 from ctrlhost.duration import Duration
@@ -33,7 +33,7 @@ MOST = 20
 #: Options of `@plugin.controller` that are lists.
 _LISTS = ("owns", "watches", "predicates")
 _OPTIONS = ("name", *_LISTS, "every", "workers", "timeout", "needs_leader", "gone")
-#: Decorators whose functions may be generators, since their results are only iterated.
+#: Decorators whose functions may be generators, since their results are only iterated; async ones may not.
 _ITERATED = ("index", "permission", "report")
 #: Decorators whose functions may be coroutines.
 _AWAITED = ("controller", "finalizer", "report", "task")
@@ -92,21 +92,42 @@ def _mistakes(declaration: Declaration) -> Iterator[Mistake]:
             yield Mistake(
                 _place(controller.declared), controller.declared.name, text, 'give it another one: `name="…"`'
             )
+    pages = [one for one in (*declaration.pages, *declaration.reports) if is_path(one.options["path"])]
+    paths = Counter(one.options["path"] for one in pages)
+    for declared in pages:
+        if paths[path := declared.options["path"]] > 1:
+            text = f"{paths[path]} pages have the path {path}"
+            yield Mistake(_place(declared), declared.name, text, "give each another path")
+    yield from _of_indexes(declaration)
+
+
+def _of_indexes(declaration: Declaration) -> Iterator[Mistake]:
+    """Check the indexes, of which those of a kind have different names."""
+    sources = [one for one in _references(declaration) if isinstance(one, KindSource)]
+    names = Counter({(source.reference[:2], name) for source in sources for name in source.indexes})
+    names.update((index.kind[:2], index.name) for index in declaration.indexes)
     for index in declaration.indexes:
         declared = DeclaredFunction("index", index.function, ("obj",))
         for text, hint in _of_function(declared):
             yield Mistake(_place(declared), index.name, text, hint)
+        if (found := names[index.kind[:2], index.name]) > 1:
+            text = f"{found} indexes of {index.kind} have the name {index.name}"
+            yield Mistake(_place(declared), index.name, text, "rename the function: an index has its name")
+
+
+def _references(declaration: Declaration) -> Iterator[Any]:
+    """Return the kinds and the sources of all controllers."""
+    for controller in declaration.controllers:
+        options = controller.declared.options
+        yield options["kind"]
+        for name in ("owns", "watches"):
+            if isinstance(listed := options.get(name), (list, tuple)):
+                yield from listed
 
 
 def _of_structs(declaration: Declaration) -> Iterator[Mistake]:
     """Check that msgspec can decode the settings and the objects."""
-    given = [declaration.settings, *(index.kind.model for index in declaration.indexes)]
-    for controller in declaration.controllers:
-        options = controller.declared.options
-        given.append(options["kind"])
-        for name in ("owns", "watches"):
-            if isinstance(listed := options.get(name), (list, tuple)):
-                given += listed
+    given = [declaration.settings, *(index.kind.model for index in declaration.indexes), *_references(declaration)]
     models = [one.reference.model if isinstance(one, KindSource) else one for one in given]
     structs = [one for one in models if isinstance(one, type) and issubclass(one, msgspec.Struct)]
     reasons = {found: struct for struct in structs if (found := undecodable(struct)) is not None}
@@ -154,18 +175,15 @@ def _of_form(declared: DeclaredFunction) -> Iterator[tuple[str, str]]:
         yield f"is not a function: {_shown(function)}", f"decorate a function: {_written(declared)}"
         return
     plain = inspect.unwrap(function)
-    if declared.decorator not in _ITERATED:
-        for what, kind in (
-            ("a generator", inspect.isgeneratorfunction),
-            ("an async generator", inspect.isasyncgenfunction),
-        ):
-            if kind(plain):
-                yield f"is {what}: it would never run; use return", "replace `yield` by `return`"
+    for what, found in (
+        ("a generator", declared.decorator not in _ITERATED and inspect.isgeneratorfunction(plain)),
+        ("an async generator", inspect.isasyncgenfunction(plain)),
+    ):
+        if found:
+            yield f"is {what}: it would never run; use return", "replace `yield` by `return`"
     if declared.decorator not in _AWAITED and declared.is_async:
         yield "is an async def: it would never run; use def", f"write it as {_written(declared)}"
-    called_with = declared.called_with
-    if declared.decorator == "task" and declared.is_async:
-        called_with = called_with[:1]
+    called_with = _called_with(declared)
     if (taken := _misfit(function, called_with)) is not None:
         yield f"takes ({taken}), but is called with ({', '.join(called_with)})", f"write it as {_written(declared)}"
 
@@ -174,7 +192,7 @@ def _of_controller(options: Any) -> Iterator[tuple[str, str]]:
     for name in options:
         if name != "kind" and name not in _OPTIONS:
             yield f"unknown option `{name}`", str(suggest(name, _OPTIONS))
-    yield from _of_kind("kind", options["kind"])
+    yield from _of_reference("kind", options["kind"], For)
     for name in _LISTS:
         given = options.get(name)
         if given is None:
@@ -187,21 +205,19 @@ def _of_controller(options: Any) -> Iterator[tuple[str, str]]:
                 yield f"predicates has {_shown(wrong[0])}, which is no predicate", "see `ctrlhost.predicates`"
             yield from _of_predicates(given)
         else:
-            expected = Owns if name == "owns" else Watches
             for one in given:
-                if isinstance(one, KindSource) and not isinstance(one, expected):
-                    text = f"{name} has {type(one).__name__}({one.kind})"
-                    yield text, f"write a kind, or `ctrlhost.{expected.__name__}(…)`"
-                else:
-                    yield from _of_kind(name, one)
+                yield from _of_reference(name, one, Owns if name == "owns" else Watches)
     workers = options.get("workers", 1)
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         yield f"workers is {_shown(workers)}; it must be a number, at least 1", "write `workers=1`"
 
 
-def _of_kind(option: str, given: Any) -> Iterator[tuple[str, str]]:
-    """Check a kind or a source."""
+def _of_reference(option: str, given: Any, expected: type[KindSource]) -> Iterator[tuple[str, str]]:
+    """Check a kind, or a source of the expected class."""
     if isinstance(given, KindSource):
+        if not isinstance(given, expected):
+            text = f"{option} has {type(given).__name__}({given.kind})"
+            yield text, f"write a kind, or `ctrlhost.{expected.__name__}(…)`"
         yield from _of_selectors(given)
         yield from _of_predicates(given.predicates)
         if isinstance(given, Watches) and callable(given.map) and not isinstance(given.map, type):
@@ -291,9 +307,14 @@ def _name(controller: Any) -> str | None:
         return None
 
 
+def _called_with(declared: DeclaredFunction) -> tuple[str, ...]:
+    return declared.called_with[:1] if declared.decorator == "task" and declared.is_async else declared.called_with
+
+
 def _written(declared: DeclaredFunction) -> str:
     name = declared.name if declared.name.isidentifier() else declared.decorator
-    return f"`def {name}({', '.join(declared.called_with)})`"
+    form = "async def" if declared.is_async and declared.decorator in _AWAITED else "def"
+    return f"`{form} {name}({', '.join(_called_with(declared))})`"
 
 
 def _place(declared: DeclaredFunction) -> str:

@@ -52,7 +52,7 @@ def _kinds(declaration: Declaration) -> Iterator[Kind]:
     for controller in declaration.controllers:
         yield controller.kind
         options = controller.declared.options
-        for one in (*options.get("owns", ()), *options.get("watches", ())):
+        for one in (*(options.get("owns") or ()), *(options.get("watches") or ())):
             yield one.reference if isinstance(one, KindSource) else kind_of(one)
     for index in declaration.indexes:
         yield index.kind

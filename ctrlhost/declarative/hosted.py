@@ -79,14 +79,14 @@ class HostedController:
         return [*self.kinds, *([Every(every)] if every is not None else [])]
 
     def _kinds(self) -> list[KindSource]:
-        owns = [one if isinstance(one, Owns) else Owns(one) for one in self.options.get("owns", ())]
+        owns = [one if isinstance(one, Owns) else Owns(one) for one in self.options.get("owns") or ()]
         primary = self._primary()
         sources: list[KindSource] = [replace(primary, writes=(*primary.writes, *writes_of_owner(owns)))]
         for one in owns:
             indexes = {**one.indexes, OWNERS: "metadata.ownerReferences[*].uid"}
             writes = (*one.writes, *writes_of(one))
             sources.append(replace(one, indexes=indexes, writes=writes, suppress_echo=True))
-        for one in self.options.get("watches", ()):
+        for one in self.options.get("watches") or ():
             watches = one if isinstance(one, Watches) else Watches(one)
             sources.append(replace(watches, after_sync=True))
         return sources

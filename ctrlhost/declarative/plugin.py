@@ -151,6 +151,9 @@ class Plugin(Parameters[S]):
         """
 
         def declare(function: Callable[..., Any]) -> Controller[Any, Any]:
+            if isinstance(function, Controller):
+                # One function may reconcile several kinds.
+                function = function.declared.function
             declared = DeclaredFunction("controller", function, ("ctx", "obj"), {"kind": kind, **options})
             controller: Controller[Any, Any] = Controller(declared)
             self.declaration.open().controllers.append(controller)
@@ -288,7 +291,8 @@ class Plugin(Parameters[S]):
     def report(self, path: str, *, title: str = "") -> Callable[[F], F]:
         """Serve what the decorated `function(host)` returns below `/PLUGIN` + `path`, as an HTML table or as JSON.
 
-        It returns one mapping, or rows as mappings or structs.
+        It returns one mapping, or rows as mappings or structs, and runs on the plugin's event loop; it may be
+        `async def`.
         """
         return self._declares("reports", "report", ("host",), {"path": path, "title": title})
 

@@ -126,6 +126,25 @@ def test_two_controllers_of_a_kind_need_names(ctrlhost_host) -> None:
         PluginManager().register("p", plugin)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_one_function_may_reconcile_several_kinds(ctrlhost_host, is_async: bool) -> None:
+    plugin, seen = declared(), set()
+
+    def reconcile(ctx: ctrlhost.Context, obj: Object) -> None:
+        seen.add((type(ctx), obj["kind"]))
+
+    async def reconcile_async(ctx: ctrlhost.AsyncContext, obj: Object) -> None:
+        seen.add((type(ctx), obj["kind"]))
+
+    of_maps = plugin.controller(For("v1/ConfigMap", label_selector="mine"), owns=None)
+    plugin.controller("v1/Namespace")(of_maps(reconcile_async if is_async else reconcile))
+    host = ctrlhost_host(plugin)
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    context = ctrlhost.AsyncContext if is_async else ctrlhost.Context
+    assert seen == {(context, "ConfigMap"), (context, "Namespace")}
+
+
 @pytest.mark.behaviour("authoring/AU9")
 @pytest.mark.parametrize("gone", [False, True])
 def test_what_is_gone_or_being_deleted_is_for_those_who_ask_for_it(ctrlhost_host, gone: bool) -> None:

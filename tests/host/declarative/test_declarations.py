@@ -33,7 +33,7 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         '@plugin.controller("v1/ConfigMap")\nasync def reconcile(ctx, obj, more: int): ...',
         "reconcile",
         "takes (ctx, obj, more), but is called with (ctx, obj)",
-        "`def reconcile(ctx, obj)`",
+        "`async def reconcile(ctx, obj)`",
     ),
     "keyword without default": (
         '@plugin.controller("v1/ConfigMap")\ndef reconcile(ctx, obj, *, now): ...',
@@ -42,6 +42,12 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         "`def reconcile(ctx, obj)`",
     ),
     "task": ("@plugin.task()\ndef sweep(): ...", "sweep", "takes (), but is called with (host, stop)", "host, stop"),
+    "awaited task": (
+        "@plugin.task()\nasync def sweep(host, stop): ...",
+        "sweep",
+        "takes (host, stop), but is called with (host)",
+        "`async def sweep(host)`",
+    ),
     "hook": ("@plugin.elected\ndef elected(): ...", "elected", "takes (), but is called with (host)", "(host)"),
     "index": ('@plugin.index("v1/Pod")\ndef by_node(): ...', "by_node", "takes (), but is called with (obj)", "(obj)"),
     "generator": (
@@ -53,6 +59,12 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
     "async generator": (
         '@plugin.controller("v1/ConfigMap")\nasync def reconcile(ctx, obj):\n    yield',
         "reconcile",
+        "is an async generator: it would never run; use return",
+        "`return`",
+    ),
+    "async generator of rows": (
+        '@plugin.report("/rows")\nasync def rows(host):\n    yield',
+        "rows",
         "is an async generator: it would never run; use return",
         "`return`",
     ),
@@ -112,6 +124,21 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         "reconcile",
         "owns: 3 is not a kind",
         "apps/v1/Deployment",
+    ),
+    "source that is no kind to reconcile": (
+        '@plugin.controller(ctrlhost.Owns("v1/Pod"))\ndef reconcile(ctx, obj): ...',
+        "reconcile",
+        "kind has Owns(Pod)",
+        "`ctrlhost.For(…)`",
+    ),
+    "index that a source has": (
+        (
+            '@plugin.index("v1/Pod")\ndef by_node(pod): ...\n'
+            'plugin.controller(ctrlhost.For("v1/Pod", indexes={"by_node": "spec.nodeName"}))(lambda ctx, obj: None)'
+        ),
+        "by_node",
+        "2 indexes of v1/Pod have the name by_node",
+        "rename the function",
     ),
     "source of another sort": (
         '@plugin.controller("v1/ConfigMap", owns=[ctrlhost.Watches("v1/Pod")])\ndef reconcile(ctx, obj): ...',
@@ -368,6 +395,29 @@ def test_two_controllers_of_one_name_and_unusable_settings_are_mistakes() -> Non
     settings, first, second = caught.value.mistakes
     assert settings.text == "settings is a msgspec.Struct class, got dict"
     assert first.text == second.text == "2 controllers have the name configmap"
+
+
+def test_pages_of_one_path_and_indexes_of_one_name_are_mistakes() -> None:
+    plugin: Any = ctrlhost.Plugin()
+
+    def rows(given: Any) -> list[str]:
+        return []
+
+    plugin.page("/same")(rows)
+    plugin.report("/same")(rows)
+    plugin.report("/other")(rows)
+    for kind in ("v1/Pod", ("v1", "Pod"), "v1/Node"):
+        plugin.index(kind)(rows)
+    with pytest.raises(DeclarationError) as caught:
+        PluginManager().register("twice", plugin)
+    found = ["2 pages have the path /same"] * 2 + ["2 indexes of v1/Pod have the name rows"] * 2
+    assert [one.text for one in caught.value.mistakes] == found
+
+
+def test_no_list_is_an_empty_one() -> None:
+    plugin: Any = ctrlhost.Plugin()
+    plugin.controller("v1/Pod", owns=None, watches=None, predicates=None)(lambda ctx, obj: None)
+    assert PluginManager().register("none", plugin).crds() == []
 
 
 def test_what_can_be_called_is_no_mistake() -> None:
