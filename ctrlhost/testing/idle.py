@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ctrlhost.errors import Stale
 from ctrlhost.own_writes.overlay import PendingWrites
 from ctrlhost.reflector.reflector import NO_PERMISSION
 
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 
 #: Without a sandbox nothing may have happened for so many seconds: events of others may be on their way.
 _QUIET = 0.2
-#: The names of threads that wait for the next call of a plugin's code, or to repair what failed: timers and tasks,
-#: restarts of plugins, and reflectors in their back-off.
-_DUE, _REFLECTOR = (" timer", " task", "/restart"), "reflector "
+#: What is reported if nothing is pending, but something happened while the parts were looked at.
+CHANGED = "something changed during the check"
+#: The names of threads that wait for the next call of a plugin's code, timers and tasks, and of reflectors in their
+#: back-off.
+_DUE, _REFLECTOR = (" timer", " task"), "reflector "
 
 
 class Versions(Protocol):
@@ -115,10 +118,11 @@ class PendingWork:
 
     def lines(self) -> list[str]:
         """Return the pending work; empty if all parts were idle at the same moment."""
-        before = self._stamp()
-        busy = self._lagging() or self._working()
-        if not busy and self._stamp() != before:
-            return ["something changed during the check"]
+        before = self.stamp()
+        # Twice: the second look finds work that a thread began in a part that the first had already passed.
+        busy = self._look() or self._look()
+        if not busy and self.stamp() != before:
+            return [CHANGED]
         return busy or self._unquiet(before)
 
     def waking(self) -> list[str]:
@@ -138,9 +142,12 @@ class PendingWork:
         return found
 
     def due(self) -> list[tuple[str, float]]:
-        """Return the names of the threads that a manual clock wakes to do a plugin's work, each with the time."""
+        """Return the restarts of plugins, and the threads that a manual clock wakes for them, each with its time."""
         deadlines: list[tuple[str, float]] = getattr(self._host.clock, "deadlines", list)()
-        return [(name, at) for name, at in deadlines if name.endswith(_DUE) or name.startswith(_REFLECTOR)]
+        threads = [(name, at) for name, at in deadlines if name.endswith(_DUE) or name.startswith(_REFLECTOR)]
+        waits = [(f"the restart of plugin {plugin.name}", plugin.restarts_in()) for plugin in self._host.plugins]
+        now = self._host.clock.now()
+        return threads + [(name, now + wait) for name, wait in waits if wait is not None]
 
     def wake(self) -> None:
         """Let informers that wait for a manual clock list or watch again now."""
@@ -155,8 +162,8 @@ class PendingWork:
         return reconnecting and any(name.startswith(_REFLECTOR) and at > now for name, at in self.due())
 
     def tasks(self) -> list[str]:
-        """Return the calls of periodic tasks that are running or due, and other work of threads that is due."""
-        now, due = self._host.clock.now(), self.due()
+        """Return the calls of periodic tasks that are running or due, and other work that is due."""
+        due, now = self.due(), self._host.clock.now()
         lines = [f"{name} is due" for name, at in due if at <= now]
         lines += [
             f"task {entry.subject} is running"
@@ -165,6 +172,16 @@ class PendingWork:
             if entry.name == "task"
         ]
         return lines
+
+    def elections(self) -> list[str]:
+        """Return the leases of running plugins that this replica has not looked at yet, so that it may lead soon."""
+        running = {plugin.name for plugin in self._host.plugins if plugin.state == "running"}
+        leases = self._host.leadership.leases() if self._host.leadership is not None else ()
+        return [
+            f"lease {one.name}: the election has no result yet"
+            for one in leases
+            if one.renewed is None and not one.mine and running.intersection(one.plugins)
+        ]
 
     def informers(self) -> list[Informer]:
         """Return the informers of the host."""
@@ -183,11 +200,15 @@ class PendingWork:
         quiet = now - self._quiet_since[1]
         return [] if quiet >= self._versions.quiet else [f"quiet for {quiet:.1f} s only"]
 
-    def _stamp(self) -> tuple[Any, ...]:
+    def stamp(self) -> tuple[Any, ...]:
         """Return a value that changes whenever anything happens."""
         seen = (informer.last_resource_version for informer in self.informers())
         runs = (controller.status().runs for controller in self.controllers())
         return self._versions.stamp(), *seen, *runs
+
+    def _look(self) -> list[str]:
+        """Return the pending work, in the order in which one part passes it on to the next."""
+        return self._lagging() or self._working()
 
     def _lagging(self) -> list[str]:
         lines = self._versions.pending()
@@ -212,8 +233,22 @@ class PendingWork:
             for informer in self.informers()
             if (pending := informer.pending)
         ]
+        lines += [f"informer {informer.key}: {lag}" for informer in self.informers() for lag in _index_lags(informer)]
         lines += [busy for controller in self.controllers() if (busy := controller.busy())]
         recorder: EventRecorder | None = self._host.events
         if recorder is not None and not recorder.idle():
             lines.append("events are being written")
         return lines
+
+
+def _index_lags(informer: Informer) -> Iterator[str]:
+    """Return which indexes lack objects of the cache. A read waits for the function of an index, for up to 2 s."""
+    for indexer in [part.engine.indexer for part in informer.parts]:
+        for name in indexer.indexers:
+            try:
+                indexer.index_keys(name, "")
+            except Stale as error:
+                yield str(error)
+            except KeyError:
+                # Its plugin has removed it meanwhile.
+                continue

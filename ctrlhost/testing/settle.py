@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from ctrlhost.controller.error_text import line_of
 from ctrlhost.controller.key_text import key_text
 from ctrlhost.controller.places import place_of
+from ctrlhost.informers.callback_metrics import handler_name
 from ctrlhost.status.snapshot import next_run
+from ctrlhost.testing.idle import CHANGED
 from ctrlhost.testing.record import who_writes
 from ctrlhost.workqueue import DelayedKey
 
@@ -118,15 +121,20 @@ class Settling:
         """Wait; while an informer is in its back-off, move the clock to the next due time, but not beyond `end`."""
         pause, since = 0.001, time.monotonic()
         while True:
-            busy = self._work.lines() or self._work.tasks()
+            before = self._work.stamp()
+            # Tasks first: what one of them writes is pending work afterwards.
+            busy = self._work.tasks() or self._work.elections() or self._work.lines()
             stalled = bool(busy) and self._work.backing_off()
             if not busy:
                 busy = self._work.waking()
                 stalled = bool(busy)
             now = time.monotonic()
-            problems = [] if busy else [one for one in self._problems(deadline - now) if one.kind not in allow]
+            problems = [] if busy else [one for one in self._problems(deadline - now, end) if one.kind not in allow]
             if not (busy or problems):
-                return
+                if self._work.stamp() == before:
+                    return
+                # A retry may have repaired what failed, and its writes may be on their way.
+                busy = [CHANGED]
             wait = self._next_due() if stalled else None
             if wait is not None and self._host.clock.now() + wait <= end:
                 self._step(max(wait, 1e-6))
@@ -154,20 +162,24 @@ class Settling:
         lines = [f"  {one.text}" for one in problems] + [f"  {line}" for line in writers]
         return "\n".join([f"{head}:", *lines, *(f"hint: {hint}" for hint in hints)])
 
-    def _problems(self, left: float) -> list[_Problem]:
-        """Return what went wrong; retries within the seconds that are `left` may mend it."""
+    def _problems(self, left: float, end: float = -math.inf) -> list[_Problem]:
+        """Return what went wrong; retries within the seconds that are `left` may mend it, or restarts until `end`."""
         controllers = self._work.controllers()
         return [
-            *self._of_plugins(),
+            *self._of_plugins(end),
             *(one for controller in controllers for one in self._of_controller(controller, left)),
             *self._of_callbacks(),
         ]
 
-    def _of_plugins(self) -> Iterator[_Problem]:
+    def _of_plugins(self, end: float) -> Iterator[_Problem]:
         for plugin in self._host.plugins:
-            if plugin.state not in ("running", "disabled"):
+            restart = plugin.restarts_in()
+            if plugin.state not in ("running", "disabled") and (
+                restart is None or self._host.clock.now() + restart > end
+            ):
                 kind: Literal["waiting", "plugin"] = "waiting" if plugin.state == "waiting" else "plugin"
-                yield _Problem(kind, f"plugin {plugin.name} is {plugin.state}: {plugin.reason}".rstrip(": "))
+                text = f"plugin {plugin.name} is {plugin.state}: {plugin.reason}".rstrip(": ")
+                yield _Problem(kind, text, retry_helps=restart is not None)
             for task in plugin.context.tasks if plugin.context is not None else ():
                 if task.error is not None:
                     text = f"task {task.name} failed, failure {task.failures}: {task.error}"
@@ -197,17 +209,22 @@ class Settling:
 
     def _of_callbacks(self) -> Iterator[_Problem]:
         for (informer, use, name), count in self._counts().items():
-            if count > self._reported.get((informer, use, name), 0):
+            # Fewer than before are those of a plugin that has restarted.
+            if count != self._reported.get((informer, use, name), 0):
                 error = self.errors.of(use, name) or "the log has the error"
                 yield _Problem("callback", f"{use} {name} for {informer} raised: {error}")
 
     def _counts(self) -> dict[tuple[str, str, str], int]:
-        return {
-            (informer.key, one.use, one.name): one.counts.errors
-            for informer in self._work.informers()
-            for one in informer.callback_metrics
-            if one.counts.errors
-        }
+        counts = Counter[tuple[str, str, str]]()
+        for informer in self._work.informers():
+            for one in informer.callback_metrics:
+                if one.counts.errors:
+                    # Functions of one name, such as two lambdas, count together.
+                    counts[informer.key, one.use, one.name] += one.counts.errors
+            transform = informer.scope.transform
+            if transform and (errors := sum(part.engine.stats()["transform_errors"] for part in informer.parts)):
+                counts[informer.key, "transform", handler_name(transform)] = errors
+        return counts
 
 
 class CallbackErrors(logging.Handler):

@@ -10,27 +10,15 @@ from typing import Any
 import pytest
 
 import ctrlhost
-from ctrlhost import For, Request, ServerError, TerminalError, Watches
+from ctrlhost import For, Request, ServerError, TerminalError
 from ctrlhost.testing import ManualClock, NotSettled
+from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
 from tests.support.objects import crd
 from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.settling import ANN, not_settled, reconciling
 from tests.support.waiting import eventually
 
 behaviour = pytest.mark.behaviour
-MINE = For("v1", "ConfigMap", label_selector="mine")
-ANN = config_map("ann", labels={"mine": "1"})
-
-
-def reconciling(reconcile: Any, *sources: Any) -> Any:
-    return plugin_of(lambda plugin: plugin.add_controller("c", reconcile, *(sources or (MINE,))))
-
-
-def not_settled(host: Any, **options: Any) -> str:
-    """Return why a host does not settle."""
-    with pytest.raises(NotSettled) as caught:
-        host.settle(**options)
-    assert isinstance(caught.value, AssertionError)
-    return str(caught.value)
 
 
 @behaviour("authoring/AT1")
@@ -126,6 +114,42 @@ def test_a_failure_that_a_later_run_repaired_is_none(ctrlhost_host, manual: bool
         host.runs("d")
 
 
+@behaviour("authoring/AT3")
+def test_the_writes_of_a_retry_that_succeeds_meanwhile_are_awaited(ctrlhost_host, monkeypatch) -> None:
+    def write(ctx: Any, request: Request) -> None:
+        if ctx.number == 1:
+            raise ServerError("not yet")
+        ctx.client.apply(config_map("copy", labels={"mine": "1"}))
+
+    host = ctrlhost_host(reconciling(write, rate_limiter=ItemExponentialFailureRateLimiter(0.2, 1)))
+    host.apply(ANN)
+    host.wait_for(lambda: host.runs("c"))
+    look = host._work.lines
+
+    def look_before_the_retry() -> list[str]:
+        found: list[str] = look()
+        host.wait_for(lambda: len(host.runs("c")) > 1)
+        return found
+
+    with host.faults.hold_watches():
+        monkeypatch.setattr(host._work, "lines", look_before_the_retry)
+        assert "ConfigMap" in not_settled(host, timeout=1)
+    host.settle()
+    assert [run.key.name for run in host.runs("c")] == ["ann", "ann", "copy"]
+
+
+def test_an_election_is_awaited(ctrlhost_host) -> None:
+    seen: list[str] = []
+    plugin = reconciling(lambda ctx, request: seen.append(request.name))
+    host = ctrlhost_host(plugin, start=False, leader_elect=True)
+    for verb in ("get", "create"):
+        host.faults.next(verb, ServerError("not now"), resource="leases")
+    host.apply(ANN)
+    host.start()
+    host.settle()
+    assert seen == ["ann"]
+
+
 @behaviour("authoring/AT4")
 def test_a_plugin_that_fails_in_its_set_up_fails_the_test(ctrlhost_host) -> None:
     def setup(plugin: ctrlhost.PluginContext) -> None:
@@ -152,13 +176,13 @@ def test_a_reconciler_that_wakes_itself_is_named_with_its_writes(ctrlhost_host, 
 
     host = ctrlhost_host(reconciling(write), supervision={"hot_loop": hot_loop})
     host.apply(ANN)
-    why = not_settled(host, timeout=30 if hot_loop else 2)
+    host.wait_for(lambda: len(host.writes()) >= 20)
+    why = not_settled(host, timeout=30 if hot_loop else 0.5)
     assert re.search(r"configmaps default/ann: \d+ of the last \d+ writes", why), why
     writer = r"patch by controller demo/c, key default/ann, field manager ctrlhost-demo; "
     assert re.search(writer + r'changed metadata.labels.turn: "\d+" -> "\d+"', why), why
     assert "hint: a reconciler should write only what differs from what it has read" in why
     writes = host.writes()
-    assert len(writes) >= 20
     assert {(one.controller, one.key, one.verb, one.manager) for one in writes} == {
         ("demo/c", "default/ann", "patch", "ctrlhost-demo")
     }
@@ -204,33 +228,6 @@ def test_a_retry_beyond_the_timeout_is_not_awaited(ctrlhost_host) -> None:
     host = ctrlhost_host(reconciling(wait))
     host.apply(ANN)
     assert "attempt 1, next try in" in not_settled(host, timeout=60)
-
-
-@behaviour("authoring/AT6")
-@pytest.mark.parametrize("use", ["map", "predicate", "handler", "index"])
-def test_a_callback_that_raises_fails_the_test(ctrlhost_host, use: str) -> None:
-    def broken(*objects: Any) -> Any:
-        raise ZeroDivisionError("by nothing")
-
-    def setup(plugin: ctrlhost.PluginContext) -> None:
-        more: dict[str, Any] = {"map": {"map": broken}, "predicate": {"predicates": [broken]}}.get(use, {})
-        source = Watches("v1", "ConfigMap", label_selector="mine", **({"map": lambda obj: []} | more))
-        plugin.add_controller("c", lambda ctx, request: None, source)
-        informer = plugin.informer("v1", "ConfigMap", label_selector="mine")
-        if use == "handler":
-            informer.add_handler(on_add=broken)
-        elif use == "index":
-            informer.add_indexers({"broken": broken})
-
-    host = ctrlhost_host(plugin_of(setup))
-    host.settle()
-    host.apply(ANN)
-    why = not_settled(host)
-    assert re.search(rf"{use} .*broken for ConfigMap.* raised: ZeroDivisionError: by nothing", why)
-    if use == "handler":
-        assert "(test_settle.py:" in why
-    # It was reported.
-    host.settle()
 
 
 @behaviour("authoring/AT7")
@@ -285,6 +282,26 @@ def test_advance_lets_a_back_off_pass_and_moves_at_once(ctrlhost_host, manual_cl
     assert len(host.runs("c")) == 1
     host.advance(timedelta(seconds=10))
     assert len(host.runs("c")) == 2
+
+
+@behaviour("authoring/AT7")
+def test_a_manual_clock_goes_on_to_the_restarts_of_a_plugin(ctrlhost_host, manual_clock: ManualClock) -> None:
+    starts: list[float] = []
+
+    def fail_twice(plugin: ctrlhost.PluginContext) -> None:
+        starts.append(manual_clock.now())
+        if len(starts) < 3:
+            raise OSError("not yet")
+
+    host = ctrlhost_host(plugin_of(fail_twice), clock=manual_clock, supervision={"restart_delay": 10}, start=False)
+    host.start()
+    for through in (None, "5s"):
+        why = not_settled(host, through=through)
+        assert "plugin demo is failing: ctrlhost_setup: OSError: not yet" in why
+        assert 'hint: `settle(through="1m")` goes on to the retries' in why
+    host.settle(through="1m")
+    assert len(starts) == 3
+    assert manual_clock.now() == pytest.approx(starts[2], abs=1e-5)
 
 
 def test_a_clock_that_runs_by_itself_cannot_be_moved(ctrlhost_host) -> None:
