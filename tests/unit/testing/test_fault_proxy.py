@@ -159,10 +159,11 @@ def test_a_watch_is_truncated_as_if_it_had_ended(proxy: FaultProxy, client: Clie
 
 def test_a_half_open_watch_delivers_nothing(proxy: FaultProxy, client: Client) -> None:
     proxy.next(Fault.half_open(after=1), verb="watch")
-    watch = Watch(client, idle=0.2)
+    watch = Watch(client)
     for number in range(2):
         client.create(config_map(f"m{number}"))
     assert watch.names(1) == ["m0"]
+    watch.stream.set_idle(0.2)
     with pytest.raises(TransportError, match="no data for"):
         watch.frame()
 
@@ -318,15 +319,16 @@ def test_an_unreachable_server_is_a_reset_not_a_hang(faults: Any) -> None:
 
 
 def test_a_stopped_proxy_leaves_no_thread_and_no_file(sandbox: Sandbox) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     proxy = FaultProxy(sandbox).start()
+    (thread,) = (one for one in set(threading.enumerate()) - before if one.name == "fault proxy")
     client = Client.load(proxy.kubeconfig)
     watch = Watch(client)
     proxy.stop()
     with pytest.raises(TransportError):
         watch.frame()
     proxy.stop()
-    assert threading.active_count() == before
+    assert not thread.is_alive()
     assert not proxy.kubeconfig.exists()
     with pytest.raises(RuntimeError):
         proxy.cut()

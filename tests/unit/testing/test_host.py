@@ -132,7 +132,7 @@ def test_idle_includes_handlers_in_python(ctrlhost_host) -> None:
     release, seen = threading.Event(), []
 
     def slow(obj) -> list[Request]:
-        release.wait(10)
+        release.wait(30)
         return [Request(obj.name)]
 
     source = Watches("v1", "ConfigMap", label_selector="mine", map=slow)
@@ -147,14 +147,15 @@ def test_idle_includes_handlers_in_python(ctrlhost_host) -> None:
 
 def test_idle_includes_functions_added_as_handlers(ctrlhost_host) -> None:
     seen: list[str] = []
-    release = threading.Event()
+    began, release = threading.Event(), threading.Event()
 
     def setup(plugin: ctrlhost.PluginContext) -> None:
         informer = plugin.informer("v1", "ConfigMap", label_selector="mine")
-        informer.add_handler(on_add=lambda obj, initial: (release.wait(10), seen.append(obj.name)))
+        informer.add_handler(on_add=lambda obj, initial: (began.set(), release.wait(30), seen.append(obj.name)))
 
     host = ctrlhost_host(plugin_of(setup))
     host.client.create(config_map("ann", labels={"mine": "1"}))
+    assert began.wait(30)
     with pytest.raises(NotIdle, match="notifications for handlers in Python"):
         host.run_until_idle(0.2)
     release.set()
