@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.errors import ApiError, ConfigError, NotFound, TransportError
+from ctrlhost.errors import ConfigError, CtrlhostError, NotFound, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _FIELD_MANAGER = "ctrlhost-dev"
 #: Seconds after which a line says what the objects wait for: the CRDs of the plugins come a little later.
 _PATIENCE = 3.0
+#: Seconds for a request: its caller looks for changes of sources, and for the request to end, in between.
+_TIMEOUT = 2.0
 
 
 class StartObjects:
@@ -56,14 +58,17 @@ class StartObjects:
                 break
             name = f"{obj['kind']} {obj['metadata']['name']}"
             try:
-                self._client.apply(obj, field_manager=_FIELD_MANAGER)
+                self._client.apply(obj, field_manager=_FIELD_MANAGER, timeout=_TIMEOUT)
             except (NotFound, TransportError) as error:
                 reason = str(error)
                 if now - self._since >= self._patience and reason not in self._reasons:
                     self._reasons.add(reason)
                     lines.append(f"{name} waits: {reason}")
+                if isinstance(error, TransportError):
+                    # The others would wait as long for the server.
+                    break
                 continue
-            except ApiError as error:
+            except (CtrlhostError, ValueError, TypeError, RecursionError) as error:
                 lines.append(f"{name} was not applied: {error}")
             else:
                 lines.append(f"applied {name}")
@@ -83,13 +88,14 @@ def _objects_in(file: Path) -> Iterator[dict[str, Any]]:
         documents = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror or error}", hint="--manifest takes a YAML file") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{file}: invalid YAML: {' '.join(str(error).split())}") from None
     for document in documents:
         if document is None:
             continue
-        metadata = document.get("metadata") if isinstance(document, dict) else None
-        named = isinstance(metadata, dict) and isinstance(metadata.get("name"), str)
-        if not named or not document.get("apiVersion") or not document.get("kind"):
-            raise ConfigError(f"{file}: a document is no object: it needs apiVersion, kind and metadata.name")
-        yield document
+        known = document if isinstance(document, dict) else {}
+        metadata = known.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if not all(isinstance(one, str) and one for one in (known.get("apiVersion"), known.get("kind"), name)):
+            raise ConfigError(f"{file}: a document is no object: it needs apiVersion, kind and metadata.name as texts")
+        yield known

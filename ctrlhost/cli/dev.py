@@ -88,8 +88,8 @@ def command(
         raise click.UsageError("--context has no effect without --kubeconfig")
     if install_crds and kubeconfig is None:
         raise click.UsageError("--install-crds has no effect without --kubeconfig: the sandbox gets the CRDs anyway")
-    configuration = gather(config, assignments, plugins=names(plugins))
-    installed = configuration.host().plugins
+    settings = gather(config, assignments, plugins=names(plugins), context=context).host()
+    installed, context = settings.plugins, settings.context
     of_files = plugin_files(files, installed)
     if not installed and not of_files:
         raise click.UsageError("no plugins selected; name a file, or select some with `--plugins NAME,NAME`")
@@ -107,16 +107,21 @@ def command(
         with ExitStack() as stack:
             if kubeconfig is None:
                 from ctrlhost.cli.sandbox import announced
+                from ctrlhost.sandbox.server.kubeconfig import CONTEXT
 
                 kubeconfig, install_crds = stack.enter_context(announced(make_sandbox(chosen))).kubeconfig, True
+                context = CONTEXT
             arguments = [
-                *map(str, of_files),
+                # Not where links lead to: a plugin has the name of the file.
+                *(str(file.absolute()) for file in files),
                 f"--kubeconfig={kubeconfig}",
                 # The assignments of the command line come later, so they win.
                 f"--set=host.drain_timeout={DRAIN_SECONDS:g}s",
                 *(f"--set=host.log_levels.{name}=debug" for name in (*installed, *(file.name for file in of_files))),
                 *_passed_on(plugins=plugins, namespace=namespaces, set=assignments),
                 *_passed_on(context=context, listen=chosen["listen"], config=config),
+                # Whatever the settings say, which may be those of a deployment.
+                "--set=host.sandbox=false",
                 *(["--install-crds=force"] if install_crds else []),
             ]
             objects.open(str(kubeconfig), context)

@@ -45,8 +45,13 @@ class DevProcess:
             os.close(reading)
 
     def exit_code(self) -> int | None:
-        """Return the exit code, or the negative number of a signal; None while it runs."""
-        return self._process.poll()
+        """Return the exit code, or the negative number of a signal; None while it runs.
+
+        What an ended one has left behind in its process group ends, too.
+        """
+        if self._process.returncode is None and self._has_ended():
+            self._end_group()
+        return self._process.returncode
 
     def stop(self) -> None:
         """End it, and what it has left behind in its process group."""
@@ -54,11 +59,21 @@ class DevProcess:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_KILL_AFTER)
-        # Its number belongs to the group as long as there is one.
+            self._end_group()
+        os.close(self._pipe)
+
+    def _has_ended(self) -> bool:
+        try:
+            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            # Somebody else has taken note of its end.
+            return True
+
+    def _end_group(self) -> None:
+        # At once: later, its number may be that of another group.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        os.close(self._pipe)
 
 
 def _end_with_parent(pipe: int) -> None:

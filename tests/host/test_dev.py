@@ -15,6 +15,7 @@ from ctrlhost.authoring.start_objects import StartObjects
 from ctrlhost.cli import run
 from ctrlhost.sandbox import Sandbox
 from tests.support.host_process import HostProcess
+from tests.support.kubeconfigs import kubeconfig, written
 from tests.support.plugin_sources import to_greet
 from tests.support.processes import children_of, processes
 from tests.support.waiting import eventually
@@ -127,6 +128,38 @@ def test_a_start_object_of_a_kind_that_is_not_served_says_once_what_it_waits_for
             objects.close()
 
 
+def test_a_server_that_does_not_answer_is_asked_for_one_object_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("ctrlhost.authoring.start_objects._TIMEOUT", 0.1)
+    objects = StartObjects([to_greet("ann"), to_greet("bob")], patience=0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        cluster = {"server": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        objects.open(str(written(tmp_path, kubeconfig(cluster))), None)
+        (line,) = objects.apply()
+        objects.close()
+    assert line.startswith("ConfigMap ann waits: ")
+
+
+def test_a_start_object_that_no_request_can_carry_is_told(tmp_path):
+    (tmp_path / "odd.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: odd, namespace: 5}\n")
+    objects = StartObjects.read([tmp_path / "odd.yaml"])
+    with Sandbox() as sandbox:
+        objects.open(str(sandbox.kubeconfig), None)
+        (line,) = objects.apply()
+        assert line.startswith("ConfigMap odd was not applied: ")
+        assert objects.apply() == []
+        objects.close()
+
+
+def test_a_link_and_the_settings_of_a_deployment_run_on_the_sandbox(tmp_path, start_dev):
+    write(tmp_path / "v1.py", "one")
+    (tmp_path / "greeter.py").symlink_to("v1.py")
+    (tmp_path / "ctrlhost.toml").write_text('[host]\nsandbox = true\ncontext = "production"\n')
+    dev = start_dev(str(tmp_path / "greeter.py"), f"--config={tmp_path}/ctrlhost.toml")
+    ctrlhost.Client.load(dev.kubeconfig).create(to_greet("ann"))
+    dev.line("ann: one of ")
+    assert dev.stop() == 0
+
+
 def test_a_first_host_that_finds_an_invalid_command_line_ends_the_command(tmp_path, start_dev):
     file, taken = tmp_path / "greeter.py", socket.create_server(("127.0.0.1", 0))
     write(file, "one")
@@ -155,9 +188,21 @@ def test_nothing_is_left_of_the_host_when_its_parent_is_killed(tmp_path, start_d
     os.kill(left, signal.SIGKILL)
 
 
+DECLARED = """
+    import subprocess, sys
+
+    import ctrlhost
+
+    plugin = ctrlhost.Plugin()
+    print("left", subprocess.Popen(["sleep", "600"]).pid, file=sys.stderr, flush=True)
+
+    @plugin.controller("v1/ConfigMap")
+    def reconcile(ctx): ...
+"""
 BROKEN = [
-    ("def broken(:\n", "SyntaxError: "),
-    ("@ctrlhost.hookimpl\ndef ctrlhost_sett(plugin): ...\n", "there is no hook `ctrlhost_sett`"),
+    (f"{SOURCE}\n    def broken(:\n", "SyntaxError: "),
+    (f"{SOURCE}\n    @ctrlhost.hookimpl\n    def ctrlhost_sett(plugin): ...\n", "there is no hook `ctrlhost_sett`"),
+    (DECLARED, "takes (ctx), but is called with (ctx, obj)"),
 ]
 
 
@@ -170,14 +215,18 @@ def test_a_host_that_fails_waits_for_the_next_change(tmp_path, start_dev):
     ctrlhost.Client.load(dev.kubeconfig).create(to_greet("ann"))
     dev.line("ann: good0 of ")
     for number in range(10):
-        mistake, message = BROKEN[number % len(BROKEN)]
+        source, message = BROKEN[number % len(BROKEN)]
         before = len(dev.lines)
-        write(file, f"bad{number}", SOURCE + textwrap.indent(mistake, "    "))
+        write(file, f"bad{number}", source)
         failed = dev.line("plugin greeter failed at import", after=before)
         assert failed["exception"].startswith("Traceback (most recent call last)")
         assert message in failed["exception"]
         dev.line("the host ended with exit code 1; waiting for a change", after=before)
-        assert children_of(dev.pid) == [] or all(one.zombie for one in children_of(dev.pid))
+        assert children_of(dev.pid) == []
+        # Nor is anything left that it has started, before the next change.
+        left = [int(line["msg"].split()[1]) for line in dev.lines[before:] if line["msg"].startswith("left ")]
+        assert len(left) == (source is DECLARED)
+        eventually(lambda pids=left: not any(map(alive, pids)), 30, "the end of what the host has started")
         if number % 5 == 4:
             write(file, f"good{number}")
             dev.line(f"ann: good{number} of ", after=before)
@@ -188,6 +237,9 @@ def test_the_command_line_is_checked_before_anything_starts(tmp_path, capsys):
     file, broken = tmp_path / "greeter.py", tmp_path / "broken.yaml"
     write(file, "one")
     broken.write_text("kind: ConfigMap\n")
+    (tmp_path / "number.yaml").write_text("apiVersion: 1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    (tmp_path / "nameless.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ''}\n")
+    (tmp_path / "date.yaml").write_text("a: 2026-13-45\n")
     for arguments, message in (
         ([], "no plugins selected; name a file"),
         ([str(tmp_path / "nothing.py")], "nothing.py: no such file"),
@@ -196,6 +248,9 @@ def test_the_command_line_is_checked_before_anything_starts(tmp_path, capsys):
         ([str(file), "--context=x"], "--context has no effect without --kubeconfig"),
         ([str(file), "--install-crds"], "--install-crds has no effect without --kubeconfig"),
         ([str(file), f"--manifest={broken}"], f"{broken}: a document is no object"),
+        ([str(file), f"--manifest={tmp_path}/number.yaml"], "number.yaml: a document is no object"),
+        ([str(file), f"--manifest={tmp_path}/nameless.yaml"], "nameless.yaml: a document is no object"),
+        ([str(file), f"--manifest={tmp_path}/date.yaml"], "date.yaml: invalid YAML"),
         ([str(file), f"--manifest={tmp_path}/none.yaml"], "none.yaml: No such file or directory"),
     ):
         assert run(["dev", *arguments]) == 2
