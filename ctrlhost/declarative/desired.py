@@ -57,12 +57,12 @@ class Desired:
         texts = wanted.pop("data", None) if (self.api_version, self.kind) in _OF_TEXTS else None
         found = differing(wanted, {name: _plain(live.get(name)) for name in wanted})
         if texts is not None:
-            found += differing_texts(texts, live.get("data"), ("data",))
+            found += differing_texts(texts, _plain(live.get("data")), ("data",))
         own, metadata = self.content["metadata"], live.get("metadata") or {}
         named = {name: own[name] for name in _COMPARED_METADATA if name in own}
         for name in _TEXT_METADATA:
             if name in named:
-                found += differing_texts(named.pop(name), metadata.get(name), ("metadata", name))
+                found += differing_texts(named.pop(name), _plain(metadata.get(name)), ("metadata", name))
         if named:
             found += differing(named, {name: _plain(metadata.get(name)) for name in named}, ("metadata",))
         return found
