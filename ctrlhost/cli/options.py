@@ -98,12 +98,21 @@ def gather(config: Path | None, assignments: tuple[str, ...], **flags: Any) -> C
 
 
 def plugin_files(files: tuple[Path, ...], installed: Collection[str] = ()) -> list[PluginFile]:
-    """Return the plugins in `files`; ConfigError if two have one name, or one has that of an `installed` one."""
+    """Return the plugins in `files`.
+
+    ConfigError if two have one name, or one has a reserved name or that of an `installed` one.
+    """
     from ctrlhost.errors import ConfigError
+    from ctrlhost.supervisor.loader import RESERVED_NAMES
     from ctrlhost.supervisor.plugin_file import PluginFile
 
     found: dict[str, PluginFile] = {}
     for file in map(PluginFile, files):
+        if file.name in RESERVED_NAMES:
+            raise ConfigError(
+                f"{file}: invalid name `{file.name}` of a plugin: the host reserves it",
+                hint="a file is the plugin of its name; rename it",
+            )
         other = str(found[file.name]) if file.name in found else "the installed plugin of `--plugins`"
         if file.name in found or file.name in installed:
             raise ConfigError(

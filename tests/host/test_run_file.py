@@ -136,6 +136,7 @@ def test_two_files_of_one_name_are_a_mistake_of_the_command_line(tmp_path, ctrlh
         ("greeter", "not a Python file"),
         ("9x.py", "invalid name `9x` of a plugin: it must match `[a-z][a-z0-9-]*`"),
         ("Big.py", "invalid name `Big`"),
+        ("status.py", "invalid name `status` of a plugin: the host reserves it"),
     ],
 )
 def test_what_is_no_file_of_a_plugin_is_named(tmp_path, ctrlhost, name, message):

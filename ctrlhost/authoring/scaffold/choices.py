@@ -20,7 +20,11 @@ _GROUP = re.compile(rf"{_LABEL}(\.{_LABEL})+")
 #: The most characters of names and kinds, and of groups: no line of the code gets too long.
 _LONGEST, _LONGEST_GROUP = 40, 70
 #: Other names of the generated code.
-_TAKEN = frozenset({"Annotated", "HostUnderTest", "Path", "Settings", "Spec", "StartHost", "Status"})
+_TAKEN = frozenset(
+    {"Annotated", "EXAMPLE", "HostUnderTest", "OWNED", "Path", "Settings", "Spec", "StartHost", "Status"}
+)
+#: Groups of Kubernetes itself, whose CRDs a server refuses without an approval.
+_PROTECTED = (".k8s.io", ".kubernetes.io")
 #: What a plugin owns by default.
 _DEFAULT_OWNED = "apps/v1/Deployment"
 
@@ -72,6 +76,11 @@ class Choices:
             raise ConfigError(
                 f"--group: invalid group `{group}`: it must be a domain such as `cache.example.com`",
                 hint=f"in lower case, with at most {_LONGEST_GROUP} characters",
+            )
+        if group is not None and f".{group}".endswith(_PROTECTED):
+            raise ConfigError(
+                f"--group: invalid group `{group}`: servers accept `k8s.io` and `kubernetes.io` from Kubernetes only",
+                hint="choose one below a domain of your own",
             )
         chosen = dict.fromkeys(owns) or {_DEFAULT_OWNED: None}
         for one in chosen:
