@@ -129,7 +129,9 @@ def _explained(error: msgspec.ValidationError) -> str:
     if place and place["key"]:
         path = f"{path}, a key"
     reason = reason.replace("`", "")
-    return f"{path}: {reason[:1].lower()}{reason[1:]}".removeprefix(": ")
+    if reason[1:2].islower():
+        reason = f"{reason[0].lower()}{reason[1:]}"
+    return f"{path}: {reason}".removeprefix(": ")
 
 
 def to_dict(model: msgspec.Struct) -> dict[str, Any]:
@@ -144,13 +146,13 @@ def to_dict(model: msgspec.Struct) -> dict[str, Any]:
 
 
 def _struct(value: msgspec.Struct) -> dict[str, Any]:
-    omitted = value.__struct_config__.omit_defaults
-    found = {}
+    config = value.__struct_config__
+    found: dict[str, Any] = {} if config.tag is None else {str(config.tag_field): config.tag}
     for one in msgspec.structs.fields(value):
         given = getattr(value, one.name)
         if given is msgspec.UNSET or (one.default is None and given is None):
             continue
-        if omitted and not one.required and given == default_of(one):
+        if config.omit_defaults and not one.required and given == default_of(one):
             continue
         found[one.encode_name] = _plain(given)
     return found
@@ -161,7 +163,7 @@ def _plain(value: Any) -> Any:
         return _struct(value)
     # Mappings and sequences may be views of cached objects.
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(msgspec.to_builtins(key)): _plain(one) for key, one in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
         return [_plain(one) for one in value]
     return msgspec.to_builtins(value, order="deterministic")

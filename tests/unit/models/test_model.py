@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,6 +35,26 @@ class Thing(ctrlhost.Model[Spec, Status]):
 class Pod(msgspec.Struct):
     metadata: ctrlhost.ObjectMeta
     spec: dict[str, Any]
+
+
+class Cat(msgspec.Struct, tag="cat"):
+    lives: int
+
+
+class Mode(enum.Enum):
+    FAST = "fast"
+
+
+class Checked(msgspec.Struct):
+    cpu: int
+
+    def __post_init__(self) -> None:
+        raise ValueError("CPU is too low")
+
+
+@ctrlhost.resource("v1/Node")
+class Node(msgspec.Struct):
+    spec: Checked
 
 
 def stored(**fields: Any) -> Object:
@@ -114,6 +135,11 @@ def test_an_object_that_does_not_fit_is_refused_with_the_path(fields, message) -
     assert not isinstance(raised.value, ctrlhost.TerminalError)
 
 
+def test_the_words_of_a_struct_of_its_own_stay() -> None:
+    with pytest.raises(ctrlhost.InvalidObject, match=r"^Node a: spec: CPU is too low$"):
+        decode(Object({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "spec": {"cpu": 1}}), Node)
+
+
 def test_a_missing_field_at_the_top_is_named() -> None:
     with pytest.raises(ctrlhost.InvalidObject, match=r"^Pod a: spec: required, but missing$"):
         decode(Object({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}), Pod)
@@ -140,6 +166,12 @@ def test_a_struct_without_a_kind_field_is_written_with_it() -> None:
     }
     with pytest.raises(TypeError, match="Spec is not a kind"):
         to_dict(Spec())
+
+
+def test_tags_and_enums_are_written_as_msgspec_does() -> None:
+    spec = {"cat": Cat(3), "modes": {Mode.FAST: [Cat(1)]}}
+    written = to_dict(Pod(metadata=ctrlhost.ObjectMeta(name="a"), spec=spec))["spec"]
+    assert written == msgspec.to_builtins(spec)
 
 
 def test_parts_of_a_cached_object_are_written_as_plain_ones() -> None:
