@@ -142,6 +142,11 @@ class _Node:
             return self._list(origin, arguments)
         if origin in _MAPS:
             return self._map(arguments)
+        if isinstance(kind, typing.ForwardRef):
+            raise self.error(
+                f"the type {kind.__forward_arg__!r} is a text",
+                hint="define the struct above the model, and write its name without quotes",
+            )
         raise self.error(
             f"no schema for the type {_name(kind)}",
             hint="use str, int, float, bool, datetime, Literal, an enum, a struct, or a list, set or dict of these",
@@ -178,7 +183,7 @@ class _Node:
         """Return the fields of a struct."""
         try:
             return msgspec.structs.fields(kind)
-        except NameError as error:
+        except Exception as error:  # noqa: BLE001 - an annotation may raise anything
             raise self.error(
                 f"cannot evaluate the annotations of {_name(kind)}: {error}",
                 hint="import the types at run time, and define the structs at the top level of a module",
@@ -188,6 +193,11 @@ class _Node:
         # The server drops null from a field that is not nullable: it is absent then.
         schema = self.schema(one.type, nullable=one.required)
         if not one.required and (default := _default(one)) is not None:
+            if default != _default(one):
+                raise self.error(
+                    "its default is another one at each call, but a schema has one for all objects",
+                    hint="use a type with None, and None as the default; the controller then sets the value",
+                )
             schema["default"] = default
         if text:
             schema = {"description": text, **{name: value for name, value in schema.items() if name != "description"}}
@@ -222,7 +232,8 @@ class _Node:
 
     def _map(self, arguments: tuple[Any, ...]) -> Schema:
         keys, values = arguments if len(arguments) == 2 else (str, Any)
-        if [_plain(one) for one in _Type.of(keys).alternatives] != [str]:
+        found = _Type.of(keys)
+        if [_plain(one) for one in found.alternatives] != [str] or found.marks:
             raise self.error(f"the keys of a map must be texts, got {_name(keys)}", hint="use `dict[str, …]`")
         if _Type.of(values).alternatives == (Any,):
             return {"type": "object", **_PRESERVE}
@@ -232,7 +243,7 @@ class _Node:
         rules = []
         for mark in marks:
             if isinstance(mark, msgspec.Meta):
-                schema |= _constraints(mark, schema.get("type"))
+                schema |= _constraints(mark, schema)
             elif isinstance(mark, ListMap):
                 schema |= self._list_map(mark, schema)
             elif isinstance(mark, Rule):
@@ -292,8 +303,12 @@ class _Type:
         return cls((kind,))
 
 
-def _constraints(meta: msgspec.Meta, kind: str | None) -> Schema:
-    sized = {"array": "Items", "object": "Properties"}.get(kind or "", "Length")
+def _constraints(meta: msgspec.Meta, schema: Schema) -> Schema:
+    sized = {"array": "Items", "object": "Properties"}.get(schema.get("type", ""), "Length")
+    lengths = [meta.min_length, meta.max_length]
+    if schema.get("format") == "byte":
+        # Base64 has four characters for up to three bytes.
+        lengths = [None if one is None else -(-one // 3) * 4 for one in lengths]
     found: Schema = {
         "title": meta.title,
         "description": meta.description,
@@ -303,8 +318,8 @@ def _constraints(meta: msgspec.Meta, kind: str | None) -> Schema:
         "exclusiveMaximum": True if meta.lt is not None else None,
         "multipleOf": meta.multiple_of,
         "pattern": meta.pattern,
-        f"min{sized}": meta.min_length,
-        f"max{sized}": meta.max_length,
+        f"min{sized}": lengths[0],
+        f"max{sized}": lengths[1],
     }
     return {name: value for name, value in found.items() if value is not None} | (meta.extra_json_schema or {})
 
@@ -322,7 +337,8 @@ def _default(one: msgspec.structs.FieldInfo) -> Any:
 
 def _differing(value: msgspec.Struct) -> dict[str, Any]:
     """Return the fields that differ from their defaults, which the server adds."""
-    found = {}
+    config = value.__struct_config__
+    found: dict[str, Any] = {} if config.tag is None else {str(config.tag_field): config.tag}
     for one in msgspec.structs.fields(value):
         given = getattr(value, one.name)
         if one.required or given != default_of(one):

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Generic, Literal, NewType, TypeVar, Union
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import msgspec
 import pytest
@@ -39,7 +39,7 @@ class Bare(msgspec.Struct, frozen=True):
     x: int | None = None
 
 
-class Cat(msgspec.Struct, tag="cat"):
+class Cat(msgspec.Struct, tag="cat", frozen=True):
     lives: int
 
 
@@ -56,6 +56,10 @@ class ArrayLike(msgspec.Struct, array_like=True):
     x: int
 
 
+class Misspelt(msgspec.Struct):
+    at: datetime.noww  # type: ignore[name-defined]
+
+
 Name = NewType("Name", str)
 
 STRING = {"type": "string"}
@@ -68,6 +72,11 @@ PORT = {
         "number": {"type": "integer", "minimum": 1, "maximum": 65535, "default": 80},
         "protocol": {"type": "string", "default": "TCP"},
     },
+}
+CAT = {
+    "type": "object",
+    "required": ["type", "lives"],
+    "properties": {"type": {"type": "string", "enum": ["cat"]}, "lives": {"type": "integer"}},
 }
 QUANTITY = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]"
@@ -119,14 +128,7 @@ def property_of(kind: Any, *default: Any) -> tuple[dict[str, Any], bool]:
         (Mode, {"type": "string", "enum": ["fast", "safe"]}),
         (Level, {"type": "integer", "enum": [1, 5]}),
         (Port, PORT),
-        (
-            Cat,
-            {
-                "type": "object",
-                "required": ["type", "lives"],
-                "properties": {"type": {"type": "string", "enum": ["cat"]}, "lives": {"type": "integer"}},
-            },
-        ),
+        (Cat, CAT),
         (
             Pair[int],
             {
@@ -152,6 +154,11 @@ def property_of(kind: Any, *default: Any) -> tuple[dict[str, Any], bool]:
         (
             Annotated[str, msgspec.Meta(pattern="^a", min_length=1, max_length=9)],
             {"type": "string", "pattern": "^a", "minLength": 1, "maxLength": 9},
+        ),
+        # In Base64.
+        (
+            Annotated[bytes, msgspec.Meta(min_length=1, max_length=10)],
+            {"type": "string", "format": "byte", "minLength": 4, "maxLength": 16},
         ),
         (
             Annotated[list[str], msgspec.Meta(min_length=1, max_length=9)],
@@ -231,11 +238,17 @@ def test_a_type_has_its_schema(kind, schema) -> None:
         (Bare, Bare(), {"type": "object", "properties": {"x": {"type": "integer"}}, "default": {}}),
         (Port, Port(name="http"), PORT | {"default": {"name": "http"}}),
         (Port, Port(name="http", number=8080), PORT | {"default": {"name": "http", "number": 8080}}),
+        (Cat, Cat(9), CAT | {"default": {"type": "cat", "lives": 9}}),
     ],
 )
 def test_a_default_is_that_of_the_field_and_null_is_absent(kind, default, schema) -> None:
     found, required = property_of(kind, default)
     assert (found, required) == (schema, False)
+
+
+def test_a_default_that_is_another_one_at_each_call_is_refused() -> None:
+    with pytest.raises(ctrlhost.ConfigError, match=r"^Thing: field: its default is another one at each call"):
+        property_of(UUID, msgspec.field(default_factory=uuid4))
 
 
 def test_the_text_below_a_field_describes_it_rather_than_its_type() -> None:
@@ -283,10 +296,12 @@ def test_conditions_are_those_of_the_api_and_a_list_by_type() -> None:
         (Node, ".children[]", "the recursive struct Node"),
         (set[Port], "", "the items of a set must be"),
         (dict[int, str], "", "the keys of a map must be texts, got int"),
+        (dict[Annotated[str, msgspec.Meta(max_length=9)], int], "", "the keys of a map must be texts, got Annotated"),
         (Literal[1, "a"], "", "the values of an enum must be"),
         (None, "", "only be null"),
         (timedelta, "", "no schema for the type timedelta"),
         (ArrayLike, "", "is an array on the wire"),
+        (Misspelt, "", "cannot evaluate the annotations of Misspelt: type object 'datetime.datetime' has no attribute"),
         (Annotated[list[Port], ctrlhost.ListMap("id")], "", "ListMap('id'): the items have no field 'id'"),
         (Annotated[list[str], ctrlhost.ListMap("id")], "", "ListMap('id'): the items have no field 'id'"),
         (Annotated[list[Bare], ctrlhost.ListMap("x")], "", "'x' must be required, or have a default"),
