@@ -33,10 +33,10 @@ def crd_of(model: type[Any]) -> dict[str, Any]:
             hint="derive it from `ctrlhost.Model[Spec, Status]` and put `@ctrlhost.resource(…)` above it",
         )
     group, _, version = names.api_version.rpartition("/")
-    if not group:
+    if "." not in group:
         raise ConfigError(
-            f"{model.__name__}: {names.api_version} has no group",
-            hint='a custom kind needs one: `@ctrlhost.resource("example.com/v1")`',
+            f"{model.__name__}: {names.api_version} is not of a custom kind, whose group is a domain",
+            hint='write `@ctrlhost.resource("example.com/v1")`; a struct of a built-in kind is a `msgspec.Struct`',
         )
     plural = names.plural or plural_of(names.kind)
     return {

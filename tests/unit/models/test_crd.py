@@ -34,6 +34,16 @@ class Core(ctrlhost.Model[Spec, None]):
     pass
 
 
+@ctrlhost.resource("apps/v1/Deployment")
+class BuiltIn(ctrlhost.Model[Spec, None]):
+    pass
+
+
+@ctrlhost.resource("example.com/v1")
+class Text(ctrlhost.Model["Spec", None]):
+    pass
+
+
 @ctrlhost.resource("example.com/v1")
 class Bare(ctrlhost.Model):  # type: ignore[type-arg]
     pass
@@ -77,7 +87,9 @@ def test_the_same_model_gives_a_fresh_and_equal_crd() -> None:
     [
         (View, "View is not a model"),
         (Unnamed, "Unnamed is not a model"),
-        (Core, "Core: v1 has no group"),
+        (Core, "Core: v1 is not of a custom kind"),
+        (BuiltIn, "BuiltIn: apps/v1 is not of a custom kind"),
+        (Text, "Text: spec: the type 'Spec' is a text"),
         (Bare, "Bare: the types of spec and status are missing"),
     ],
 )
