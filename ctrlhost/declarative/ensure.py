@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ctrlhost.cache import Object
 from ctrlhost.client import Client
 from ctrlhost.client.owner import owner_reference, with_owner
@@ -12,7 +14,7 @@ from ctrlhost.client.steps import steps_of
 from ctrlhost.controller.context import owned_lister
 from ctrlhost.declarative.comparison import Leaf
 from ctrlhost.declarative.desired import annotation_of, desired_of, mapping_of
-from ctrlhost.declarative.settled import SettledDifferences
+from ctrlhost.declarative.settled import Settled
 from ctrlhost.errors import Invalid, NotOwned, ServerError
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class Ensure:
         """Apply objects of the kinds that `owned` allows."""
         self._owned = owned
         self._annotation = annotation_of(owned.plugin)
-        self._settled = SettledDifferences()
+        self._settled = Settled()
 
     def steps(
         self,
@@ -62,7 +64,7 @@ class Ensure:
             return (yield from self._apply(context, child, None, []))
         self._check_owner(child, live, adopt=adopt)
         leaves = child.differing(live)
-        if not leaves or self._settled.include(desired, live, leaves):
+        if not leaves or self._settled.include(live.uid, child.left(leaves)):
             return live
         return (yield from self._apply(context, child, live, leaves))
 
@@ -117,7 +119,6 @@ class Ensure:
     def _apply(
         self, context: Context[Any, Any], child: _Child, live: Object | None, leaves: list[Leaf]
     ) -> Steps[Object]:
-        desired = child.desired
         content = child.content()
         try:
             answer = yield from steps_of(Client.apply)(context.client, content, force=True)
@@ -127,7 +128,7 @@ class Ensure:
             raise
         applied = Object(answer)
         left = child.differing(applied)
-        self._settled.left(desired, applied, left)
+        self._settled.keep(applied.uid, child.left(left) if left else None)
         if live is None:
             child.record(context, "Created", f"created {child}", applied)
         elif left != leaves:
@@ -188,6 +189,10 @@ class _Child:
         if found != self.uid:
             leaves.append(Leaf(("metadata", "ownerReferences"), self.uid, found))
         return leaves
+
+    def left(self, leaves: list[Leaf]) -> tuple[str, bytes]:
+        """Return what an apply that leaves these differences is remembered by."""
+        return self.desired.digest, msgspec.json.encode(leaves)
 
     def content(self) -> dict[str, Any]:
         """Return what is sent: the object with its namespace, the annotation and the owner."""

@@ -1,4 +1,4 @@
-"""Differences that remain after an apply, since the server writes a value in another form."""
+"""What the last write of each object left as it was, since the server writes it in another form, or drops it."""
 
 from __future__ import annotations
 
@@ -6,44 +6,34 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-import msgspec
-
 if TYPE_CHECKING:
-    from ctrlhost.cache import Object
-    from ctrlhost.declarative.comparison import Leaf
-    from ctrlhost.declarative.desired import Desired
+    from collections.abc import Hashable
 
-#: The most objects that are remembered; an apply that changes nothing is sent for a forgotten one.
-_MAX_OBJECTS = 65_536
+#: The most objects that are remembered; a write that changes nothing is sent for a forgotten one.
+_OBJECTS = 65_536
 
 
-class SettledDifferences:
-    """The differences that the last apply of each object left. Methods may be called from any thread.
+class Settled:
+    """What a write without an effect was about, by the uid of its object. Methods may be called from any thread.
 
-    They are kept as hashes: the values may be those of Secrets.
+    It is kept as hashes: the values may be those of Secrets.
     """
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, objects: int = _OBJECTS) -> None:
+        """Start empty; remember so many objects, the latest ones."""
+        self._most = objects
         self._lock = threading.Lock()
         self._hashes: OrderedDict[str, int] = OrderedDict()
 
-    def include(self, desired: Desired, live: Object, leaves: list[Leaf]) -> bool:
-        """Return whether an apply of this object left exactly these differences."""
-        found = self._hashes.get(live.uid)
-        return found is not None and found == _hash(desired, leaves)
+    def include(self, uid: str, left: Hashable) -> bool:
+        """Return whether the last write of this object left exactly this."""
+        return self._hashes.get(uid) == hash(left)
 
-    def left(self, desired: Desired, applied: Object, leaves: list[Leaf]) -> None:
-        """Remember the differences that an apply left, if any."""
-        if not leaves and applied.uid not in self._hashes:
-            return
+    def keep(self, uid: str, left: Hashable | None) -> None:
+        """Remember what a write of this object left, None for nothing."""
         with self._lock:
-            self._hashes.pop(applied.uid, None)
-            if leaves:
-                self._hashes[applied.uid] = _hash(desired, leaves)
-                if len(self._hashes) > _MAX_OBJECTS:
+            self._hashes.pop(uid, None)
+            if left is not None:
+                self._hashes[uid] = hash(left)
+                if len(self._hashes) > self._most:
                     self._hashes.popitem(last=False)
-
-
-def _hash(desired: Desired, leaves: list[Leaf]) -> int:
-    return hash((desired.digest, msgspec.json.encode(leaves)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,6 +10,7 @@ from ctrlhost.client import Client
 from ctrlhost.client.steps import steps_of
 from ctrlhost.client.subresources import lacks
 from ctrlhost.controller.status import StatusWriter
+from ctrlhost.declarative.settled import Settled
 from ctrlhost.errors import Forbidden, NotFound
 
 if TYPE_CHECKING:
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from ctrlhost.clock import Clock
     from ctrlhost.controller.status_shape import StatusShape
 
-#: The objects whose last patch without an effect is remembered, per controller.
-_OBJECTS = 4096
-
 
 class StatusPatches:
     """Sends the status of the runs of one controller. Callable from any thread."""
@@ -30,9 +26,8 @@ class StatusPatches:
     def __init__(self, shape: StatusShape) -> None:
         """Write to the kind of this shape."""
         self._shape = shape
-        self._lock = threading.Lock()
-        #: By uid: the version of the object, and a patch that did not change it.
-        self._ineffective: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
+        #: The versions of objects, and the patches that did not change them.
+        self._ineffective = Settled()
 
     def writer(self, obj: Object, clock: Clock) -> StatusWriter:
         """Return the writer of a run that has read `obj`."""
@@ -48,8 +43,8 @@ class StatusPatches:
         patch = writer.patch(obj)
         if patch is None:
             return
-        text = msgspec.json.encode(patch["status"])
-        if self._ineffective.get(obj.uid) == (obj.resource_version, text):
+        sent = (obj.resource_version, msgspec.json.encode(patch["status"]))
+        if self._ineffective.include(obj.uid, sent):
             return
         try:
             answer = yield from steps_of(Client.patch)(
@@ -63,8 +58,4 @@ class StatusPatches:
                 raise
             return
         if (answer.get("metadata") or {}).get("resourceVersion") == obj.resource_version:
-            with self._lock:
-                self._ineffective[obj.uid] = (obj.resource_version, text)
-                self._ineffective.move_to_end(obj.uid)
-                if len(self._ineffective) > _OBJECTS:
-                    self._ineffective.popitem(last=False)
+            self._ineffective.keep(obj.uid, sent)
