@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, overload
 
+from ctrlhost.controller.index import Index
 from ctrlhost.errors import NotSynced, UndeclaredRead
 from ctrlhost.models.kinds import kind_of
 from ctrlhost.models.model import decode
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from ctrlhost.cache import Object
     from ctrlhost.controller.attachment import AttachScope
-    from ctrlhost.controller.index import Index
     from ctrlhost.models.kinds import Kind
     from ctrlhost.own_writes.lister import PluginLister
 
@@ -82,6 +82,9 @@ class Cache(Generic[T]):
 
         An index of a source's own `indexes` is given by its name.
         """
+        if isinstance(function, Index) and function.kind[:2] != self._cached.kind[:2]:
+            # One of its name may be over this kind, too.
+            raise KeyError(f"{function!r} is not an index of {self._cached.kind}")
         return self._typed(self._cached.lister.by_index(_name_of(function), value))
 
     def owned(self) -> builtins.list[T]:

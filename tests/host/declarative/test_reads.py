@@ -70,6 +70,29 @@ def test_an_index_finds_the_objects_as_they_change(ctrlhost_host, declares: bool
     assert by_team(Keys(ctrlhost.ObjectMeta(labels={"team": "red"}))) == ["red"]
 
 
+@pytest.mark.behaviour("authoring/AU23")
+def test_an_index_of_another_kind_is_none_of_this_one_though_the_names_are_equal(ctrlhost_host) -> None:
+    plugin, found = declared(), []
+
+    def by_team(obj: Any) -> list[str]:
+        return ["red"]
+
+    of_secrets, of_services = plugin.index("v1/Secret")(by_team), plugin.index("v1/Service")(by_team)
+
+    @plugin.controller(MINE)
+    async def reconcile(ctx: ctrlhost.AsyncContext, obj: Object) -> None:
+        found.extend(each.name for each in await ctx.cache("v1/Secret").by_index(of_secrets, "red"))
+        with pytest.raises(KeyError, match="<index by_team of v1/Service> is not an index of v1/Secret"):
+            await ctx.cache("v1/Secret").by_index(of_services, "red")
+
+    host = ctrlhost_host(plugin, start=False)
+    host.client.create(secret("one"))
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.start().run_until_idle()
+    assert found == ["one"]
+    assert host.controllers["p/configmap"].status().errors == 0
+
+
 def test_the_cache_is_relative_to_the_object_and_knows_the_scope_of_a_kind(ctrlhost_host) -> None:
     plugin, found = declared(), []
 
