@@ -95,6 +95,12 @@ def problem_of(declared: DeclaredFunction, declaration: Declaration) -> tuple[st
     return None
 
 
+def is_deleted_now(old: Object | None, new: Object | None) -> bool:
+    """Return whether a change shows for the first time that an object is being deleted: a predicate."""
+    begun = old is not None and old.deletion_timestamp is not None
+    return not begun and new is not None and new.deletion_timestamp is not None
+
+
 class ObjectFinalizers:
     """The finalizers of one controller on its objects. A key is never reconciled twice at once."""
 

@@ -12,13 +12,13 @@ from ctrlhost.controller.status_shape import shape_of
 from ctrlhost.declarative.conflicts import Conflicts
 from ctrlhost.declarative.ensure import Ensure
 from ctrlhost.declarative.events import OnceMemory
-from ctrlhost.declarative.finalizers import ObjectFinalizers, finalizers_of
+from ctrlhost.declarative.finalizers import ObjectFinalizers, finalizers_of, is_deleted_now
 from ctrlhost.declarative.owned_kinds import OwnedKinds, writes_of, writes_of_owner
 from ctrlhost.declarative.status_patch import StatusPatches
 from ctrlhost.errors import UndeclaredRead
 from ctrlhost.models.kinds import kind_of
 from ctrlhost.models.model import decode
-from ctrlhost.predicates import desired_state_changed
+from ctrlhost.predicates import and_, desired_state_changed, or_
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,9 +95,14 @@ class HostedController:
         given, predicates = self.options["kind"], self.options.get("predicates")
         source = given if isinstance(given, For) else For(given)
         if predicates is None:
+            predicates = source.predicates or None
+        if predicates is None:
             # The host's own changes of the finalizers wake nobody.
             own = tuple(sorted(self.finalizers.names))
-            predicates = source.predicates or (replace(desired_state_changed, finalizers=own),)
+            predicates = (replace(desired_state_changed, finalizers=own),)
+        elif predicates and self.finalizers:
+            # The author's own may drop that the object is being deleted, and it would stay forever.
+            predicates = (or_(and_(*predicates), is_deleted_now),)
         return replace(source, predicates=tuple(predicates), writes=(*source.writes, *self._writes()))
 
     def _writes(self) -> Writes:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import ctrlhost
-from ctrlhost import Result, errors
+from ctrlhost import Result, errors, predicates
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
 from tests.support.memcached import Cache, Memcached, memcached, new_plugin
@@ -98,6 +98,31 @@ def test_an_object_is_gone_after_its_last_finalizer(ctrlhost_host: Any) -> None:
     assert recorded.called() == ["reconcile", CLEANUP]
     cache.create()
     assert finalizers(cache) == [CLEANUP]
+
+
+@pytest.mark.behaviour("authoring/AF2")
+@pytest.mark.parametrize("of_source", [False, True], ids=["of the controller", "of the source"])
+@pytest.mark.parametrize("predicate", [predicates.labels_changed, lambda old, new: old is None or new is None])
+def test_predicates_of_the_author_do_not_keep_an_object_from_its_finalizer(
+    ctrlhost_host: Any, predicate: Any, of_source: bool
+) -> None:
+    plugin, calls = ctrlhost.Plugin(), []
+    source = ctrlhost.For("v1/ConfigMap", label_selector="mine", predicates=[predicate] if of_source else ())
+
+    @plugin.controller(source, predicates=None if of_source else [predicate])
+    def reconcile(ctx: ctrlhost.Context, obj: ctrlhost.Object) -> None:
+        calls.append("reconcile")
+
+    plugin.finalizer(CLEANUP, of=reconcile)(lambda ctx, obj: calls.append(CLEANUP))
+    host = ctrlhost_host(plugin)
+    host.client.create(config_map("a", labels={"mine": "1"}))
+    host.run_until_idle()
+    host.client.patch("v1", "ConfigMap", "a", "default", {"data": {"changed": "1"}})
+    host.run_until_idle()
+    host.client.delete("v1", "ConfigMap", "a", "default")
+    host.run_until_idle()
+    assert calls == ["reconcile", CLEANUP]
+    assert host.find("v1/ConfigMap", "a") is None
 
 
 @pytest.mark.behaviour("authoring/AF3")
