@@ -37,7 +37,7 @@ def differences(file: str, text: str, expected: Iterable[Mapping[str, Any]]) -> 
     """
     try:
         documents = [one for one in yaml.safe_load_all(text) if one is not None]
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from None
     for one in documents:
         if not isinstance(one, dict) or one.get("kind") != "CustomResourceDefinition":

@@ -23,7 +23,7 @@ def command(crd: IO[str], version: str | None) -> None:
 
     try:
         documents = [one for one in yaml.safe_load_all(crd) if one is not None]
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{crd.name} is neither YAML nor JSON: {' '.join(str(error).split())}") from None
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise ConfigError(f"{crd.name} must contain one CustomResourceDefinition, got {len(documents)} documents")

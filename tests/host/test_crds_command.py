@@ -100,6 +100,7 @@ def test_a_file_of_the_package_wins_and_the_difference_to_the_model_is_told(
     ("text", "problem"),
     [
         ("a: [", "is not valid YAML"),
+        ("a: 2026-13-45", "is not valid YAML"),
         ("kind: ConfigMap", "has an object that is not a CustomResourceDefinition"),
         ("[1]", "has an object that is not a CustomResourceDefinition"),
         ("kind: \xfc", "is not UTF-8"),
