@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from ctrlhost.errors import PluginLoadError
+from ctrlhost.permissions import Permission
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -13,7 +17,6 @@ if TYPE_CHECKING:
 
     from ctrlhost.controller.index import Index
     from ctrlhost.models.kinds import Kind
-    from ctrlhost.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +103,16 @@ class Declaration:
                 "so put decorators at the top level of the plugin's module"
             )
         return self
+
+    def permissions_for(self, settings: Any) -> list[Permission]:
+        """Return the permissions; PluginLoadError for a function of the settings that returns anything else."""
+        found: list[Permission] = []
+        for one in self.permissions:
+            returned: Any = [one] if isinstance(one, Permission) else one.function(settings)
+            given = list(returned) if isinstance(returned, Iterable) else [returned]
+            if isinstance(one, DeclaredFunction) and not all(isinstance(each, Permission) for each in given):
+                message = f"{one.place}: {one.name}: returned {returned!r:.80}; return a list of ctrlhost.Permission"
+                hint = 'write `return [ctrlhost.Permission("", ["pods"], ["get"])]`, or an empty list'
+                raise PluginLoadError(self.loaded_as or self.module, message, hint=hint)
+            found += given
+        return found

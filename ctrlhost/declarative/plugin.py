@@ -346,10 +346,7 @@ class Plugin(Parameters[S]):
     @hookimpl
     def ctrlhost_permissions(self, settings: Any) -> list[Permission]:
         """Return the declared permissions; those of the sources come from the controllers."""
-        found: list[Permission] = []
-        for one in self.declaration.permissions:
-            found += [one] if isinstance(one, Permission) else one.function(settings)
-        return found
+        return self.declaration.permissions_for(settings)
 
     @hookimpl
     def ctrlhost_setup(self, plugin: PluginContext) -> None:

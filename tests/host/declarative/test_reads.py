@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import urllib.request
 from typing import Any
@@ -297,6 +298,24 @@ def test_permissions_and_commands_are_those_of_the_hooks() -> None:
         ctrlhost.Permission("", ["pods"], ["get"], ("one",), "here"),
         ctrlhost.Permission("apps", ["deployments"], ["create"], namespace="there"),
     ]
+    # One by itself is as good as a list.
+    single = declared()
+    single.permission(lambda settings: ctrlhost.Permission("", ["pods"], ["get"]))
+    assert PluginManager().register("p", single).permissions(None) == [ctrlhost.Permission("", ["pods"], ["get"])]
     group = click.Group("p")
     loaded.commands(group)
     assert CliRunner().invoke(group, ["hello", "ann"]).output == "hello ann\n"
+
+
+@pytest.mark.parametrize("returned", [None, ["pods"], "pods"])
+def test_a_function_that_returns_no_permissions_is_named_with_its_place(returned: Any) -> None:
+    plugin = declared()
+
+    @plugin.permission
+    def more(settings: None) -> Any:
+        return returned
+
+    text = f"test_reads.py:{more.__code__.co_firstlineno}: more: returned {returned!r}; return a list of"
+    with pytest.raises(ctrlhost.PluginLoadError, match=re.escape(text)) as caught:
+        PluginManager().register("p", plugin).permissions(None)
+    assert caught.value.plugin == "p"
