@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -12,7 +13,7 @@ from ctrlhost.authoring.invalid_crds import HINT, invalid_crds, name_of
 from ctrlhost.config.types import canonical
 from ctrlhost.coordination.leadership import check_plugins
 from ctrlhost.declarative.checks import DeclarationError
-from ctrlhost.errors import CtrlhostError
+from ctrlhost.errors import ConfigError, CtrlhostError
 from ctrlhost.host import log_levels
 from ctrlhost.manifests.loading import Loading
 from ctrlhost.server.addresses import UNIX, parse_address
@@ -26,9 +27,24 @@ if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.manifests.loading import SetUpPlugin
+    from ctrlhost.permissions import Permission
+    from ctrlhost.plugin.context import PluginContext
     from ctrlhost.supervisor.loader import Plugin
 
 T = TypeVar("T")
+
+#: The settings of the host that say which server to ask.
+_SERVER = ("kubeconfig", "context")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPlugin:
+    """A plugin that was set up, with those of its CRDs that a server accepts, and the rights that it asks for."""
+
+    name: str
+    context: PluginContext
+    crds: list[dict[str, Any]]
+    permissions: list[Permission]
 
 
 class OfflineCheck:
@@ -40,7 +56,7 @@ class OfflineCheck:
         Settings that are wrong are findings; the rest is checked as if they were not given.
         """
         self.findings: list[Finding] = []
-        self.plugins: list[SetUpPlugin] = []
+        self.plugins: list[CheckedPlugin] = []
         #: The settings without the sections that are wrong.
         self.configuration = configuration
         names = [one if isinstance(one, str) else name_of_plugin(one) for one in chosen]
@@ -93,10 +109,19 @@ class OfflineCheck:
             before = self._errors()
             self._try(HOST, "settings", read)
             if self._errors() > before:
-                self.configuration = replace(self.configuration, tree={**self.configuration.tree, section: {}})
+                self._drop(section)
         self._try(HOST, "settings", lambda: given.check_names(known))
         if not self._errors():
             self._add("ok", HOST, "settings", "valid")
+
+    def _drop(self, section: str) -> None:
+        """Leave a section of the settings out; of that of the host, all but which server to ask."""
+        kept = {name: one for name, one in self.configuration.tree[section].items() if canonical(name) in _SERVER}
+        for left in (kept if section == "host" else {}, {}):
+            self.configuration = replace(self.configuration, tree={**self.configuration.tree, section: left})
+            with suppress(ConfigError):
+                self.configuration.host()
+                break
 
     def _check_plugin(self, loading: Loading, chosen: object) -> None:
         name = chosen if isinstance(chosen, str) else name_of_plugin(chosen)
@@ -110,31 +135,38 @@ class OfflineCheck:
         usable = self._errors() == before
         if usable:
             self._add("ok", name, "settings", "none" if settings is None else "valid")
-        self._check_set_up(loading, plugin, settings, usable=usable)
-        self._check_crds(plugin)
+        found = self._set_up(loading, plugin, settings, usable=usable)
+        crds = self._valid_crds(plugin)
+        if found is None:
+            return
+        permissions = self._try(name, "right", lambda: plugin.permissions(found.settings))
+        if usable and crds is not None and permissions is not None:
+            self.plugins.append(CheckedPlugin(name, found.context, crds, permissions))
 
-    def _check_set_up(self, loading: Loading, plugin: Plugin, settings: Any, *, usable: bool) -> None:
+    def _set_up(self, loading: Loading, plugin: Plugin, settings: Any, *, usable: bool) -> SetUpPlugin | None:
         """Set the plugin up; with the default settings if the given ones are not usable."""
         if not usable:
             try:
                 settings = _without(self.configuration, plugin.name).plugin(plugin.name, plugin.settings_type())
             except Exception:  # noqa: BLE001 - a setting has no default, or the hook fails: that is a finding already
-                return
+                return None
         found = self._try(plugin.name, "declaration", lambda: loading.set_up(plugin, settings))
-        if found is None:
-            return
-        self._add("ok", plugin.name, "declaration", f"controllers: {len(found.context.controllers)}")
-        if usable:
-            self.plugins.append(found)
+        if found is not None:
+            self._add("ok", plugin.name, "declaration", f"controllers: {len(found.context.controllers)}")
+        return found
 
-    def _check_crds(self, plugin: Plugin) -> None:
-        crds = self._try(plugin.name, "crd", plugin.crds) or []
+    def _valid_crds(self, plugin: Plugin) -> list[dict[str, Any]] | None:
+        """Return the CRDs that a server accepts; None if the plugin has none to return."""
+        crds = self._try(plugin.name, "crd", plugin.crds)
+        if crds is None:
+            return None
         invalid = dict(invalid_crds(crds))
         for problem in invalid.values():
             self._add("error", plugin.name, "crd", problem, HINT)
         for name in map(name_of, crds):
             if name not in invalid:
                 self._add("ok", plugin.name, "crd", f"{name} is valid")
+        return [crd for crd in crds if name_of(crd) not in invalid]
 
 
 def _check_addresses(settings: HostSettings) -> None:

@@ -9,16 +9,15 @@ from ctrlhost.authoring.findings import Finding
 from ctrlhost.controller.source import KindSource
 from ctrlhost.errors import CtrlhostError, Forbidden, UnknownKind
 from ctrlhost.selectors.namespaces import narrowed
-from ctrlhost.supervisor.crd_changes import lost_fields
 from ctrlhost.supervisor.rights import declared, missing_rights, rule_text
 from ctrlhost.transport.responses import decode_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ctrlhost.authoring.check import CheckedPlugin
     from ctrlhost.authoring.findings import Level
     from ctrlhost.client import Client
-    from ctrlhost.manifests.loading import SetUpPlugin
     from ctrlhost.permissions import Permission
 
 #: Seconds for one request.
@@ -28,19 +27,19 @@ _SHOWN = 5
 _WARNING = re.compile(r'\b299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
-def check_on_server(plugin: SetUpPlugin, client: Client) -> Iterator[Finding]:
+def check_on_server(plugin: CheckedPlugin, client: Client) -> Iterator[Finding]:
     """Check a plugin that was set up, with its account; TransportError if the server does not answer.
 
     The rights are those for which a host asks at its start.
     """
     yield from _crds(plugin, client)
-    own = {(crd["spec"]["group"], crd["spec"]["names"]["kind"]) for crd in _valid(plugin.plugin.crds())}
+    own = {(crd["spec"]["group"], crd["spec"]["names"]["kind"]) for crd in plugin.crds}
     yield from _sources(plugin, client, own)
     yield from _rights(plugin, client)
 
 
-def _crds(plugin: SetUpPlugin, client: Client) -> Iterator[Finding]:
-    for crd in _valid(plugin.plugin.crds()):
+def _crds(plugin: CheckedPlugin, client: Client) -> Iterator[Finding]:
+    for crd in plugin.crds:
         name = crd["metadata"]["name"]
         try:
             live = client.find(crd["apiVersion"], crd["kind"], name, timeout=_TIMEOUT)
@@ -58,41 +57,35 @@ def _crds(plugin: SetUpPlugin, client: Client) -> Iterator[Finding]:
             yield Finding("ok", plugin.name, "crd", f"{name} is installed")
 
 
-def _valid(crds: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Leave out CRDs without what identifies them, which were reported before."""
-    found = []
-    for crd in crds:
-        try:
-            if crd["metadata"]["name"] and crd["spec"]["group"] and crd["spec"]["names"]["kind"]:
-                found.append(crd)
-        except (KeyError, TypeError):
-            continue
-    return found
-
-
 def _differences(own: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[str]:
-    """Return the paths of what the server has otherwise, and of the fields that only its schemas have."""
-    yield from _unlike(own["spec"], live["spec"], "spec")
-    yield from (f"{path} is only in the installed one" for path in sorted(lost_fields(live, own)))
+    """Return the paths of what the server has otherwise, but for its defaults."""
+    spec = own["spec"]
+    names, conversion = spec["names"], spec.get("conversion") or {"strategy": "None"}
+    defaults = {"singular": names["kind"].lower(), "listKind": f"{names['kind']}List"}
+    names = defaults | {name: value for name, value in names.items() if value}
+    yield from _unlike({**spec, "names": names, "conversion": conversion}, live["spec"], "spec")
 
 
 def _unlike(own: Any, live: Any, path: str) -> Iterator[str]:
-    """Return where `live` lacks what `own` has; the server adds defaults and drops what is null or empty."""
-    if own in (None, "", [], {}) and live in (None, "", [], {}):
+    """Return where two values differ; the server drops what is null, false or empty."""
+    if _is_empty(own) and _is_empty(live) and not path.endswith(".subresources.status"):
         return
     if isinstance(own, dict) and isinstance(live, dict):
-        for name, value in own.items():
-            yield from _unlike(value, live.get(name), f"{path}.{name}")
+        # Others complete a webhook of conversions, such as by certificates.
+        for name in own if path.startswith("spec.conversion") else dict.fromkeys((*own, *live)):
+            yield from _unlike(own.get(name), live.get(name), f"{path}.{name}")
     elif isinstance(own, list) and isinstance(live, list) and len(own) == len(live):
         for at, (one, other) in enumerate(zip(own, live, strict=True)):
             yield from _unlike(one, other, f"{path}[{at}]")
-    elif own is False and live is None:
-        return
     elif own != live:
-        yield path
+        yield path if own is not None else f"{path} is only in the installed one"
 
 
-def _sources(plugin: SetUpPlugin, client: Client, own: set[tuple[str, str]]) -> Iterator[Finding]:
+def _is_empty(value: Any) -> bool:
+    return value is False or value in (None, "", [], {})
+
+
+def _sources(plugin: CheckedPlugin, client: Client, own: set[tuple[str, str]]) -> Iterator[Finding]:
     """List one object of each source: its kind must be served, its selectors valid, and the server may warn."""
     context = plugin.context
     limit = context.services.namespaces
@@ -145,8 +138,8 @@ def _source(
         yield found("ok", "kind", f"{kind} is served")
 
 
-def _rights(plugin: SetUpPlugin, client: Client) -> Iterator[Finding]:
-    wanted = list(declared(plugin.context, plugin.plugin.permissions(plugin.settings), client))
+def _rights(plugin: CheckedPlugin, client: Client) -> Iterator[Finding]:
+    wanted = list(declared(plugin.context, plugin.permissions, client))
     missing = missing_rights(client, wanted) or ()
     hint = f"`ctrlhost manifests --plugins={plugin.name}` prints the Role"
     for one in missing:

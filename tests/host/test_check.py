@@ -167,6 +167,7 @@ def test_a_crd_that_is_not_installed_or_differs(ctrlhost: Run, distributions: Di
     distributions.add("widgets", plugin(crds=[changed_crd(f"{size}.minimum", 0)]))
     smaller = changed_crd("versions.0.schema.openAPIV3Schema.properties", {"spec": {"type": "object"}})
     distributions.add("smaller", plugin(crds=[smaller]))
+    distributions.add("without-status", plugin(crds=[changed_crd("versions.0.subresources", {})]))
     missing = ctrlhost("check", "--plugins=gadgets", f"--kubeconfig={server.kubeconfig}")
     assert missing.returncode == 1
     # The kind is not reported a second time.
@@ -174,12 +175,50 @@ def test_a_crd_that_is_not_installed_or_differs(ctrlhost: Run, distributions: Di
     assert "hint: `ctrlhost crds` prints it" in missing.stderr
     for name, what in (
         ("widgets", "spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.size.minimum"),
-        ("smaller", "spec.size is only in the installed one"),
+        (
+            "smaller",
+            "spec.versions[0].schema.openAPIV3Schema.properties.spec.properties is only in the installed one",
+        ),
+        ("without-status", "spec.versions[0].subresources.status is only in the installed one"),
     ):
         differs = ctrlhost("check", f"--plugins={name}", f"--kubeconfig={server.kubeconfig}")
         assert differs.returncode == 0
         (warning,) = lines(differs, "warning")
         assert warning == f"warning {name} crd: widgets.check.test as installed differs from that of the plugin: {what}"
+
+
+REFUSED = {
+    "permissions": ("@ctrlhost.hookimpl\ndef ctrlhost_permissions(settings): raise ValueError('no')\n", "right"),
+    "crds": ("@ctrlhost.hookimpl\ndef ctrlhost_crds(): raise ValueError('no')\n", "crd"),
+    "crd": ("@ctrlhost.hookimpl\ndef ctrlhost_crds(): return [CRD]\n", "crd"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_hook_raises_or_gives_ends_no_check_of_others(
+    ctrlhost: Run, distributions: Distributions, server: Sandbox, name: str
+) -> None:
+    hook, check = REFUSED[name]
+    nameless = {**CRD, "apiVersion": "apiextensions.k8s.io/v1beta1", "metadata": {"name": 5}}
+    set_up = "@ctrlhost.hookimpl\ndef ctrlhost_setup(plugin): ...\n"
+    distributions.add("broken", f"import ctrlhost\nCRD = {nameless!r}\n{hook}{set_up}")
+    distributions.add("maps", plugin(crds=[], sources='ctrlhost.For("v1", "ConfigMap")'))
+    for where in ("--offline", f"--kubeconfig={server.kubeconfig}"):
+        result = ctrlhost("check", "--plugins=broken,maps", where)
+        assert result.returncode == 1
+        (error,) = lines(result, "error")
+        assert error.startswith(f"error broken {check}: ")
+    assert "ok maps kind: ConfigMap (v1) is served" in lines(result, "ok")
+
+
+def test_an_invalid_setting_of_the_host_does_not_change_the_server(
+    ctrlhost: Run, distributions: Distributions, server: Sandbox
+) -> None:
+    distributions.add("maps", plugin(crds=[], sources='ctrlhost.For("v1", "ConfigMap")'))
+    result = ctrlhost("check", "--plugins=maps", f"--kubeconfig={server.kubeconfig}", "--namespace=a/b", KUBECONFIG="")
+    (error,) = lines(result, "error")
+    assert error.startswith("error host settings: host: invalid namespace `a/b`")
+    assert "ok maps kind: ConfigMap (v1) is served" in lines(result, "ok")
 
 
 @behaviour("authoring/AK4")
