@@ -9,6 +9,7 @@ from ctrlhost.client.steps import awaiting
 from ctrlhost.controller.sources import Watches
 from ctrlhost.declarative.hosted import HostedController
 from ctrlhost.declarative.reconciler import Reconciler
+from ctrlhost.errors import PluginLoadError
 
 if TYPE_CHECKING:
     import threading
@@ -31,7 +32,7 @@ def set_up(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping
     for one in declaration.health:
         host.add_health_check(one.options["name"], partial(one.function, host))
     for one in declaration.pages:
-        host.add_page(one.options["path"], one.function(host))
+        host.add_page(one.options["path"], _page(one, host))
     for one in declaration.reports:
         host.add_report(one.options["path"], _with_host(one, host), title=one.options["title"])
     if declaration.synced:
@@ -47,6 +48,14 @@ def _hosted(declaration: Declaration, host: PluginContext, crds: Sequence[Mappin
         for kind in read.values():
             controller.read(Watches(kind.api_version, kind.kind))
     return controllers
+
+
+def _page(declared: DeclaredFunction, host: PluginContext) -> Any:
+    app = declared.function(host)
+    if not callable(app):
+        message = f"{declared.place}: {declared.name}: returned {app!r:.80}, which is no ASGI application"
+        raise PluginLoadError(host.name, message, hint="return an application, such as `Starlette(routes=…)`")
+    return app
 
 
 def _add_task(declared: DeclaredFunction, host: PluginContext) -> None:

@@ -319,3 +319,17 @@ def test_a_function_that_returns_no_permissions_is_named_with_its_place(returned
     with pytest.raises(ctrlhost.PluginLoadError, match=re.escape(text)) as caught:
         PluginManager().register("p", plugin).permissions(None)
     assert caught.value.plugin == "p"
+
+
+def test_a_page_without_an_application_fails_the_set_up_with_its_place(ctrlhost_host) -> None:
+    plugin = declared()
+
+    @plugin.page("/page")
+    def page(host: ctrlhost.PluginContext) -> None:
+        pass
+
+    host = ctrlhost_host(plugin, start=False)
+    host.host.start()
+    host.wait_for(lambda: host.host.plugins[0].state == "failed")
+    line = page.__code__.co_firstlineno
+    assert f"test_reads.py:{line}: page: returned None, which is no ASGI" in host.host.plugins[0].reason
