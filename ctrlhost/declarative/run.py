@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.caches import Cache
 from ctrlhost.controller.error_groups import decisive, leaves
+from ctrlhost.coordination.writes import causes
 from ctrlhost.declarative.awaits import Call, Calls
 from ctrlhost.declarative.events import gone, record
 from ctrlhost.declarative.own_patches import OwnPatches
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from ctrlhost.declarative.hosted import HostedController
     from ctrlhost.models.kinds import KindRef
     from ctrlhost.request import Request
+
+
+#: The type of what was not awaited, in messages such as `'Call' object is not iterable`.
+_CALL = re.compile(rf"\b{Call.__name__}\b")
 
 
 class Run:
@@ -137,8 +143,7 @@ class Run:
                 if isinstance(one, InvalidObject):
                     self._does_not_fit(one)
             error = decisive(error)
-        if forgotten and (error is None or repr(Call.__name__) in str(error)):
-            # The use of what is not awaited is an error that names its type.
+        if forgotten and (error is None or _uses_a_call(error)):
             used, error = (
                 error,
                 self._mistake(
@@ -163,6 +168,11 @@ class Run:
         """Return the error for a mistake in the author's function."""
         plugin, declared = self.hosted.host.name, self.declared
         return PluginError(plugin, f"plugin {plugin}: {declared.place}: {declared.name}: {what}", hint=hint)
+
+
+def _uses_a_call(error: BaseException) -> bool:
+    """Return whether an error is about the use of what was not awaited, whose type it names."""
+    return any(isinstance(one, (TypeError, AttributeError)) and _CALL.search(str(one)) for one in causes(error))
 
 
 def _wrong_result(result: Any) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -96,17 +97,34 @@ def test_a_forgotten_await_fails_the_run(ctrlhost_host, forgets: Callable[[Any],
     assert host.client.find("v1", "ConfigMap", "other", "default") is None
 
 
+def wrapped(made: Any) -> None:
+    try:
+        made["status"]
+    except TypeError as error:
+        raise RuntimeError("no status") from error
+
+
 @pytest.mark.behaviour("authoring/AM6")
 @pytest.mark.parametrize(
-    "uses", [lambda made: made.get_path("status"), lambda made: made["status"]], ids=["attribute", "item"]
+    "uses",
+    [
+        lambda ctx, made: made.get_path("status"),
+        lambda ctx, made: made["status"],
+        lambda ctx, made: wrapped(made),
+        lambda ctx, made: json.dumps({"made": made}),
+        lambda ctx, made: ctx.event("Made", made),
+    ],
+    ids=["attribute", "item", "cause", "json", "event"],
 )
-def test_the_use_of_a_forgotten_await_fails_the_run_with_its_place(ctrlhost_host, uses: Callable[[Any], Any]) -> None:
+def test_the_use_of_a_forgotten_await_fails_the_run_with_its_place(
+    ctrlhost_host, uses: Callable[[Any, Any], Any]
+) -> None:
     plugin = declared()
 
     @plugin.controller(MINE, owns=["v1/Secret"])
     async def reconcile(ctx: ctrlhost.AsyncContext, obj: Object) -> None:
         made = ctx.ensure({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}})
-        uses(made)
+        uses(ctx, made)
 
     host = run_once(ctrlhost_host, plugin)
     status = host.controllers["p/configmap"].status()
