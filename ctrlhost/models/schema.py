@@ -332,7 +332,8 @@ def _default(one: msgspec.structs.FieldInfo) -> Any:
     if isinstance(value, msgspec.Struct):
         return _differing(value)
     plain = _as_json(value)
-    return None if isinstance(plain, (list, dict)) and not plain else plain
+    # The server refuses empty Base64.
+    return None if plain in ([], {}) or value == b"" else plain
 
 
 def _differing(value: msgspec.Struct) -> dict[str, Any]:

@@ -207,6 +207,7 @@ def test_a_type_has_its_schema(kind, schema) -> None:
         (int, 3, {"type": "integer", "default": 3}),
         (bool, False, {"type": "boolean", "default": False}),
         (str, "", {"type": "string", "default": ""}),
+        (bytes, b"", {"type": "string", "format": "byte"}),
         (int | None, None, {"type": "integer"}),
         (int | msgspec.UnsetType, msgspec.UNSET, {"type": "integer"}),
         (int | None, 3, {"type": "integer", "default": 3}),
