@@ -120,6 +120,9 @@ def plugin_files(files: tuple[Path, ...], installed: Collection[str] = ()) -> li
                 hint="rename the file" if file.name in installed else "a file is the plugin of its name; rename one",
             )
         found[file.name] = file
+    folders = list(dict.fromkeys(folder for file in found.values() for folder in file.folders))
+    for file in found.values():
+        file.folders = folders
     return list(found.values())
 
 

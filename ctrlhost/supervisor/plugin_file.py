@@ -35,6 +35,8 @@ class PluginFile:
         self.name = path.stem.replace("_", "-")
         #: By this attribute the host finds the name of a plugin.
         self.__name__ = self.name
+        #: The directories to put on `sys.path`: those of all files of a host, in the order of the command line.
+        self.folders = [str(self.path.parent)]
         if path.suffix != ".py":
             raise ConfigError(f"{path}: not a Python file", hint="`--plugins NAME` runs installed plugins")
         if not path.is_file():
@@ -52,13 +54,15 @@ class PluginFile:
     def load(self) -> ModuleType:
         """Import the file as the module of its name, with its directory on `sys.path`, as `python FILE` has it.
 
-        Files share what they import by one name. PluginLoadError if the import fails, or finds another module of the
-        name: another attempt would do no better.
+        Files share what they import by one name: of the directories, that of the first file comes first, whatever file
+        is loaded first. PluginLoadError if the import fails, or finds another module of the name: another attempt would
+        do no better.
         """
-        stem, folder = self.path.stem, str(self.path.parent)
+        stem = self.path.stem
         with _paths:
-            if folder not in sys.path:
-                sys.path.insert(0, folder)
+            for folder in reversed(self.folders):
+                if folder not in sys.path:
+                    sys.path.insert(0, folder)
             invalidate_caches()
         try:
             module = import_module(stem)

@@ -78,6 +78,33 @@ def test_a_file_is_a_plugin_of_its_name(tmp_path, start_host):
     assert host.stop() == 0
 
 
+SLOW = """
+    import sys
+    import threading
+
+    # Its import goes on after that of the other file.
+    while "op_b" not in sys.modules:
+        threading.Event().wait(0.01)
+"""
+SHARED = """
+    import ctrlhost
+    import shared
+
+    @ctrlhost.hookimpl
+    def ctrlhost_setup(plugin):
+        plugin.log.info("%s has that of %s", __name__, shared.FOLDER)
+"""
+
+
+def test_files_share_the_module_beside_the_first_one(tmp_path, start_host):
+    write(tmp_path / "a", op_a=SLOW + SHARED, shared="FOLDER = 'a'")
+    write(tmp_path / "b", op_b=SHARED, shared="FOLDER = 'b'")
+    host = start_host(*(str(tmp_path / name / f"op_{name}.py") for name in "ab"), "--sandbox")
+    for name in "ab":
+        host.line(f"op_{name} has that of a")
+    assert host.stop() == 0
+
+
 def test_a_file_runs_beside_installed_plugins(tmp_path, start_host, distributions):
     distributions.add("greeter", GREETER)
     write(tmp_path, memcached=MEMCACHED, images="PREFIX = ''")
