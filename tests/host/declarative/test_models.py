@@ -117,16 +117,17 @@ def invalid(host: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.behaviour("authoring/AU33")
 def test_a_struct_of_two_fields_is_made_anew_for_each_run(ctrlhost_host) -> None:
-    plugin, seen = ctrlhost.Plugin(), []
+    plugin, seen, clock = ctrlhost.Plugin(), [], ManualClock()
 
     @plugin.controller(Pod)
-    def reconcile(ctx: ctrlhost.Context[Pod, None], pod: Pod) -> None:
+    def reconcile(ctx: ctrlhost.Context[Pod, None], pod: Pod) -> ctrlhost.Result:
         seen.append((pod.metadata.name, dict(pod.spec.nodeSelector), ctx.object["spec"].get("nodeSelector")))
         (cached,) = ctx.cache(Pod).list()
         pod.spec.nodeSelector["changed"] = cached.spec.nodeSelector["changed"] = "yes"
         pod.spec = PodSpec({"all": "else"})
+        return ctrlhost.Result(requeue_after="1h")
 
-    host = ctrlhost_host(plugin)
+    host = ctrlhost_host(plugin, clock=clock)
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -137,6 +138,11 @@ def test_a_struct_of_two_fields_is_made_anew_for_each_run(ctrlhost_host) -> None
     host.run_until_idle()
     before = len(seen)
     host.client.patch("v1", "Pod", "web", "default", {"metadata": {"labels": {"a": "b"}}})
+    host.run_until_idle()
+    assert len(seen) > before
+    # The same version again.
+    before = len(seen)
+    clock.advance(3600)
     host.run_until_idle()
     assert len(seen) > before
     assert all(one == ("web", {"disk": "fast"}, {"disk": "fast"}) for one in seen)
