@@ -95,7 +95,8 @@ class Results:
             message = f"the reconciler returned {type(result).__name__}; it must return None or ctrlhost.Result"
             return self.failed(key, priority, TypeError(message), counts)
         try:
-            if result.requeue_after is not None and result.requeue_after > 0:
+            # Not `> 0`: the queue refuses what is not a number.
+            if result.requeue_after is not None and not result.requeue_after <= 0:
                 wanted = priority if result.priority is None else result.priority
                 return self._run_after(key, result.requeue_after, wanted, counts)
             counts.successes += 1

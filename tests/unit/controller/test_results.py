@@ -26,6 +26,13 @@ def test_a_too_short_delay_is_raised_to_5_ms(
     eventually(lambda: bench.results() == {"requeue_after": 1, "success": 1})
 
 
+def test_a_delay_that_is_not_a_number_is_a_failure(bench: Bench) -> None:
+    controller = bench.controller(Script(Result(requeue_after=float("nan"))))
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
+    assert "ValueError" in (controller.status().last_error or "")
+
+
 def test_a_run_that_ends_with_not_owned_is_no_failure_and_is_repeated_after_a_minute(
     bench: Bench, manual_clock: ManualClock
 ) -> None:
