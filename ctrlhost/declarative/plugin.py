@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -373,8 +374,10 @@ class Plugin(Parameters[S]):
 
     @hookimpl
     def ctrlhost_stopping(self, plugin: PluginContext) -> None:
-        """Call the functions for the shutdown."""
-        _call_all(self.declaration.stopping, plugin)
+        """Call the functions for the shutdown, also those after one that raises."""
+        with ExitStack() as stack:
+            for one in reversed(self.declaration.stopping):
+                stack.callback(one.function, plugin)
 
     @hookimpl
     def ctrlhost_commands(self, group: click.Group) -> None:

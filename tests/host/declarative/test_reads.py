@@ -277,6 +277,23 @@ def test_the_functions_of_a_kind_run_in_the_order_of_declaration(ctrlhost_host) 
     ]
 
 
+def test_a_shutdown_calls_each_function_though_one_raises(ctrlhost_host) -> None:
+    plugin, calls = declared(), []
+
+    @plugin.stopping
+    def first(host: ctrlhost.PluginContext) -> None:
+        calls.append("first")
+        raise RuntimeError("the first does not close")
+
+    @plugin.stopping
+    def second(host: ctrlhost.PluginContext) -> None:
+        calls.append("second")
+
+    host = ctrlhost_host(plugin)
+    host.stop()
+    assert calls == ["first", "second"]
+
+
 def test_permissions_and_commands_are_those_of_the_hooks() -> None:
     class Settings(msgspec.Struct):
         namespace: str = "there"
