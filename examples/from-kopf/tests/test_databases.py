@@ -92,19 +92,20 @@ def test_a_watcher_is_called_for_data_and_once_gone(host: HostUnderTest, caplog:
     caplog.set_level(logging.INFO)
 
     def lines() -> list[str]:
-        return [one.getMessage() for one in caplog.records if one.getMessage().startswith("default/c ")]
+        texts = [one.getMessage() for one in caplog.records]
+        return [one.partition("/")[2] for one in texts if one.startswith(f"{host.namespace}/c ")]
 
     made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
     host.apply(made)
     host.settle()
     host.patch("v1/ConfigMap", "c", {"metadata": {"labels": {"a": "b"}}})
     host.settle()
-    assert lines() == ["default/c is there"]
+    assert lines() == ["c is there"]
     host.patch("v1/ConfigMap", "c", {"data": {"a": "2"}})
     host.settle()
     host.delete("v1/ConfigMap", "c")
     host.settle()
-    assert lines() == ["default/c is there"] * 2 + ["default/c is gone"]
+    assert lines() == ["c is there"] * 2 + ["c is gone"]
     host.advance("30s")
     assert any("0 users" in one.getMessage() for one in caplog.records)
 

@@ -1,4 +1,4 @@
-"""The sample controller on a sandbox of its own."""
+"""The sample controller in the namespace of a test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def foo(name: str = "example", replicas: int = 2, deployment: str = "example-web
     return {
         "apiVersion": API_VERSION,
         "kind": "Foo",
-        "metadata": {"name": name, "namespace": "default"},
+        "metadata": {"name": name},
         "spec": {"deploymentName": deployment, "replicas": replicas},
     }
 
@@ -27,14 +27,18 @@ def host(ctrlhost_host: Any, manual_clock: Any) -> Any:
 
 
 def deployment(host: Any, name: str = "example-web") -> dict[str, Any]:
-    found: dict[str, Any] = host.client.get("apps/v1", "Deployment", name, "default")
+    found: dict[str, Any] = host.client.get("apps/v1", "Deployment", name)
     return found
 
 
 def events(host: Any) -> list[tuple[str, str, str]]:
-    return [
-        (one["type"], one["reason"], one["note"]) for one in host.client.list("events.k8s.io/v1", "Event", "default")
-    ]
+    return [(one["type"], one["reason"], one["note"]) for one in host.events()]
+
+
+def wanted(namespace: str = "default", **more: Any) -> dict[str, Any]:
+    """Return the Deployment of a Foo in a namespace."""
+    one = foo(**more)
+    return deployment_for({**one, "metadata": {**one["metadata"], "namespace": namespace}})
 
 
 def test_a_foo_gets_its_deployment(host: Any) -> None:
@@ -50,7 +54,7 @@ def test_a_foo_gets_its_deployment(host: Any) -> None:
 def test_another_number_of_replicas_in_the_foo_reaches_the_deployment(host: Any) -> None:
     host.client.create(foo(replicas=2))
     host.run_until_idle()
-    host.client.patch(API_VERSION, "Foo", "example", "default", {"spec": {"replicas": 3}})
+    host.client.patch(API_VERSION, "Foo", "example", None, {"spec": {"replicas": 3}})
     host.run_until_idle()
     assert deployment(host)["spec"]["replicas"] == 3
 
@@ -65,9 +69,9 @@ def test_another_number_of_replicas_in_the_foo_reaches_the_deployment(host: Any)
 def test_a_deployment_that_somebody_changed_is_set_back(host: Any, drift: dict[str, Any]) -> None:
     host.client.create(foo(replicas=2))
     host.run_until_idle()
-    host.client.patch("apps/v1", "Deployment", "example-web", "default", {"spec": drift})
+    host.client.patch("apps/v1", "Deployment", "example-web", None, {"spec": drift})
     host.run_until_idle()
-    assert agrees(deployment(host)["spec"], deployment_for(foo(replicas=2))["spec"])
+    assert agrees(deployment(host)["spec"], wanted(replicas=2)["spec"])
     assert ("Normal", "Repaired", "set Deployment example-web back to the Foo's spec") in events(host)
 
 
@@ -75,7 +79,7 @@ def test_a_deleted_deployment_is_made_again(host: Any) -> None:
     host.client.create(foo())
     host.run_until_idle()
     first = deployment(host)["metadata"]["uid"]
-    host.client.delete("apps/v1", "Deployment", "example-web", "default")
+    host.client.delete("apps/v1", "Deployment", "example-web")
     host.run_until_idle()
     assert deployment(host)["metadata"]["uid"] != first
 
@@ -84,15 +88,13 @@ def test_the_status_tells_the_available_replicas(host: Any) -> None:
     host.client.create(foo(replicas=2))
     host.run_until_idle()
     status = {"availableReplicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "replicas": 2}
-    host.client.patch("apps/v1", "Deployment", "example-web", "default", {"status": status}, subresource="status")
-    host.wait_for(
-        lambda: host.client.get(API_VERSION, "Foo", "example", "default")["status"] == {"availableReplicas": 2}
-    )
+    host.client.patch("apps/v1", "Deployment", "example-web", None, {"status": status}, subresource="status")
+    host.run_until_idle()
+    assert host.client.get(API_VERSION, "Foo", "example")["status"] == {"availableReplicas": 2}
 
 
 def test_a_deployment_of_somebody_else_is_not_touched(host: Any, manual_clock: Any) -> None:
-    theirs = deployment_for(foo(name="somebody", replicas=5))
-    before = host.client.create(theirs)
+    before = host.client.create(wanted(host.namespace, name="somebody", replicas=5))
     host.client.create(foo(replicas=2))
     host.run_until_idle()
     after = deployment(host)
@@ -101,7 +103,7 @@ def test_a_deployment_of_somebody_else_is_not_touched(host: Any, manual_clock: A
     warning = "Deployment example-web exists already and has another owner"
     assert ("Warning", "ErrResourceExists", warning) in events(host)
 
-    host.client.delete("apps/v1", "Deployment", "example-web", "default")
+    host.client.delete("apps/v1", "Deployment", "example-web")
     host.run_until_idle()
     manual_clock.advance(30)
     host.run_until_idle()
@@ -111,19 +113,19 @@ def test_a_deployment_of_somebody_else_is_not_touched(host: Any, manual_clock: A
 def test_a_foo_that_goes_leaves_the_rest_to_the_garbage_collector(host: Any) -> None:
     host.client.create(foo())
     host.run_until_idle()
-    host.client.delete(API_VERSION, "Foo", "example", "default")
+    host.client.delete(API_VERSION, "Foo", "example")
     host.run_until_idle()
     with pytest.raises(NotFound):
-        host.client.get(API_VERSION, "Foo", "example", "default")
+        host.client.get(API_VERSION, "Foo", "example")
 
 
 def test_what_the_server_adds_is_no_difference() -> None:
-    wanted = deployment_for(foo())
-    served = {**wanted["spec"], "progressDeadlineSeconds": 600}
-    assert agrees(served, wanted["spec"])
-    assert not agrees({**served, "replicas": 1}, wanted["spec"])
-    assert not agrees({}, wanted["spec"])
-    assert not agrees(None, wanted["spec"])
+    spec = wanted()["spec"]
+    served = {**spec, "progressDeadlineSeconds": 600}
+    assert agrees(served, spec)
+    assert not agrees({**served, "replicas": 1}, spec)
+    assert not agrees({}, spec)
+    assert not agrees(None, spec)
 
 
 def test_the_crd_names_its_group() -> None:

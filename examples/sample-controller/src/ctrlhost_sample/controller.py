@@ -22,18 +22,21 @@ def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Resu
         return None
     wanted = deployment_for(foo)
     name = wanted["metadata"]["name"]
-    deployment: Mapping[str, Any] | None = ctx.lister("apps/v1", "Deployment").get(name, request.namespace)
-    if deployment is None:
+    live = ctx.lister("apps/v1", "Deployment").get(name, request.namespace)
+    deployment: Mapping[str, Any]
+    if live is None:
         deployment = ctx.client.create(wanted, owner=foo)
         ctx.events.normal(foo, "Created", f"created Deployment {name}", action="Create")
-    elif not is_controlled_by(deployment, foo):
+    elif not live.is_controlled_by(foo):
         ctx.events.warning(
             foo, "ErrResourceExists", f"Deployment {name} exists already and has another owner", action="Sync"
         )
         return ctrlhost.Result(requeue_after=LOOK_AGAIN)
-    elif not agrees(deployment["spec"], wanted["spec"]):
+    elif not agrees(live["spec"], wanted["spec"]):
         deployment = ctx.client.apply(wanted, owner=foo)
         ctx.events.normal(foo, "Repaired", f"set Deployment {name} back to the Foo's spec", action="Update")
+    else:
+        deployment = live
     report(ctx, foo, deployment)
     return None
 
@@ -46,9 +49,3 @@ def report(ctx: ctrlhost.Context, foo: Mapping[str, Any], deployment: Mapping[st
     metadata = foo["metadata"]
     patch = {"status": {"availableReplicas": available}}
     ctx.client.patch(API_VERSION, KIND, metadata["name"], metadata["namespace"], patch, subresource="status")
-
-
-def is_controlled_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
-    """Return whether `owner`, with the same uid, is the controller of `obj`."""
-    references = obj["metadata"].get("ownerReferences") or ()
-    return any(one.get("controller") and one.get("uid") == owner["metadata"]["uid"] for one in references)
