@@ -277,11 +277,12 @@ def test_advance_lets_a_back_off_pass_and_moves_at_once(ctrlhost_host, manual_cl
 
     host = ctrlhost_host(reconciling(fail), clock=manual_clock)
     host.apply(ANN)
+    host.settle(allow=("retrying",))
     host.advance(3)
     assert manual_clock.now() == 3
-    assert len(host.runs("c")) == 1
-    host.advance(timedelta(seconds=10))
     assert len(host.runs("c")) == 2
+    host.advance(timedelta(seconds=10))
+    assert len(host.runs("c")) == 3
 
 
 @behaviour("authoring/AT7")
