@@ -129,7 +129,8 @@ class RequestRecord:
             if before is not None and before.answer.get("kind") == answer.get("kind") and not written.deleted:
                 secret = answer.get("kind") == "Secret"
                 changed = differences(before.answer, answer, secret=secret, with_times=True)
-            if name:
+            # Some subresources, such as `proxy`, answer with no object.
+            if name and (written.deleted or answer.get("metadata")):
                 self._last[key] = written
             if run is None or run.request is None:
                 if resource in _OF_THE_HOST:
