@@ -248,6 +248,7 @@ def run_tests(project: Path, *arguments: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 @pytest.mark.behaviour("authoring/AT12")
 def test_the_tests_of_an_author_pass_unchanged(project: Path, own_kube_apiserver: KubeApiserver) -> None:
     client = own_kube_apiserver.client
