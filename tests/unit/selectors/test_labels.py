@@ -30,6 +30,7 @@ from ctrlhost.selectors import labels as selectors
         ("app.kubernetes.io/name=x", {"app.kubernetes.io/name": "x"}, True),
         ("in in (in)", {"in": "in"}, True),
         ("notin", {"notin": "1"}, True),
+        ("a." * 100 + "io/" + "N" * 63 + "=" + "v" * 63, {"a." * 100 + "io/" + "N" * 63: "v" * 63}, True),
     ],
 )
 def test_a_selector_matches_as_in_kubectl(selector, labels, expected):
@@ -37,7 +38,11 @@ def test_a_selector_matches_as_in_kubectl(selector, labels, expected):
 
 
 @pytest.mark.parametrize(
-    "selector", ["a=b c=d", "a in b", "a in (b", "=b", "a=b,", ",", "a=b,,c", "a ~ b", "-a", "a in (b c)"]
+    "selector",
+    [
+        *("a=b c=d", "a in b", "a in (b", "=b", "a=b,", ",", "a=b,,c", "a ~ b", "-a", "a in (b c)"),
+        *("a/b/c", "A.io/b", "/a", "a/", "a" * 64, "a=" + "b" * 64, f"a in (b,{'c' * 64})"),
+    ],
 )
 def test_an_invalid_selector_is_refused(selector):
     with pytest.raises(ValueError, match="label selector"):
