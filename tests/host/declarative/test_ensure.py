@@ -16,6 +16,7 @@ from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
 from tests.support.operators import (
     ANNOTATION,
+    MINE,
     Requests,
     controlled,
     deployment,
@@ -455,6 +456,44 @@ def test_an_owner_in_another_namespace_is_refused_before_any_request(ctrlhost_ho
     run_again(host)
     assert requests.new() == []
     assert len(wanted.errors) == 2
+
+
+@pytest.mark.behaviour("authoring/AC14")
+def test_a_cluster_scoped_owner_owns_objects_of_any_scope(ctrlhost_host, manual_clock: ManualClock) -> None:
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}, "rules": []}
+    wanted = Wanted({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
+    source = ctrlhost.For("v1/Namespace", label_selector="mine")
+    owns = ["v1/ConfigMap", "rbac.authorization.k8s.io/v1/ClusterRole"]
+    host = ctrlhost_host(operator(wanted, *owns, kind=source), clock=manual_clock)
+    requests = Requests(host)
+    owner = host.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "owner", "labels": MINE}})
+    host.run_until_idle()
+    assert [str(one) for one in wanted.errors] == ["ConfigMap a needs metadata.namespace: its owner has none"]
+    assert requests.new() == []
+    wanted.wanted = [config_map("a", "default", n="1"), config_map("a", "kube-public"), role]
+    run_again(host, "owner", namespace="")
+    assert {one.owner_references[0].uid for one in wanted.results} == {owner["metadata"]["uid"]}
+    requests.new()
+    run_again(host, "owner", namespace="")
+    assert requests.new() == []
+    host.client.patch("v1", "ConfigMap", "a", "default", {"data": {"n": "2"}})
+    host.run_until_idle()
+    assert requests.new() == ["apply configmaps a"]
+
+
+def test_without_an_object_the_owner_is_to_be_named(ctrlhost_host, manual_clock: ManualClock) -> None:
+    wanted = Wanted(config_map("left", "default"))
+    host = ctrlhost_host(operator(wanted, "v1/ConfigMap", gone=True), clock=manual_clock)
+    requests = Requests(host)
+    host.controllers["memcached/memcached"].queue.add(ctrlhost.Request("cache", "default"))
+    host.run_until_idle()
+    assert [str(one) for one in wanted.errors] == [
+        "ConfigMap left has no owner: default/cache is gone; pass `owner=`",
+    ]
+    assert requests.new() == []
+    wanted.options = {"owner": None}
+    run_again(host)
+    assert stored(host, "left", ("v1", "ConfigMap"))["metadata"]["name"] == "left"
 
 
 @pytest.mark.behaviour("authoring/AC14")

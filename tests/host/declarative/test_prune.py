@@ -14,7 +14,7 @@ from ctrlhost import Conflict, PluginError, Request, UndeclaredRead
 from ctrlhost.client import async_client
 from ctrlhost.own_writes import lister
 from ctrlhost.testing import ManualClock
-from tests.support.operators import Requests, controlled, errors, mine, operator, reasons, run_again, stored
+from tests.support.operators import MINE, Requests, controlled, errors, mine, operator, reasons, run_again, stored
 from tests.support.plugin_modules import config_map
 from tests.support.waiting import eventually
 
@@ -102,6 +102,43 @@ def test_a_child_that_changes_meanwhile_is_looked_at_again(ctrlhost_host) -> Non
     assert reasons(host) == [("Pruned", "deleted ConfigMap default/b", 1)]
 
 
+@pytest.mark.behaviour("authoring/AC18")
+def test_what_somebody_else_controls_or_deletes_is_left_alone(ctrlhost_host) -> None:
+    reconcile = Pruning("a", "held", "shared")
+    host = ctrlhost_host(operator(reconcile, PRUNED))
+    owner, other = host.client.create(mine()), host.client.create(config_map("other"))
+    create_children(host, owner, "a", "held")
+    shared = controlled(config_map("shared"), other)
+    references = shared["metadata"]["ownerReferences"]
+    mine_too = {**references[0], "name": "cache", "uid": owner["metadata"]["uid"], "controller": False}
+    host.client.create({**shared, "metadata": {**shared["metadata"], "ownerReferences": [*references, mine_too]}})
+    host.client.patch(*CONFIG_MAP, "held", "default", {"metadata": {"finalizers": ["example.com/hold"]}})
+    host.client.delete(*CONFIG_MAP, "held", "default")
+    host.run_until_idle()
+    requests = Requests(host)
+    # Somebody else deletes it between the list and the delete.
+    requests.before["delete configmaps"] = lambda: host.client.delete(*CONFIG_MAP, "a", "default")
+    reconcile.keep = []
+    run_again(host)
+    assert requests.new() == ["delete configmaps a"]
+    assert names(host) == ["cache", "held", "other", "shared"]
+    assert (reconcile.errors, any(reconcile.pruned), reasons(host)) == ([], False, [])
+
+
+def test_objects_of_a_cluster_scoped_owner_are_kept_by_namespace(ctrlhost_host) -> None:
+    reconcile = Pruning("a", "b")
+    source = ctrlhost.For("v1/Namespace", label_selector="mine")
+    host = ctrlhost_host(operator(reconcile, PRUNED, kind=source))
+    owner = host.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "owner", "labels": MINE}})
+    children = [("a", "default"), ("a", "kube-public"), ("b", "default"), ("b", "kube-public")]
+    for name, namespace in children:
+        host.client.create(controlled(config_map(name, namespace), owner))
+    host.run_until_idle()
+    reconcile.keep = [config_map("a", "default"), "b"]
+    run_again(host, "owner", namespace="")
+    assert [one for one in reconcile.pruned if one] == [[Request("a", "kube-public")]]
+
+
 def test_the_own_writes_of_the_run_are_seen(ctrlhost_host) -> None:
     pruned: list[list[Request]] = []
 
@@ -136,6 +173,22 @@ def test_a_cache_that_does_not_catch_up_is_stale(ctrlhost_host, monkeypatch: pyt
     host.run_until_idle()
     assert len(raised) == 1
     assert names(host) == ["a", "cache"]
+
+
+def test_an_async_run_waits_for_its_own_writes(ctrlhost_host) -> None:
+    async def reconcile(ctx: ctrlhost.AsyncContext, obj: ctrlhost.Object) -> None:
+        with host.faults.hold_watches():
+            await ctx.ensure(config_map("a"))
+            pruning = asyncio.ensure_future(ctx.prune("v1/ConfigMap"))
+            await asyncio.sleep(0)
+        pruned.append(await pruning)
+
+    pruned: list[list[Request]] = []
+    host = ctrlhost_host(operator(reconcile, PRUNED))
+    host.client.create(mine())
+    host.run_until_idle()
+    assert pruned[0] == [Request("a", "default")]
+    assert errors(host) == 0
 
 
 def test_an_async_run_prunes(ctrlhost_host) -> None:

@@ -349,6 +349,21 @@ def test_an_object_that_is_deleted_during_the_run_gets_no_status(ctrlhost_host: 
     assert (cache.counts.errors, cache.counts.successes) == (0, cache.counts.runs)
 
 
+@pytest.mark.behaviour("authoring/AS8")
+def test_an_object_that_is_made_again_during_the_run_gets_no_status(ctrlhost_host: Any) -> None:
+    def reconcile(ctx: Context, mc: Memcached) -> None:
+        if mc.spec.size == 1:
+            ctx.status.set(readyReplicas=1)
+            cache.delete()
+            cache.client.create(memcached(size=2))
+            cache.host.wait_for(lambda: (found := ctx.get(ctx.request)) and found.uid != mc.metadata.uid)
+
+    cache = started(ctrlhost_host, reconcile)
+    cache.create()
+    assert cache.patches("status") == []
+    assert (cache.counts.errors, cache.get()["spec"]["size"]) == (0, 2)
+
+
 @pytest.mark.parametrize(
     "error", [errors.Stale("behind"), errors.NotLeading("deposed"), errors.PluginRestarted("over")]
 )
