@@ -108,6 +108,13 @@ def test_observed_generation_is_that_of_the_read_object(
     assert writer.written == written
 
 
+@pytest.mark.parametrize(("given", "written"), [(2, {"observedGeneration": 2}), (None, {"observedGeneration": None})])
+def test_an_observed_generation_that_is_given_counts(clock: ManualClock, given: Any, written: dict[str, Any]) -> None:
+    writer = Written(clock, observed_generation=True).over({"observedGeneration": 1})
+    writer.set(observedGeneration=given)
+    assert writer.written == written
+
+
 @pytest.mark.parametrize(("status", "word"), [(True, "True"), (False, "False"), (None, "Unknown"), ("True", "True")])
 def test_a_new_condition_goes_to_the_end(untyped: Written, status: Any, word: str) -> None:
     theirs = condition("Theirs", extra="kept")
