@@ -80,6 +80,7 @@ def command(
     directories of files with the packages in them, and the file of --config.
     """
     from ctrlhost.authoring.start_objects import StartObjects
+    from ctrlhost.errors import ConfigError
     from ctrlhost.host import logs
     from ctrlhost.supervisor.loader import check_installed, installed_plugins
 
@@ -88,13 +89,20 @@ def command(
         raise click.UsageError("--context has no effect without --kubeconfig")
     if install_crds and kubeconfig is None:
         raise click.UsageError("--install-crds has no effect without --kubeconfig: the sandbox gets the CRDs anyway")
-    settings = gather(config, assignments, plugins=names(plugins), context=context).host()
-    installed, context = settings.plugins, settings.context
+    configuration = gather(config, assignments, plugins=names(plugins), context=context)
+    installed, context = configuration.host().plugins, configuration.host().context
     of_files = plugin_files(files, installed)
     if not installed and not of_files:
         raise click.UsageError("no plugins selected; name a file, or select some with `--plugins NAME,NAME`")
     for name in installed:
         check_installed(name)
+    selected = (*installed, *(file.name for file in of_files))
+    for name in selected:
+        if kubeconfig is None and configuration.supervision(name).kubeconfig is not None:
+            raise ConfigError(
+                f"supervision.{name}.kubeconfig: the plugin would act on another cluster than the sandbox",
+                hint="leave the setting out, or name that cluster by `--kubeconfig FILE`",
+            )
     modules = [one.target.partition(":")[0] for name in installed for one in installed_plugins()[name]]
     sources = Sources.of([file.path for file in of_files], modules, [config] if config is not None else [])
     objects = StartObjects.read(manifests)
@@ -117,7 +125,7 @@ def command(
                 f"--kubeconfig={kubeconfig}",
                 # The assignments of the command line come later, so they win.
                 f"--set=host.drain_timeout={DRAIN_SECONDS:g}s",
-                *(f"--set=host.log_levels.{name}=debug" for name in (*installed, *(file.name for file in of_files))),
+                *(f"--set=host.log_levels.{name}=debug" for name in selected),
                 *_passed_on(plugins=plugins, namespace=namespaces, set=assignments),
                 *_passed_on(context=context, listen=chosen["listen"], config=config),
                 # Whatever the settings say, which may be those of a deployment.

@@ -247,6 +247,10 @@ def test_the_command_line_is_checked_before_anything_starts(tmp_path, capsys):
         ([str(file), "--sandbox"], "`ctrlhost dev` runs on a sandbox anyway; leave --sandbox out"),
         ([str(file), "--context=x"], "--context has no effect without --kubeconfig"),
         ([str(file), "--install-crds"], "--install-crds has no effect without --kubeconfig"),
+        (
+            [str(file), f"--set=supervision.greeter.kubeconfig={tmp_path}/production"],
+            "supervision.greeter.kubeconfig: the plugin would act on another cluster than the sandbox",
+        ),
         ([str(file), f"--manifest={broken}"], f"{broken}: a document is no object"),
         ([str(file), f"--manifest={tmp_path}/number.yaml"], "number.yaml: a document is no object"),
         ([str(file), f"--manifest={tmp_path}/nameless.yaml"], "nameless.yaml: a document is no object"),
