@@ -48,11 +48,13 @@ class Address:
 
     @classmethod
     def of(cls, text: str) -> Address:
-        """Read `PATH` or `PATH@CONTEXT`."""
-        path, at, context = text.rpartition("@")
-        if at and not Path(text).expanduser().exists():
-            return cls(Path(path).expanduser(), context)
-        return cls(Path(text).expanduser())
+        """Read `PATH` or `PATH@CONTEXT`; either may contain `@`, as the names of many contexts do."""
+        parts = text.split("@")
+        for end in range(len(parts), 0, -1):
+            path = Path("@".join(parts[:end])).expanduser()
+            if end == 1 or path.exists():
+                break
+        return cls(path, "@".join(parts[end:]) or None)
 
     def is_loopback(self) -> bool:
         """Return whether the server is on this machine. Sends nothing; ConfigError for an invalid kubeconfig."""

@@ -168,6 +168,18 @@ def test_a_context_is_chosen_by_name(ctrlhost_host, shared: Sandbox, tmp_path: P
     assert not server.kubeconfig.exists()
 
 
+@behaviour("authoring/AT12")
+@pytest.mark.parametrize("context", [None, "admin", "kubernetes-admin@kubernetes"])
+@pytest.mark.parametrize("name", ["config", "config@home", "missing"])
+def test_paths_and_contexts_may_contain_an_at_sign(tmp_path: Path, name: str, context: str | None) -> None:
+    from ctrlhost.testing.real_server import Address
+
+    path = tmp_path / name
+    if name != "missing":
+        path.touch()
+    assert Address.of("@".join(filter(None, (str(path), context)))) == Address(path, context)
+
+
 @behaviour("authoring/AT10")
 @pytest.mark.parametrize("server", ["sandbox", "real"])
 def test_exactly_the_right_too_many_is_unused(ctrlhost_host, shared: Sandbox, server: str) -> None:
