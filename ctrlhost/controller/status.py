@@ -147,7 +147,8 @@ class StatusWriter:
         if self._shape.observed_generation and self._read.generation:
             after["observedGeneration"] = self._fields.get("observedGeneration", self._read.generation)
         if self._conditions:
-            known = before.get("conditions") or []
+            known = before.get("conditions")
+            known = [one for one in known if isinstance(one, dict)] if isinstance(known, list) else []
             changed = self._next_conditions(known)
             if not equal(known, changed):
                 after["conditions"] = changed

@@ -82,6 +82,14 @@ def test_a_missing_or_invalid_status_counts_as_empty(untyped: Written, status: A
     assert patch_of(writer) == {"status": {"a": 1}}
 
 
+@pytest.mark.parametrize("conditions", [None, "text", {"Ready": True}, ["text", None]])
+def test_invalid_conditions_count_as_missing(untyped: Written, conditions: Any) -> None:
+    writer = untyped.over({"conditions": conditions})
+    writer.condition("Ready", True, "Because")
+    writer.remove_condition("Other")
+    assert writer.written == {"conditions": [condition()]}
+
+
 def test_an_unknown_field_of_a_model_is_an_error_with_the_nearest_name(clock: ManualClock) -> None:
     writer = Written(clock, fields={"readyReplicas": "readyReplicas", "from_": "from"}).over()
     with pytest.raises(TypeError, match=r"status of Memcached has no field `readyReplica`; did you mean `readyRepl"):
