@@ -41,7 +41,7 @@ def snapshot_of(
     With it, all objects of the client's namespace and of those in `of_test` are shown, too.
     """
     objects = [one for kind in kinds for one in _objects(client, *kind_of(kind)[:2], of_test)]
-    stripped = _without_generated_names([(_stripped(one), one) for one in objects])
+    stripped = _without_generated_names([(_stripped(one), one) for one in objects], client.namespace)
     return yaml.safe_dump_all(stripped, sort_keys=True, default_flow_style=False, allow_unicode=True)
 
 
@@ -54,7 +54,7 @@ def _objects(
         plural = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
         found = [one for one in found if _is_shown(one["metadata"], plural, client.namespace, of_test)]
     found = [one for one in found if (kind, one["metadata"]["name"]) not in _OF_THE_SERVER]
-    return sorted(found, key=lambda one: (one["metadata"].get("namespace", ""), one["metadata"]["name"]))
+    return sorted(found, key=lambda one: _place(one, client.namespace))
 
 
 def _is_shown(
@@ -87,8 +87,10 @@ def _is_left_out(name: str, value: Any, path: tuple[str, ...]) -> bool:
     return name in _LEFT_OUT or (isinstance(value, str) and bool(_TIME(value)))
 
 
-def _without_generated_names(objects: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Number generated names, by the content of their objects, wherever they occur."""
+def _without_generated_names(
+    objects: Sequence[tuple[dict[str, Any], dict[str, Any]]], own: str
+) -> list[dict[str, Any]]:
+    """Number generated names, by the content of their objects, wherever they occur; `own` is the test's namespace."""
     generated = [(stripped, one["metadata"]) for stripped, one in objects if one["metadata"].get("generateName")]
     by_content = sorted(generated, key=lambda one: (one[1]["generateName"], _content(one[0])))
     names: dict[str, str] = {}
@@ -98,7 +100,7 @@ def _without_generated_names(objects: Sequence[tuple[dict[str, Any], dict[str, A
         counts[prefix] = counts.get(prefix, 0) + 1
         names[metadata["name"]] = f"{prefix}{counts[prefix]}"
     renamed = [_renamed(stripped, names) for stripped, _ in objects]
-    return sorted(renamed, key=lambda one: (one["apiVersion"], one["kind"], _place(one))) if names else renamed
+    return sorted(renamed, key=lambda one: (one["apiVersion"], one["kind"], _place(one, own))) if names else renamed
 
 
 def _content(obj: dict[str, Any]) -> str:
@@ -106,8 +108,10 @@ def _content(obj: dict[str, Any]) -> str:
     return yaml.safe_dump({**obj, "metadata": metadata}, sort_keys=True)
 
 
-def _place(obj: dict[str, Any]) -> tuple[str, str]:
-    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+def _place(obj: dict[str, Any], own: str) -> tuple[str, str]:
+    """Return what objects are sorted by: the test's own namespace is written as `default`."""
+    namespace = obj["metadata"].get("namespace", "")
+    return "default" if namespace == own else namespace, obj["metadata"]["name"]
 
 
 def _renamed(value: Any, names: dict[str, str]) -> Any:

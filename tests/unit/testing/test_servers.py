@@ -122,6 +122,18 @@ def test_settle_on_a_real_server_awaits_what_the_test_wrote(ctrlhost_host, share
     assert seen == ["late", "late"]
 
 
+def test_a_snapshot_of_several_namespaces_is_that_of_a_sandbox(ctrlhost_host, shared: Sandbox) -> None:
+    texts = []
+    for options in ({}, {"server": shared.kubeconfig}):
+        host = ctrlhost_host(plugin_of(lambda plugin: None), **options)
+        for namespace in ("d1", "z"):
+            host.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+            host.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": namespace}})
+        host.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}})
+        texts.append(host.snapshot("v1/ConfigMap"))
+    assert texts[0] == texts[1]
+
+
 def test_what_a_test_created_is_deleted_and_nothing_else(shared: Sandbox) -> None:
     from ctrlhost.testing.servers import start_server
 
