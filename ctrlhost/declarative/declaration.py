@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost.errors import PluginLoadError
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
 
     from ctrlhost.controller.index import Index
     from ctrlhost.models.kinds import Kind
+
+
+def _without_arguments(function: Any) -> Any:
+    """Return the function of a `functools.partial`."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +41,9 @@ class DeclaredFunction:
 
     @property
     def name(self) -> str:
-        """The function's name."""
-        return str(getattr(self.function, "__name__", repr(self.function)))
+        """The function's name; of another callable that of its class."""
+        plain = _without_arguments(self.function)
+        return str(getattr(plain, "__name__", type(plain).__name__))
 
     @property
     def is_async(self) -> bool:
@@ -45,7 +54,7 @@ class DeclaredFunction:
     @property
     def place(self) -> str:
         """The file and line of the function, as `FILE:LINE`; empty if it has none."""
-        function = inspect.unwrap(self.function)
+        function = inspect.unwrap(_without_arguments(self.function))
         code = getattr(function, "__code__", None) or getattr(getattr(function, "__call__", None), "__code__", None)  # noqa: B004
         return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 
 import pytest
@@ -94,3 +95,17 @@ def test_an_async_task_is_cancelled_and_the_host_ends_in_time(ctrlhost_host) -> 
     host.wait_for(started.is_set)
     assert host.stop()
     assert ended == ["p"]
+
+
+def test_a_task_with_bound_arguments_has_the_name_of_its_function() -> None:
+    class Sweep:
+        def __call__(self, host: ctrlhost.PluginContext, stop: threading.Event) -> None: ...
+
+    def clean_up(folder: str, host: ctrlhost.PluginContext, stop: threading.Event) -> None: ...
+
+    plugin = declared()
+    plugin.task()(functools.partial(clean_up, "old"))
+    plugin.task()(Sweep())
+    assert [one.name for one in plugin.declaration.tasks] == ["clean_up", "Sweep"]
+    lines = [one.__code__.co_firstlineno for one in (clean_up, Sweep.__call__)]
+    assert [one.place for one in plugin.declaration.tasks] == [f"{__file__}:{line}" for line in lines]
