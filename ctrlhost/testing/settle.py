@@ -32,8 +32,9 @@ Allowed = Literal["waiting", "retrying", "terminal"]
 _RETRYING: tuple[Allowed, ...] = ("retrying",)
 #: With a clock that runs by itself, retries are awaited up to so many failures of a key in a row.
 _FAILURES = 8
-#: A state of a plugin must last so many real seconds: its threads notice after each other what has changed.
-_LASTS = 1.0
+#: A state of a plugin must last for so many looks, about a second: its threads notice after each other what has
+#: changed. Not for a time, which also passes while the process is stopped.
+_LASTS = 50
 _HINTS = {
     "waiting": "apply what it waits for before the host starts, or grant the right; "
     '`allow=("waiting",)` if the test expects it',
@@ -119,7 +120,7 @@ class Settling:
 
     def _settle(self, deadline: float, allow: Collection[Allowed], end: float = -math.inf) -> None:
         """Wait; while an informer is in its back-off, move the clock to the next due time, but not beyond `end`."""
-        pause, since = 0.001, time.monotonic()
+        pause, looks = 0.001, 0
         while True:
             before = self._work.stamp()
             # Tasks first: what one of them writes is pending work afterwards.
@@ -138,9 +139,8 @@ class Settling:
             wait = self._next_due() if stalled else None
             if wait is not None and self._host.clock.now() + wait <= end:
                 self._step(max(wait, 1e-6))
-            if busy:
-                since = now
-            elif any(not one.may_pass for one in problems) and now - since >= _lasting(problems):
+            looks = 0 if busy else looks + 1
+            if not busy and looks >= _lasting(problems) and any(not one.may_pass for one in problems):
                 raise NotSettled(self._text("not settled", problems))
             if now >= deadline:
                 moving = [_Problem("moving", line) for line in busy]
@@ -264,6 +264,6 @@ def _check(allow: Collection[str]) -> None:
         raise ValueError(f"allow={allow!r}: must be a tuple of {', '.join(known)}")
 
 
-def _lasting(problems: list[_Problem]) -> float:
-    """Return the seconds that the problems must last."""
-    return _LASTS if any(one.kind in ("plugin", "waiting") for one in problems) else 0.0
+def _lasting(problems: list[_Problem]) -> int:
+    """Return the number of looks that the problems must last."""
+    return _LASTS if any(one.kind in ("plugin", "waiting") for one in problems) else 1

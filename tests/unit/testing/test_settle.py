@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
+import time
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -165,6 +168,22 @@ def test_a_plugin_that_fails_in_its_set_up_fails_the_test(ctrlhost_host) -> None
         trace = trace.tb_next
     assert setup.__code__ in frames
     assert ctrlhost_host(plugin_of(setup), start=False).start().host.plugins[0].state == "failing"
+
+
+def test_a_plugin_has_time_to_restart_after_the_process_was_stopped(ctrlhost_host, monkeypatch) -> None:
+    starts: list[int] = []
+
+    def fail_once(plugin: ctrlhost.PluginContext) -> None:
+        starts.append(1)
+        if len(starts) == 1:
+            raise OSError("not yet")
+
+    host = ctrlhost_host(plugin_of(fail_once), supervision={"restart_delay": 0.2}, start=False).start()
+    # An hour passes between two looks.
+    hours = SimpleNamespace(monotonic=itertools.count(step=3600).__next__, sleep=time.sleep)
+    monkeypatch.setattr("ctrlhost.testing.settle.time", hours)
+    host.settle(timeout="10000h")
+    assert len(starts) == 2
 
 
 @behaviour("authoring/AT5")
