@@ -7,7 +7,8 @@ ARG PYTHON_IMAGE
 
 FROM ${RUST_IMAGE} AS wheels
 RUN apt-get update && apt-get install --yes --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*
-COPY pyproject.toml Cargo.toml Cargo.lock README.md LICENSE /source/
+COPY pyproject.toml Cargo.toml Cargo.lock LICENSE /source/
+COPY release/description.md /source/release/
 COPY requirements /source/requirements
 COPY rust /source/rust
 COPY ctrlhost /source/ctrlhost

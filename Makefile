@@ -230,17 +230,22 @@ image: ## Build the image with docker, as TAG, from the base images in image/bas
 image-check: venv ## The scripts of the image in roots of Debian packages; needs root and a mirror of Debian
 	$(PYTEST) --quiet tests/release/image_in_a_root.py
 
+# The address of the project's repository, as https://HOST/OWNER/NAME. Without it the wheel has no addresses.
+PROJECT_URL ?=
+
 # Zig links against the old C library that manylinux2014 has.
 RELEASE := .venv-release
 release-check: image-check ## Build what a release publishes into dist/release, and check it
 	$(PYTHON) -m venv $(RELEASE)
 	$(RELEASE)/bin/python -m pip install --quiet --require-hashes --requirement requirements/release.txt
-	rm -rf dist/release
-	$(RELEASE)/bin/maturin sdist --out dist/release
-	CTRLHOST_REVISION=$$(git rev-parse HEAD) PATH=$(CURDIR)/$(RELEASE)/bin:$$PATH \
-	  $(RELEASE)/bin/maturin build --quiet --locked --release --zig --compatibility manylinux2014 --out dist/release
+	rm -rf dist/release dist/source
+	mkdir -p dist/source && git archive HEAD | tar -x -C dist/source
+	$(if $(PROJECT_URL),$(PYTHON) release/addresses.py --tree dist/source $(PROJECT_URL))
+	cd dist/source && $(CURDIR)/$(RELEASE)/bin/maturin sdist --out $(CURDIR)/dist/release
+	cd dist/source && CTRLHOST_REVISION=$$(git rev-parse HEAD) PATH=$(CURDIR)/$(RELEASE)/bin:$$PATH CARGO_TARGET_DIR=$(CURDIR)/target \
+	  maturin build --quiet --locked --release --zig --compatibility manylinux2014 --out $(CURDIR)/dist/release
 	CTRLHOST_RELEASE=dist/release $(PYTEST) --quiet tests/release/wheel_in_a_root.py
-	$(RELEASE)/bin/python release/check.py --dist dist/release
+	$(RELEASE)/bin/python release/check.py --tree dist/source --dist dist/release
 
 clean: ## Remove what the targets made
 	rm -rf $(VENV) .cache dist target tests/go/bin tests/java/target tests/rust/target

@@ -52,9 +52,10 @@ def check_versions(tree: Path) -> Iterator[str]:
 
 def check_readme(tree: Path) -> Iterator[str]:
     """Look for links that lead nowhere on the page of a package index."""
-    for link in dict.fromkeys(_LINK.findall(read(tree / "README.md"))):
+    name = tomllib.loads(read(tree / "pyproject.toml"))["project"]["readme"]
+    for link in dict.fromkeys(_LINK.findall(read(tree / name))):
         if not link.startswith(("https://", "#")):
-            yield f"README.md: the link `{link}` is relative"
+            yield f"{name}: the link `{link}` is relative"
 
 
 def check_urls(tree: Path) -> Iterator[str]:

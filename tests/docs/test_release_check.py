@@ -5,31 +5,37 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from release.check import URLS, check_wheel, needed_glibc
+from release.check import check_readme, check_wheel, needed_glibc
 
 behaviour = pytest.mark.behaviour
 ROOT = Path(__file__).parents[2]
 #: What the check reads.
-FILES = ("CHANGELOG.md", "Cargo.toml", "README.md", "image/bases.lock", "pyproject.toml", "plugins/*/pyproject.toml")
+FILES = (
+    "CHANGELOG.md",
+    "Cargo.toml",
+    "image/bases.lock",
+    "plugins/*/pyproject.toml",
+    "pyproject.toml",
+    "release/description.md",
+)
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Return a copy of the sources with what a release needs: addresses, absolute links, digests."""
+    """Return a copy of the sources with what a release adds: addresses and digests."""
     for pattern in FILES:
         for file in ROOT.glob(pattern):
             copied = tmp_path / file.relative_to(ROOT)
             copied.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, copied)
-    readme = tmp_path / "README.md"
-    readme.write_text("# ctrlhost\n\n[all pages](https://example.com/docs) and [below](#below)\n")
-    edit(tmp_path / "pyproject.toml", lambda text: text + urls(*URLS))
+    assert add_addresses(tmp_path, "https://example.com/owner/ctrlhost/").returncode == 0
     bases = tmp_path / "image" / "bases.lock"
     digest = "@sha256:" + "0" * 64
     edit(
@@ -42,8 +48,9 @@ def edit(file: Path, change: Callable[[str], str]) -> None:
     file.write_text(change(file.read_text()))
 
 
-def urls(*names: str) -> str:
-    return "\n[project.urls]\n" + "".join(f'{name} = "https://example.com/{name}"\n' for name in names)
+def add_addresses(tree: Path, address: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, ROOT / "release" / "addresses.py", address, "--tree", tree]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
 def check(tree: Path) -> tuple[int, list[str]]:
@@ -55,7 +62,30 @@ def check(tree: Path) -> tuple[int, list[str]]:
 
 @behaviour("operations/OP164")
 def test_a_good_tree_passes(tree: Path) -> None:
+    edit(tree / "release/description.md", lambda text: text + "[pages](https://example.com/docs), [below](#below)\n")
     assert check(tree) == (0, [])
+
+
+def test_a_release_writes_the_addresses_of_the_project(tree: Path) -> None:
+    assert tomllib.loads((tree / "pyproject.toml").read_text())["project"]["urls"] == {
+        "Changelog": "https://example.com/owner/ctrlhost/blob/v0.1.0/CHANGELOG.md",
+        "Documentation": "https://example.com/owner/ctrlhost/blob/v0.1.0/docs/index.md",
+        "Issues": "https://example.com/owner/ctrlhost/issues",
+        "Source": "https://example.com/owner/ctrlhost",
+    }
+    again = add_addresses(tree, "https://example.com/owner/ctrlhost")
+    assert (again.returncode, "has [project.urls] already" in again.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("address", ["ctrlhost", "http://example.com/owner/ctrlhost", 'https://example.com/a"b'])
+def test_an_address_that_is_none_is_refused(tree: Path, address: str) -> None:
+    refused = add_addresses(tree, address)
+    assert (refused.returncode, f"`{address}` is not an address" in refused.stderr) == (2, True)
+
+
+def test_the_tree_has_no_addresses_and_no_relative_link_on_its_page() -> None:
+    assert "urls" not in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert list(check_readme(ROOT)) == []
 
 
 @behaviour("operations/OP164")
@@ -73,9 +103,9 @@ def test_a_good_tree_passes(tree: Path) -> None:
             "plugins/naming/pyproject.toml: the version is 0.2.0, that of Cargo.toml is 0.1.0",
         ),
         (
-            "README.md",
+            "release/description.md",
             lambda text: text + "[sandbox](docs/sandbox.md)\n",
-            "README.md: the link `docs/sandbox.md` is relative",
+            "release/description.md: the link `docs/sandbox.md` is relative",
         ),
         (
             "pyproject.toml",

@@ -154,6 +154,18 @@ def test_the_wheel_is_small_and_brings_no_other_tls(wheels: list[Path], tmp_path
         assert host.stat().st_size <= 4_400_000
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_wheel_has_each_file_of_the_package_and_no_invented_address(wheels: list[Path]) -> None:
+    host = next(wheel for wheel in wheels if wheel.name.startswith("ctrlhost-0"))
+    with zipfile.ZipFile(host) as archive:
+        names = archive.namelist()
+        (metadata,) = (archive.read(name).decode() for name in names if name.endswith("/METADATA"))
+    assert set(run("git", "ls-files", "ctrlhost").split()) <= set(names)
+    assert "Project-URL" not in metadata
+    assert metadata.rstrip().endswith((ROOT / "release/description.md").read_text(encoding="utf-8").rstrip())
+
+
 def test_the_sample_imports_only_public_names() -> None:
     import ast
 
