@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, overload
 
@@ -96,9 +96,17 @@ class Cache(Generic[T]):
             raise KeyError(f"{self._cached.kind} is not in `owns` of the controller") from None
         return self._typed([one for one in owned if one.is_controlled_by(owner)])
 
-    async def caught_up(self, namespace: str | None) -> None:
-        """Wait, without blocking the event loop, until the cache shows the plugin's own writes; Stale after 2 s."""
-        await self._cached.lister.caught_up(namespace)
+    async def caught_up(self, namespace: str | None) -> Cache[T]:
+        """Return this cache once it shows the plugin's own writes so far, without blocking the event loop.
+
+        Its lists do not wait for later ones, which other tasks may write all the time. Stale after 2 s.
+        """
+        # Imported late: a plugin that is only declared needs no client.
+        from ctrlhost.client.steps import carry_out_async
+
+        lister = self._cached.lister
+        await carry_out_async(lister.catch_up(namespace))
+        return Cache(replace(self._cached, lister=lister.without_waiting()), self._namespace, self._uid)
 
     def namespace(self, namespace: str | Literal[Namespace.OWN] | None) -> str | None:
         """Return the namespace to list, None for all."""

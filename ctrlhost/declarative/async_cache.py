@@ -36,15 +36,15 @@ class AsyncCache(Generic[T]):
         self, namespace: str | Literal[Namespace.OWN] | None = OWN, label_selector: str | None = None
     ) -> builtins.list[T]:
         """Return the objects of a namespace, unordered; ValueError for an invalid selector."""
-        await self._cache.caught_up(self._cache.namespace(namespace))
-        return self._cache.list(namespace, label_selector)
+        cache = await self._cache.caught_up(self._cache.namespace(namespace))
+        return cache.list(namespace, label_selector)
 
     async def by_index(self, function: Index[T], value: str) -> builtins.list[T]:
         """Return the objects of all namespaces that an index has under `value`; KeyError for another function."""
-        await self._cache.caught_up(None)
-        return self._cache.by_index(function, value)
+        cache = await self._cache.caught_up(None)
+        return cache.by_index(function, value)
 
     async def owned(self) -> builtins.list[T]:
         """Return the objects that the object at hand controls. KeyError for a kind that is not in `owns`."""
-        await self._cache.caught_up(None)
-        return self._cache.owned()
+        cache = await self._cache.caught_up(None)
+        return cache.owned()

@@ -45,7 +45,7 @@ def prune(
     lister = owned_lister(context, kind.api_version, kind.kind)
     yield from lister.catch_up()
     pruned = []
-    for child in sorted(lister.by_index(OWNERS, reconciled.uid), key=lambda one: one.key):
+    for child in sorted(lister.without_waiting().by_index(OWNERS, reconciled.uid), key=lambda one: one.key):
         is_kept = child.name in kept.get(None, ()) or child.name in kept.get(child.namespace, ())
         if is_kept or child.deletion_timestamp is not None or not child.is_controlled_by(reconciled):
             continue

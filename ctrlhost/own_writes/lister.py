@@ -11,7 +11,7 @@ from ctrlhost.client.steps import Pause, carry_out_async
 from ctrlhost.errors import Stale
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost.cache import Object
     from ctrlhost.client.steps import Steps
@@ -66,11 +66,18 @@ class PluginLister:
 
         An `async def` reconciler awaits this between a write of its own and a `list` or `by_index`.
         """
-        await carry_out_async(self.catch_up(namespace))
+        # Also those of other tasks: `list` and `by_index` look again.
+        await carry_out_async(self._pauses(namespace, later=True))
 
     def catch_up(self, namespace: str | None = None) -> Steps[None]:
-        """Return the steps that wait until the cache shows the plugin's own writes; Stale after 2 seconds."""
-        for _, pause in self._lag(namespace):
+        """Return the steps that wait until the cache shows the plugin's own writes so far; Stale after 2 seconds.
+
+        `without_waiting` then returns a lister that does not wait for later ones.
+        """
+        return self._pauses(namespace, later=False)
+
+    def _pauses(self, namespace: str | None, *, later: bool) -> Steps[None]:
+        for _, pause in self._lag(namespace, later=later):
             yield Pause(pause)
 
     def without_waiting(self) -> PluginLister:
@@ -92,13 +99,15 @@ class PluginLister:
                 )
             time.sleep(pause)
 
-    def _lag(self, namespace: str | None) -> Iterator[tuple[str, float]]:
+    def _lag(self, namespace: str | None, *, later: bool = False) -> Iterator[tuple[str, float]]:
         """Yield a key and a pause while the cache does not show its write; Stale after 2 real seconds.
 
-        The stream from the server does not follow the clock of a test.
+        Writes after the call count with `later` only: other workers may write all the time. The stream from the server
+        does not follow the clock of a test.
         """
         deadline, pause = time.monotonic() + WAIT_SECONDS, 0.0005
-        while self._waits and self._pending and (behind := self._pending.behind(namespace)):
+        behind = self._behind(namespace)
+        while behind:
             if reason := self._pending.informer.over_budget_in(behind[0].rpartition("/")[0]):
                 raise Stale(f"the cache does not show the write of {behind[0]}: {reason}")
             left = deadline - time.monotonic()
@@ -106,6 +115,12 @@ class PluginLister:
                 raise Stale(f"the cache does not show the write of {behind[0]} after {WAIT_SECONDS:g} s")
             yield behind[0], min(pause, left)
             pause = min(pause * 2, 0.02)
+            before, behind = set(behind), self._behind(namespace)
+            if not later:
+                behind = [key for key in behind if key in before]
+
+    def _behind(self, namespace: str | None) -> Sequence[str]:
+        return self._pending.behind(namespace) if self._waits and self._pending else ()
 
 
 def _on_event_loop() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -9,9 +10,13 @@ import pytest
 
 from ctrlhost import _core
 from ctrlhost.cache import Object
+from ctrlhost.controller.caches import Cache, CachedKind
+from ctrlhost.declarative.async_cache import AsyncCache
+from ctrlhost.declarative.awaits import Calls
 from ctrlhost.errors import Stale
 from ctrlhost.informers.lister import Lister
 from ctrlhost.informers.namespace_informer import Scope
+from ctrlhost.models.kinds import kind_of
 from ctrlhost.own_writes import lister as own_lister
 from ctrlhost.own_writes.lister import PluginLister
 from ctrlhost.own_writes.overlay import OwnWrites, PendingWrites
@@ -205,6 +210,36 @@ def test_a_list_of_another_namespace_does_not_wait(
         lister.list("default")
     with pytest.raises(Stale):
         list(lister)
+
+
+def test_a_list_does_not_wait_for_the_later_writes_of_others(
+    informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister
+) -> None:
+    kind.wrote(pod("own", 2))
+    steps = lister.catch_up()
+    for number in range(3):
+        next(steps)
+        kind.wrote(pod(f"other-{number}", number + 3))
+    informer.event("ADDED", pod("own", 2))
+    assert list(steps) == []
+    assert bool(kind)
+    assert [obj.name for obj in lister.without_waiting().list()] == ["own"]
+
+
+def test_an_awaited_list_does_not_wait_for_the_later_writes_of_others(
+    informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister
+) -> None:
+    async def run() -> list[str]:
+        cache = AsyncCache(Cache(CachedKind(lister, kind_of("v1/Pod"), namespaced=True), "default", ""), Calls("demo"))
+        listing = asyncio.ensure_future(cache.list())
+        await asyncio.sleep(0)
+        assert not listing.done()
+        kind.wrote(pod("other", 3))
+        informer.event("ADDED", pod("own", 2))
+        return [obj.name for obj in await listing]
+
+    kind.wrote(pod("own", 2))
+    assert asyncio.run(run()) == ["own"]
 
 
 def test_a_list_does_not_wait_for_an_object_outside_the_selector() -> None:
