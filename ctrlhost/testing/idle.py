@@ -219,7 +219,7 @@ class PendingWork:
                 # It follows namespaces, and none is selected.
                 continue
             if behind := self._versions.behind(informer):
-                lines.append(f"informer {informer.key}: {informer.state}, {behind}")
+                lines.append(f"informer {informer.key}: {informer.state}, {behind}: {informer.reason}".rstrip(": "))
         return lines
 
     def _working(self) -> list[str]:

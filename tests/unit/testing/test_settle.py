@@ -370,5 +370,6 @@ def test_a_list_that_fails_is_repeated_on_the_way(ctrlhost_host, manual_clock: M
         host.faults.next(verb, ServerError("not now"), resource="configmaps", times=2)
     host.apply(ANN)
     host.host.start()
+    assert re.search(r"informer ConfigMap.*: listing, at version none of \d+: .*not now", not_settled(host, timeout=1))
     host.settle(through="1m")
     assert seen == ["ann"]
