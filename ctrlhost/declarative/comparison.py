@@ -97,15 +97,20 @@ def _compare(desired: Any, live: Any, path: Path, found: list[Leaf]) -> None:
 
 def _compare_items(desired: list[Any], live: list[Any], path: Path, found: list[Leaf]) -> None:
     """Compare the items by name if all desired ones have one of their own, else in order with equal length."""
-    names = [one.get("name") if type(one) is dict else None for one in desired]
-    if all(type(name) is str for name in names) and len(set(names)) == len(names):
-        named = {one.get("name"): one for one in reversed(live) if type(one) is dict}
+    names = [_name_of(one) for one in desired]
+    if None not in names and len(set(names)) == len(names):
+        named = {_name_of(one): one for one in reversed(live)}
         live = [named.get(name) for name in names]
     elif len(desired) != len(live):
         found.append(Leaf(path, desired, live))
         return
     for position, (one, other) in enumerate(zip(desired, live, strict=True)):
         _compare(one, other, (*path, position), found)
+
+
+def _name_of(item: Any) -> str | None:
+    name = item.get("name") if type(item) is dict else None
+    return name if type(name) is str else None
 
 
 def _equal(desired: Any, live: Any) -> bool:

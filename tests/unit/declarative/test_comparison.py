@@ -80,6 +80,12 @@ def test_items_without_names_are_compared_in_order() -> None:
     ]
 
 
+def test_a_live_item_whose_name_is_no_text_is_another_one() -> None:
+    live = [{"name": {"a": 1}}, {"name": None}, "text", {"name": "a", "v": 1}]
+    assert differing({"items": [{"name": "a", "v": 1}]}, {"items": live}) == []
+    assert differing({"items": [{"name": "b"}]}, {"items": live}) == [Leaf(("items", 0, "name"), "b", None)]
+
+
 def test_leaves_are_named_by_their_path() -> None:
     desired = {"spec": {"replicas": 2, "containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]}}
     live = {"spec": {"replicas": 2, "containers": [{"name": "b", "image": "z"}]}}
