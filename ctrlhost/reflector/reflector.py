@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ctrlhost.client.client import Client
 from ctrlhost.client.steps import steps_of
 from ctrlhost.clock import SystemClock
-from ctrlhost.errors import ApiError, CtrlhostError, Forbidden, NotFound, OverBudget, Unauthorized
+from ctrlhost.errors import ApiError, BadRequest, CtrlhostError, Forbidden, NotFound, OverBudget, Unauthorized
 from ctrlhost.reflector.backoff import Backoff, RetryWindow
 from ctrlhost.reflector.drivers import Driver, OnLoop, OnThread
 from ctrlhost.reflector.list_watch import ListWatch
@@ -277,6 +277,9 @@ class Reflector:
             where = f" in namespace {self._namespace}" if self._namespace else ""
             what = f"{self._verb} {self._kind} ({self._api_version}){where}"
             self._set("waiting", f"{NO_PERMISSION} {what}: {error.message}")
+        elif isinstance(error, BadRequest):
+            # Such as a field selector that the kind does not support: nothing but a change of the server helps.
+            self._set("waiting", error.message)
         elif isinstance(error, OverBudget):
             # What is gone may have been dropped.
             self._engine.process()

@@ -62,6 +62,25 @@ def test_a_controller_waits_for_each_of_its_kinds_and_others_do_not_wait(ctrlhos
     assert others == ["ann"]
 
 
+@pytest.mark.behaviour("authoring/AU13")
+def test_a_controller_whose_selector_the_server_refuses_holds_back_no_other(ctrlhost_host) -> None:
+    plugin, others = declared(), []
+
+    @plugin.controller(For("v1/Secret", field_selector="data.colour=red"))
+    def refused(ctx: ctrlhost.Context, obj: Object) -> None: ...
+
+    @plugin.controller(MINE)
+    def other(ctx: ctrlhost.Context, obj: Object) -> None:
+        others.append(obj.name)
+
+    host = ctrlhost_host(plugin)
+    host.client.create(user("ann", "one"))
+    eventually(lambda: others == ["ann"])
+    runtime = host.host.plugins[0]
+    eventually(lambda: runtime.state == "waiting")
+    assert runtime.reason == "Secret (v1): field label not supported: data.colour"
+
+
 @pytest.mark.behaviour("authoring/AU14")
 def test_no_worker_runs_before_synced_has_succeeded(ctrlhost_host) -> None:
     plugin, calls = declared(), []

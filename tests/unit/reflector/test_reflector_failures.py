@@ -133,6 +133,21 @@ def test_an_informer_without_permission_waits_and_names_the_permission(server):
         rig.stop()
 
 
+def test_an_informer_whose_selector_the_server_refuses_waits(server):
+    clock = ManualClock()
+    rig = Rig(server, clock=clock)
+    refused = Failure(400, "BadRequest", "field label not supported: spec.colour")
+    rig.serve([refused, Json(pod_list(1, pod("a", 1)))]).start()
+    try:
+        eventually(lambda: rig.pods.state == "waiting")
+        assert rig.pods.reason == "field label not supported: spec.colour"
+        eventually(lambda: clock.waiters() == 1)
+        rig.pods.wake()
+        rig.holds(a=1)
+    finally:
+        rig.stop()
+
+
 def test_a_served_kind_whose_storage_is_not_ready_is_retried_soon(server):
     clock = ManualClock()
     rig = Rig(server, clock=clock, backoff=BackoffOptions())
