@@ -131,8 +131,10 @@ class Attempt:
             if not self._orderly:
                 raise
         if self._orderly and not self._halted.is_set():
-            with contextlib.suppress(Failure):
+            try:
                 self._hooks.call("ctrlhost_stopping", plugin.stopping, context)
+            except Failure as failure:
+                log.error("plugin %s: %s", owner.name, failure.reason)
 
     def _serve(self, plugin: Plugin, context: PluginContext) -> None:
         """Run the plugin, which is set up, until the attempt ends."""

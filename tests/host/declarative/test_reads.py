@@ -277,7 +277,7 @@ def test_the_functions_of_a_kind_run_in_the_order_of_declaration(ctrlhost_host) 
     ]
 
 
-def test_a_shutdown_calls_each_function_though_one_raises(ctrlhost_host) -> None:
+def test_a_shutdown_calls_each_function_though_one_raises(ctrlhost_host, caplog) -> None:
     plugin, calls = declared(), []
 
     @plugin.stopping
@@ -292,6 +292,8 @@ def test_a_shutdown_calls_each_function_though_one_raises(ctrlhost_host) -> None
     host = ctrlhost_host(plugin)
     host.stop()
     assert calls == ["first", "second"]
+    (logged,) = (one.getMessage() for one in caplog.records if "does not close" in one.getMessage())
+    assert logged.startswith("plugin p: ctrlhost_stopping: RuntimeError: the first does not close (test_reads.py:")
 
 
 def test_permissions_and_commands_are_those_of_the_hooks() -> None:
