@@ -7,6 +7,8 @@ conflict of the removal does not call the function again; after a restart of the
 from __future__ import annotations
 
 import re
+import threading
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,9 @@ _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAME = re.compile(
     rf"(?=[^/]{{1,253}}/){_LABEL}(?:\.{_LABEL})*/(?=.{{1,63}}\Z)[A-Za-z0-9](?:[-\w.]*[A-Za-z0-9])?", re.ASCII
 )
+
+#: The deleted objects that are remembered, per controller.
+_OBJECTS = 65_536
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,11 +109,14 @@ def is_deleted_now(old: Object | None, new: Object | None) -> bool:
 class ObjectFinalizers:
     """The finalizers of one controller on its objects. A key is never reconciled twice at once."""
 
-    def __init__(self, finalizers: Sequence[Finalizer]) -> None:
-        """Keep the finalizers in the order of their declaration."""
+    def __init__(self, finalizers: Sequence[Finalizer], objects: int = _OBJECTS) -> None:
+        """Keep the finalizers in the order of their declaration; remember so many objects, the latest ones."""
         self._finalizers = tuple(finalizers)
-        #: By key: the uid of an object that is being deleted, and the finalizers whose functions have succeeded.
-        self._finished: dict[Request, tuple[str, set[str]]] = {}
+        self._most = objects
+        self._lock = threading.Lock()
+        #: By key: the uid of an object that is being deleted, and the finalizers whose functions have succeeded. The
+        #: author's predicates may hide the end of an object.
+        self._finished: OrderedDict[Request, tuple[str, set[str]]] = OrderedDict()
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
@@ -165,7 +173,11 @@ class ObjectFinalizers:
 
     def succeeded(self, key: Request, uid: str, finalizer: Finalizer) -> None:
         """Remember that the function of a finalizer has ended; `next` removes the finalizer."""
-        self._finished[key] = (uid, self._finished_of(key, uid) | {finalizer.name})
+        names = self._finished_of(key, uid) | {finalizer.name}
+        with self._lock:
+            self._finished[key] = (uid, names)
+            if len(self._finished) > self._most:
+                self._finished.popitem(last=False)
 
     def _finished_of(self, key: Request, uid: str) -> set[str]:
         known, names = self._finished.get(key, (uid, set()))

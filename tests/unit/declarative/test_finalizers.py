@@ -8,6 +8,7 @@ import pytest
 
 import ctrlhost
 from ctrlhost.declarative.checks import DeclarationError, check
+from ctrlhost.declarative.finalizers import ObjectFinalizers, finalizers_of
 
 
 def reconcile(ctx: Any, obj: Any) -> None: ...
@@ -100,3 +101,16 @@ def test_a_controller_has_each_finalizer_once() -> None:
     check(plugin.declaration, "demo")
     plugin.finalizer("example.com/a", of=one)(clean_up)
     assert problem(plugin, "give each another name") == "the controller configmap has two finalizers example.com/a"
+
+
+def test_the_memory_of_deleted_objects_is_bounded() -> None:
+    plugin = ctrlhost.Plugin()
+    controller = plugin.controller("v1/ConfigMap")(reconcile)
+    plugin.finalizer("example.com/a", of=controller)(clean_up)
+    (own,) = finalizers_of(controller, plugin.declaration.finalizers)
+    finalizers, keys = ObjectFinalizers([own], objects=2), [ctrlhost.Request(name) for name in "abc"]
+    for key in keys:
+        finalizers.succeeded(key, "u", own)
+    assert [finalizers._finished_of(key, "u") for key in keys] == [set(), {own.name}, {own.name}]
+    finalizers.gone(keys[1])
+    assert finalizers._finished_of(keys[1], "u") == set()
