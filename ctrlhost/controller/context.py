@@ -243,6 +243,8 @@ class Context(Parameters[K, S]):
         `owner=None` sets no owner reference. UndeclaredRead for a kind that is not in `owns`, NotOwned if something
         else controls the object, or nothing does and `adopt` is false, ValueError for an owner in another namespace.
         Write each object in one controller only: the applies of two would replace each other's fields.
+
+        A write records the event Created, Updated or Repaired about the reconciled object, a refused one ApplyFailed.
         """
         from ctrlhost.client.steps import carry_out
 

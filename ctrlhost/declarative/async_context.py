@@ -167,6 +167,8 @@ class AsyncContext(Parameters[K, S]):
         `owner=None` sets no owner reference. UndeclaredRead for a kind that is not in `owns`, NotOwned if something
         else controls the object, or nothing does and `adopt` is false, ValueError for an owner in another namespace.
         Write each object in one controller only: the applies of two would replace each other's fields.
+
+        A write records the event Created, Updated or Repaired about the reconciled object, a refused one ApplyFailed.
         """
         return await to_its_end(self._run.ensure(obj, owner=owner, adopt=adopt))
 

@@ -124,7 +124,7 @@ class HostedController:
                 raise UndeclaredRead(
                     self.host.name,
                     f"controller `{context.controller}` reads {kind} without declaring it; it declares {declared}",
-                    hint=f'add it to `@plugin.controller(…, watches=["{kind}"])`',
+                    hint=f'add it to `@plugin.controller(…, watches=["{kind}"])`, or to `owns=` for `ctx.ensure`',
                 )
             resource = self.host.client.resources.last_known(kind.api_version, kind.kind)
             lister = owned_lister(context, kind.api_version, kind.kind)

@@ -167,7 +167,8 @@ class HostUnderTest:
         timeout: DurationLike = IDLE_TIMEOUT,
         *,
         through: DurationLike | None = None,
-        allow: Collection[Allowed] = (),
+        # mypy takes a literal tuple with one item for this only.
+        allow: tuple[Allowed, ...] | Collection[Allowed] = (),
     ) -> None:
         """Wait until the host has no work left at its clock's current time, and nothing has failed.
 

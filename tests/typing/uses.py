@@ -114,6 +114,9 @@ def test_fixtures(ctrlhost_host: StartHost, manual_clock: ManualClock, sandbox: 
     host = ctrlhost_host(plugin, clock=manual_clock, sandbox=sandbox)
     assert_type(host, HostUnderTest)
     assert_type(host.client, Client)
+    host.settle(allow=("terminal",))
+    host.settle(allow=["waiting"])
+    host.settle(allow="terminal")  # type: ignore[arg-type]
     assert_type(manual_clock.now(), float)
     assert_type(faults(sandbox), FaultProxy)
     host.clint  # type: ignore[attr-defined]  # noqa: B018

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from databases import Database, is_open, plugin, reconcile
+from databases import Database, Server, is_open, plugin, reconcile
 
 import ctrlhost
 from ctrlhost.testing import HostUnderTest, ManualClock, StartHost
@@ -48,6 +48,35 @@ def test_a_database_gets_its_user_and_loses_it_with_the_finalizers(host: HostUnd
     host.settle()
     assert host.find(Database, "one") is None
     assert state(host).users == set()
+
+
+def test_the_user_is_dropped_again_where_the_host_ended_before_the_removal(
+    ctrlhost_host: StartHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropped: list[str] = []
+
+    class Users(set[str]):
+        def discard(self, user: str) -> None:
+            dropped.append(user)
+            super().discard(user)
+
+    class Recorded(Server):
+        def __init__(self) -> None:
+            super().__init__()
+            self.users = Users()
+
+    monkeypatch.setattr("databases.Server", Recorded)
+    host = ctrlhost_host(plugin)
+    host.apply(database())
+    host.settle()
+    host.faults.next("patch", ctrlhost.TransportError("connection reset"), resource="databases", times=1000)
+    host.delete(Database, "one")
+    host.wait_for(lambda: not state(host).users)
+    host.stop()
+    again = ctrlhost_host(plugin, server=host.server)
+    again.settle()
+    assert again.find(Database, "one") is None
+    assert dropped == ["ann", "ann"]
 
 
 def test_what_kopf_still_deletes_is_released(host: HostUnderTest) -> None:
