@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 #: Default timeout of waits, in real seconds.
 IDLE_TIMEOUT = 30.0
-#: Seconds until informers of a real server are woken that failed to list or to watch.
+#: Seconds between two looks at a host that starts.
 _PATIENCE = 0.5
 
 
@@ -145,8 +145,7 @@ class HostUnderTest:
         while not self.host.wait_ready(min(_PATIENCE, timeout)):
             if time.monotonic() >= deadline:
                 raise NotIdle(f"after {timeout:g} s: {self.host.plugins}")
-            if not isinstance(self.server, Sandbox):
-                # It refuses watches of a kind that is new, and a manual clock does not let that be tried again.
+            if self._work.backing_off():
                 self._work.wake()
         for plugin in self.host.plugins if check else ():
             if plugin.state in ("failing", "failed"):

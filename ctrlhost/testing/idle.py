@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Without a sandbox nothing may have happened for so many seconds: events of others may be on their way.
 _QUIET = 0.2
+#: Seconds until informers of a real server are woken that failed to list or to watch.
+_PATIENCE = 0.5
 #: What is reported if nothing is pending, but something happened while the parts were looked at.
 CHANGED = "something changed during the check"
 #: The names of threads that wait for the next call of a plugin's code, timers and tasks, and of reflectors in their
@@ -115,6 +117,8 @@ class PendingWork:
         self._host = host
         self._versions = versions
         self._quiet_since: tuple[Any, float] = (None, 0.0)
+        #: When informers were woken last, in seconds of `time.monotonic`.
+        self._woken = time.monotonic()
 
     def lines(self) -> list[str]:
         """Return the pending work; empty if all parts were idle at the same moment."""
@@ -150,8 +154,13 @@ class PendingWork:
         return threads + [(name, now + wait) for name, wait in waits if wait is not None]
 
     def wake(self) -> None:
-        """Let informers that wait for a manual clock list or watch again now."""
-        if self.backing_off():
+        """On a real server let informers list or watch again now, at most twice a second.
+
+        Such a server refuses a kind that is new for a while, and a manual clock does not let that be tried again.
+        """
+        now = time.monotonic()
+        if self._versions.quiet and now - self._woken >= _PATIENCE:
+            self._woken = now
             for informer in self.informers():
                 informer.wake()
 

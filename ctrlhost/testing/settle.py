@@ -136,6 +136,8 @@ class Settling:
                     return
                 # A retry may have repaired what failed, and its writes may be on their way.
                 busy = [CHANGED]
+            if stalled:
+                self._work.wake()
             wait = self._next_due() if stalled else None
             if wait is not None and self._host.clock.now() + wait <= end:
                 self._step(max(wait, 1e-6))

@@ -105,6 +105,24 @@ def test_failures_and_retries_on_a_real_server(ctrlhost_host, shared: Sandbox, m
         host.settle()
 
 
+def test_a_new_kind_that_a_real_server_refuses_at_first_is_tried_again(
+    ctrlhost_host, shared: Sandbox, manual_clock
+) -> None:
+    seen: list[str] = []
+    source = For("new.example.com/v1", "Widget")
+    plugin = plugin_of(
+        lambda plugin: plugin.add_controller("c", lambda ctx, request: seen.append(request.name), source)
+    )
+    host = ctrlhost_host(plugin, server=shared.kubeconfig, clock=manual_clock)
+    host.settle(allow=("waiting",))
+    for verb in ("watch", "list"):
+        host.faults.next(verb, ctrlhost.TooManyRequests("not yet"), resource="widgets", times=2)
+    widget = {"apiVersion": "new.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    host.apply(crd("new.example.com", "Widget"), widget)
+    host.settle()
+    assert seen == ["w"]
+
+
 def test_settle_on_a_real_server_awaits_what_the_test_wrote(ctrlhost_host, shared: Sandbox) -> None:
     seen: list[str] = []
     plugin = plugin_of(lambda plugin: plugin.add_controller("c", lambda ctx, request: seen.append(request.name), MINE))
