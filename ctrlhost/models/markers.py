@@ -27,14 +27,17 @@ Quantity: TypeAlias = (
 class ListMap:
     """Marks a list whose items are identified by these fields: `Annotated[list[Port], ctrlhost.ListMap("name")]`.
 
-    Server-side apply then merges the lists of several managers item by item. TypeError without a field.
+    Server-side apply then merges the lists of several managers item by item. TypeError without a field, ValueError for one that is given twice.
     """
 
     keys: tuple[str, ...]
 
     def __init__(self, key: str, *keys: str) -> None:
-        """Set the names of the fields."""
-        object.__setattr__(self, "keys", (key, *keys))
+        """Set the names of the fields; ValueError for a name that is given twice."""
+        keys = (key, *keys)
+        if len(set(keys)) < len(keys):
+            raise ValueError(f"ListMap has a field twice: {', '.join(keys)}")
+        object.__setattr__(self, "keys", keys)
 
 
 @dataclass(frozen=True, slots=True)

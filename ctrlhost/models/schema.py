@@ -34,6 +34,7 @@ _SCALARS: dict[Any, Schema] = {
 _LISTS = (list, tuple, collections.abc.Sequence, collections.abc.MutableSequence, collections.abc.Collection)
 _SETS = (set, frozenset, collections.abc.Set, collections.abc.MutableSet)
 _MAPS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+_SCALAR_TYPES = ("string", "integer", "number", "boolean")
 _PRESERVE: Schema = {"x-kubernetes-preserve-unknown-fields": True}
 
 #: As in `metav1.Condition`, so that other writers' conditions are checked alike.
@@ -226,8 +227,8 @@ class _Node:
 
     def _set(self, arguments: tuple[Any, ...]) -> Schema:
         items = self.below("[]").schema(arguments[0] if arguments else Any)
-        if items.get("type") not in ("string", "integer", "number", "boolean"):
-            raise self.error("the items of a set must be texts, numbers or booleans", hint="use a list")
+        if items.get("type") not in _SCALAR_TYPES or items.get("nullable"):
+            raise self.error("the items of a set must be texts, numbers or booleans, not null", hint="use a list")
         return {"type": "array", "items": items, "x-kubernetes-list-type": "set"}
 
     def _map(self, arguments: tuple[Any, ...]) -> Schema:
@@ -255,13 +256,22 @@ class _Node:
     def _list_map(self, mark: ListMap, schema: Schema) -> Schema:
         items = schema.get("items") or {}
         properties = items.get("properties") or {}
+        if items.get("nullable"):
+            raise self.error("the items of a list with ListMap cannot be null", hint="use a list of structs")
         for key in mark.keys:
             if key not in properties:
                 raise self.error(
                     f"ListMap({key!r}): the items have no field {key!r}",
                     hint=f"they have {', '.join(properties)}" if properties else "use a list of structs",
                 )
-            if key not in items.get("required", ()) and "default" not in properties[key]:
+            found = properties[key]
+            if found.get("nullable") or not (
+                found.get("type") in _SCALAR_TYPES or "x-kubernetes-int-or-string" in found
+            ):
+                raise self.error(
+                    f"ListMap({key!r}): the items' field {key!r} must be a text, number or boolean, not null"
+                )
+            if key not in items.get("required", ()) and "default" not in found:
                 raise self.error(f"ListMap({key!r}): the items' field {key!r} must be required, or have a default")
         return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(mark.keys)}
 

@@ -88,6 +88,11 @@ def test_a_column_that_the_server_would_refuse_is_an_error() -> None:
         ctrlhost.Column("Size", ".spec.size", "int")  # type: ignore[arg-type]
 
 
+def test_a_list_map_with_a_field_twice_is_an_error() -> None:
+    with pytest.raises(ValueError, match="ListMap has a field twice: name, name"):
+        ctrlhost.ListMap("name", "name")
+
+
 def test_a_subclass_is_another_kind() -> None:
     @ctrlhost.resource("example.com/v1")
     class Thing(msgspec.Struct):

@@ -56,6 +56,11 @@ class ArrayLike(msgspec.Struct, array_like=True):
     x: int
 
 
+class Keys(msgspec.Struct):
+    null: str | None
+    port: Port
+
+
 class Misspelt(msgspec.Struct):
     at: datetime.noww  # type: ignore[name-defined]
 
@@ -296,6 +301,7 @@ def test_conditions_are_those_of_the_api_and_a_list_by_type() -> None:
         (tuple[int, str], "", "the mixed tuple tuple[int, str]"),
         (Node, ".children[]", "the recursive struct Node"),
         (set[Port], "", "the items of a set must be"),
+        (set[str | None], "", "the items of a set must be texts, numbers or booleans, not null"),
         (dict[int, str], "", "the keys of a map must be texts, got int"),
         (dict[Annotated[str, msgspec.Meta(max_length=9)], int], "", "the keys of a map must be texts, got Annotated"),
         (Literal[1, "a"], "", "the values of an enum must be"),
@@ -306,6 +312,9 @@ def test_conditions_are_those_of_the_api_and_a_list_by_type() -> None:
         (Annotated[list[Port], ctrlhost.ListMap("id")], "", "ListMap('id'): the items have no field 'id'"),
         (Annotated[list[str], ctrlhost.ListMap("id")], "", "ListMap('id'): the items have no field 'id'"),
         (Annotated[list[Bare], ctrlhost.ListMap("x")], "", "'x' must be required, or have a default"),
+        (Annotated[list[Keys], ctrlhost.ListMap("null")], "", "'null' must be a text, number or boolean, not null"),
+        (Annotated[list[Keys], ctrlhost.ListMap("port")], "", "'port' must be a text, number or boolean, not null"),
+        (Annotated[list[Port | None], ctrlhost.ListMap("name")], "", "the items of a list with ListMap cannot be null"),
     ],
 )
 def test_what_a_structural_schema_cannot_express_is_named_with_its_path(kind, path, problem) -> None:
