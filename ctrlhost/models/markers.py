@@ -27,7 +27,8 @@ Quantity: TypeAlias = (
 class ListMap:
     """Marks a list whose items are identified by these fields: `Annotated[list[Port], ctrlhost.ListMap("name")]`.
 
-    Server-side apply then merges the lists of several managers item by item. TypeError without a field, ValueError for one that is given twice.
+    Server-side apply then merges the lists of several managers item by item. TypeError without a field, ValueError for
+    one that is given twice.
     """
 
     keys: tuple[str, ...]
