@@ -6,6 +6,7 @@ import logging
 from asyncio import CancelledError
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.controller.error_groups import leaves
 from ctrlhost.controller.results import RunAgain
 from ctrlhost.coordination.writes import causes
 from ctrlhost.errors import Conflict, CtrlhostError, NotLeading, PluginRestarted, Stale
@@ -93,7 +94,7 @@ class OwnPatches:
 
         Nothing is written after the end of the term, behind the cache, or after a cancellation.
         """
-        if any(isinstance(one, _ENDS_WRITING) for one in causes(error)):
+        if any(isinstance(one, _ENDS_WRITING) for leaf in leaves(error) for one in causes(leaf)):
             return
         try:
             yield from self._send_status()

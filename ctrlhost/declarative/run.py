@@ -135,7 +135,7 @@ class Run:
 
         Writes the status in both cases.
         """
-        forgotten = self.calls.end()
+        forgotten, raised = self.calls.end(), error
         if error is not None:
             for one in leaves(error):
                 if isinstance(one, NotOwned) and self._found is not None:
@@ -155,7 +155,7 @@ class Run:
         if error is None and result is not None and not isinstance(result, Result):
             error = self._mistake(*_wrong_result(result))
         if error is not None:
-            yield from self._patches.failed(error)
+            yield from self._patches.failed(raised or error)
             raise error
         yield from self._patches.succeeded(result)
         return result

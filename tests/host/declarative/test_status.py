@@ -364,16 +364,19 @@ def test_an_object_that_is_made_again_during_the_run_gets_no_status(ctrlhost_hos
     assert (cache.counts.errors, cache.get()["spec"]["size"]) == (0, 2)
 
 
+@pytest.mark.parametrize("in_a_group", [False, True])
 @pytest.mark.parametrize(
     "error", [errors.Stale("behind"), errors.NotLeading("deposed"), errors.PluginRestarted("over")]
 )
 def test_nothing_is_written_after_an_error_that_ends_writing(
-    ctrlhost_host: Any, manual_clock: ManualClock, error: Exception
+    ctrlhost_host: Any, manual_clock: ManualClock, error: Exception, in_a_group: bool
 ) -> None:
     def reconcile(ctx: Context, mc: Memcached) -> None:
         patches.append(len(cache.patches("status")))
         ctx.status.set(readyReplicas=1)
         if len(patches) == 1:
+            if in_a_group:
+                raise ExceptionGroup("both", [ValueError("no daemon"), error])
             raise RuntimeError from error
 
     patches: list[int] = []
