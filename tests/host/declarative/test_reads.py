@@ -112,7 +112,8 @@ def test_the_cache_is_relative_to_the_object_and_knows_the_scope_of_a_kind(ctrlh
         )
         with pytest.raises(ctrlhost.UndeclaredRead, match="reads v1/Service without declaring it") as caught:
             ctx.cache("v1/Service")
-        assert caught.value.hint == 'add it to `@plugin.controller(…, watches=["v1/Service"])`'
+        hint = 'add it to `@plugin.controller(…, watches=["v1/Service"])`, or to `owns=` for `ctx.ensure`'
+        assert caught.value.hint == hint
 
     host = ctrlhost_host(plugin)
     host.client.create(secret("one", team="red"))
