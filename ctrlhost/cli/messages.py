@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 FAILURE = 1
 USAGE = 2
+#: Texts that PyYAML writes as they are, and that kubectl reads as booleans and numbers.
+_TO_QUOTE = (
+    ("bool", re.compile(r"[yYnN]\Z"), "yYnN"),
+    ("float", re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?\Z|[-+]?0[oObBxX][\da-fA-F_]+\Z"), "-+.0123456789"),
+)
 
 
 def print_error(error: BaseException | str, *, hint: str | None = None, code: int | None = None) -> int:
@@ -67,6 +73,8 @@ def print_yaml(documents: Iterable[Any]) -> None:
         def ignore_aliases(self, _data: Any) -> bool:
             return True
 
+    for kind, form, first in _TO_QUOTE:
+        Plain.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", form, list(first))
     for document in documents:
         click.echo("---")
         click.echo(yaml.dump(document, Dumper=Plain, sort_keys=False, width=120, allow_unicode=True), nl=False)

@@ -18,6 +18,8 @@ Command = Callable[..., CompletedProcess[str]]
 MODEL = '''
     from __future__ import annotations
 
+    from typing import Literal
+
     import ctrlhost
     import msgspec
 
@@ -60,6 +62,18 @@ def test_what_no_structural_schema_can_say_is_named_with_its_path(
     error, _, hint = done.stderr.splitlines()
     assert error == f"error: {problem}"
     assert hint.startswith("hint: ")
+
+
+def test_texts_that_kubectl_would_read_as_booleans_and_numbers_are_quoted(
+    ctrlhost: Command, distributions: Distributions
+) -> None:
+    values = ["n", "1e3", "0o14", "08", "0B1", "-1.e3"]
+    field = f"Literal[{', '.join(map(repr, values))}]\n        y: float = 1e20"
+    distributions.add("widgets", MODEL.format(field=field, crds=""))
+    lines = [line.strip() for line in ctrlhost("crds", "--plugins=widgets").stdout.splitlines()]
+    assert [line for line in lines if line.startswith("- '")] == [f"- '{value}'" for value in values]
+    assert "'y':" in lines
+    assert "default: 1.0e+20" in lines
 
 
 @pytest.mark.behaviour("authoring/AU31")
