@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.source import KindSource
-from ctrlhost.errors import PluginLoadError
+from ctrlhost.errors import ConfigError, PluginLoadError
 from ctrlhost.models.kinds import kind_of
 
 if TYPE_CHECKING:
@@ -19,13 +20,21 @@ def declared_crds(declaration: Declaration) -> list[dict[str, Any]]:
     """Return the CRDs of the files, then those that are generated from models of kinds that no file defines.
 
     PluginLoadError for a name that matches no file, and for a file that is no CRD; ConfigError for a model that has no
-    structural schema.
+    structural schema, and for two models of one kind, since a generated CRD has one version.
     """
     files = _from_files(declaration)
     known = {(crd["spec"]["group"], crd["spec"]["names"]["kind"]) for crd in files}
-    return files + [
+    generated = [
         crd for crd in generated_crds(declaration) if (crd["spec"]["group"], crd["spec"]["names"]["kind"]) not in known
     ]
+    for name, count in Counter(crd["metadata"]["name"] for crd in generated).items():
+        if count > 1:
+            raise ConfigError(
+                f"{count} models define the CRD {name}",
+                hint="keep one `ctrlhost.Model`, and make the others a `msgspec.Struct`; "
+                "a CRD of several versions is a file: `ctrlhost.Plugin(crds=…)`",
+            )
+    return files + generated
 
 
 def generated_crds(declaration: Declaration) -> list[dict[str, Any]]:
