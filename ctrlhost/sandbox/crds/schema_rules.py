@@ -125,6 +125,9 @@ def _list_causes(schema: Schema, field: str) -> Iterator[Cause]:
         return
     items: Any = schema.get("items")
     items = items if isinstance(items, Mapping) else {}
+    if kind != "atomic" and items.get("nullable"):
+        text = f"cannot be nullable when x-kubernetes-list-type is {kind}"
+        yield status.forbidden_field(f"{field}.items.nullable", text)
     if kind == "map":
         if not keys:
             text = "must not be empty if x-kubernetes-list-type is map"
@@ -134,9 +137,17 @@ def _list_causes(schema: Schema, field: str) -> Iterator[Cause]:
             if child is None:
                 text = "entries must all be names of item properties"
                 yield status.invalid_value(f"{field}.x-kubernetes-list-map-keys", keys, text)
-            elif key not in (items.get("required") or ()) and "default" not in child:
+                continue
+            path = f"{field}.items.properties[{key}]"
+            if child.get("type") in ("array", "object"):
+                text = "must be a scalar type if parent array's x-kubernetes-list-type is map"
+                yield status.invalid_value(f"{path}.type", items.get("type", ""), text)
+            if child.get("nullable"):
+                text = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
+                yield status.forbidden_field(f"{path}.nullable", text)
+            if key not in (items.get("required") or ()) and "default" not in child:
                 text = "a property in x-kubernetes-list-map-keys must have a default or be required"
-                yield status.required(f"{field}.items.properties[{key}].default", text)
+                yield status.required(f"{path}.default", text)
     elif kind == "set":
         marks = (items.get("x-kubernetes-list-type"), items.get("x-kubernetes-map-type"))
         if items.get("type") in ("array", "object") and "atomic" not in marks:

@@ -21,6 +21,11 @@ def spec_schema(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
 
 
+def keyed(key: dict[str, Any], **item: Any) -> dict[str, Any]:
+    items = {"type": "object", "required": ["k"], "properties": {"k": key}, **item}
+    return {"type": "array", "items": items, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
+
+
 def edited(body: dict[str, Any], edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     found = copy.deepcopy(body)
     edit(found)
@@ -97,6 +102,12 @@ def test_protected_groups_need_an_approval(api: Api, group: str) -> None:
         spec_schema(x={"type": "integer", "default": "text"}),
         spec_schema(x={"type": "object", "properties": {"a": {"type": "string"}}, "default": {"b": 1}}),
         spec_schema(x={"type": "array"}),
+        spec_schema(
+            x={"type": "array", "items": {"type": "string", "nullable": True}, "x-kubernetes-list-type": "set"}
+        ),
+        spec_schema(x=keyed({"type": "string", "nullable": True})),
+        spec_schema(x=keyed({"type": "object"})),
+        spec_schema(x=keyed({"type": "string"}, nullable=True)),
         spec_schema(x={"type": "string", "pattern": "("}),
         {"type": "string"},
         {
