@@ -29,6 +29,8 @@ log = logging.getLogger("ctrlhost.controller")
 _WITHOUT_LIMITER = 1.0
 #: The delay of the next run after NotOwned, in seconds.
 _NOT_OWNED = 60.0
+#: The delay of the next run after InvalidStatus, in seconds.
+_INVALID_STATUS = 60.0
 #: The shortest delay that a reconciler can ask for, in seconds; shorter ones would cause a busy loop.
 _MIN_DELAY = 0.005
 
@@ -37,6 +39,13 @@ class RunAgain(Exception):
     """Raised by the host itself to run the key again at once, such as after another writer was faster.
 
     It is no failure, and changes nothing for the back-off of the key.
+    """
+
+
+class InvalidStatus(TerminalError):
+    """Raised by the host itself for an object whose status does not fit its model.
+
+    A change of the status wakes no controller by default, so the key runs again after a while to see whether it fits.
     """
 
 
@@ -139,6 +148,8 @@ class Results:
             # Upstream keeps the back-off here, which leaks an entry per object that never succeeds.
             self.succeeded(key)
             self._remember(key, fields, terminal=True)
+            if isinstance(error, InvalidStatus):
+                self._queue.add_after(key, _INVALID_STATUS, priority=priority)
             log.error("reconcile failed, not retrying until the object changes: %s", self.last_error, extra=fields)
             return "terminal", self.last_error
         wait = _wanted_delay(error)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.caches import Cache
 from ctrlhost.controller.error_groups import decisive, leaves
+from ctrlhost.controller.results import InvalidStatus
 from ctrlhost.coordination.writes import causes
 from ctrlhost.declarative.awaits import Call, Calls
 from ctrlhost.declarative.events import gone, record
@@ -127,7 +128,8 @@ class Run:
             self.obj = self.hosted.typed(found)
         except InvalidObject as error:
             self._does_not_fit(error)
-            raise TerminalError(error.message, hint="it is reconciled again when it changes") from None
+            kind = InvalidStatus if error.problem.startswith("status") else TerminalError
+            raise kind(error.message, hint="it is reconciled again when it changes") from None
         return True
 
     def end(self, result: Any, error: BaseException | None = None) -> Steps[Any]:

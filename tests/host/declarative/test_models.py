@@ -34,6 +34,16 @@ class Pod(msgspec.Struct):
     spec: PodSpec
 
 
+class Phase(msgspec.Struct, frozen=True):
+    phase: Literal["Pending", "Running"] = "Pending"
+
+
+@ctrlhost.resource("v1/Pod")
+class Phased(msgspec.Struct, frozen=True):
+    metadata: ctrlhost.ObjectMeta
+    status: Phase | None = None
+
+
 @pytest.mark.behaviour("authoring/AU32")
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_an_object_that_does_not_fit_waits_for_its_next_change(ctrlhost_host, asynchronous: bool) -> None:
@@ -67,6 +77,32 @@ def test_an_object_that_does_not_fit_waits_for_its_next_change(ctrlhost_host, as
     host.client.patch("v1", "ConfigMap", "mine", "default", {"data": {"size": "large"}})
     host.run_until_idle()
     assert called.count("large") == 1
+
+
+@pytest.mark.behaviour("authoring/AU32")
+def test_an_object_whose_status_does_not_fit_is_looked_at_again(ctrlhost_host) -> None:
+    plugin, called, clock = ctrlhost.Plugin(), [], ManualClock()
+
+    @plugin.controller(Phased)
+    def reconcile(ctx: ctrlhost.Context[Phased, None], obj: Phased) -> None:
+        called.append(obj.status and obj.status.phase)
+
+    host = ctrlhost_host(plugin, clock=clock)
+    pod = {"containers": [{"name": "c", "image": "c"}]}
+    host.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod})
+    host.run_until_idle()
+    before = list(called)
+    host.client.patch("v1", "Pod", "a", "default", {"status": {"phase": "Failed"}}, subresource="status")
+    host.client.patch("v1", "Pod", "a", "default", {"metadata": {"labels": {"changed": "1"}}})
+    host.settle(allow=("terminal",))
+    (controller,) = host.controllers.values()
+    assert controller.status().last_error.startswith("InvalidStatus: Pod default/a: status.phase: ")
+    host.client.patch("v1", "Pod", "a", "default", {"status": {"phase": "Running"}}, subresource="status")
+    host.settle(allow=("terminal",))
+    assert called == before
+    clock.advance(60)
+    host.settle()
+    assert called == [*before, "Running"]
 
 
 @pytest.mark.behaviour("authoring/AU32")
