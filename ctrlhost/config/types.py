@@ -85,8 +85,15 @@ def fit(given: dict[str, Any], kind: type[T], path: str, source: str) -> T:
 
 
 def _plain(given: dict[str, Any], kind: Any, path: str, source: str, seen: dict[str, _Setting]) -> dict[str, Any]:
-    """Parse strings, spell keys as the struct does, and reject unknown keys."""
-    fields = {canonical(field.encode_name): field for field in msgspec.structs.fields(kind)}
+    """Parse strings, spell keys as the struct does, and reject unknown keys, and fields whose keys are the same."""
+    fields: dict[str, Any] = {}
+    for one in msgspec.structs.fields(kind):
+        other = fields.setdefault(canonical(one.encode_name), one)
+        if other is not one:
+            raise ConfigError(
+                f"{path}: the fields `{other.encode_name}` and `{one.encode_name}` of {kind.__name__} are one setting",
+                hint="rename one: case, `-` and `_` make no difference in the names of settings",
+            )
     plain: dict[str, Any] = {}
     for key, value in given.items():
         field = fields.get(canonical(key))

@@ -265,3 +265,14 @@ def test_the_flag_isolate_overrides_all_other_sources(toml):
     assert found.supervision("ingress-status").process == "own"
     assert found.supervision("ingress-status").restart_limit == 3
     assert found.supervision("naming").process == "shared"
+
+
+def test_two_fields_whose_names_differ_only_in_case_are_refused():
+    class Twice(msgspec.Struct):
+        size: int = 1
+        Size: int = 2
+
+    for assignments in ([], ["p.size=9"]):
+        with pytest.raises(ConfigError, match=r"^plugins\.p: the fields `size` and `Size` of Twice are one") as raised:
+            Configuration.gather(None, {}, assignments).plugin("p", Twice)
+        assert "rename one" in str(raised.value.hint)
