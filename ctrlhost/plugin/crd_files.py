@@ -57,7 +57,8 @@ def _matching(folder: Traversable, steps: list[str], name: str) -> Iterator[tupl
 def _read(file: str, text: bytes) -> list[dict[str, Any]]:
     try:
         objects = [one for one in yaml.safe_load_all(text) if one is not None]
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
+        # A date that does not exist is a ValueError.
         raise ValueError(f"{file} is not valid YAML: {error}") from error
     for one in objects:
         if not isinstance(one, dict) or one.get("kind") != "CustomResourceDefinition":
