@@ -93,7 +93,7 @@ def of_kopf(ctx: ctrlhost.Context[Database], database: Database) -> None:
 
 
 def data_changed(old: ctrlhost.Object | None, new: ctrlhost.Object | None) -> bool:
-    """Let changes of the data pass, and objects that come or go."""
+    """Return whether the data has changed, or the object comes or goes."""
     return old is None or new is None or old.get_path("data") != new.get_path("data")
 
 

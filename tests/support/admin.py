@@ -85,7 +85,7 @@ def act(host: HostProcess, action: str, /, **fields: Any) -> tuple[int, Any]:
 
 
 def done(host: HostProcess, action: str, /, **fields: Any) -> Any:
-    """Have the host do something; return its answer."""
+    """Send an action to the host, and return its answer."""
     status, answer = act(host, action, **fields)
     assert status == 200, answer
     return answer

@@ -47,7 +47,7 @@ class Prometheus:
         self._address = ""
 
     def quicken(self, changes: Mapping[str, Mapping[str, str]]) -> None:
-        """Let the alerts fire at once, and change the texts of expressions, by alert; the process is told below."""
+        """Make the alerts fire at once, and change the texts of expressions, by alert; the process is told below."""
         content: Any = yaml.safe_load(promql.RULES.read_text())
         for rule in content["groups"][0]["rules"]:
             rule["for"] = "0s"

@@ -99,7 +99,7 @@ class TwoNetworks:
         self._ip(self.there, "route", "add", "blackhole", f"{HERE}/32")
 
     def restore(self) -> None:
-        """Let everything pass again."""
+        """Pass everything on again."""
         self._ip(self.there, "route", "delete", "blackhole", f"{HERE}/32")
 
     def get(self, url: str) -> tuple[int, str]:

@@ -17,7 +17,7 @@ import pytest
 
 @pytest.fixture
 def ctrlhost_least_privilege() -> bool:
-    """Give each host only the rights that `ctrlhost manifests` prints."""
+    """Restrict each host to the rights that `ctrlhost manifests` prints."""
     return True
 '''
 _HEAD = '''"""The plugin in a host on a sandbox, with the rights that it asks for."""

@@ -104,7 +104,7 @@ def over_budget(rig: Rig, clock: ManualClock) -> str:
 
 
 def attempt(rig: Rig, clock: ManualClock, pods: Pods) -> None:
-    """Let the time until the next attempt pass, before which there is none."""
+    """Advance the clock to the next attempt, before which there is none."""
     lists = pods.lists
     clock.advance(RETRY - 1)
     over_budget(rig, clock)
