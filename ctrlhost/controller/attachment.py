@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -72,9 +73,14 @@ class Attachment:
         return f"{informer.kind} ({informer.api_version}, {informer.state})" if informer is not None else ""
 
     @property
-    def due(self) -> bool:
-        """Whether the source is due to fill the queue by the clock; for tests."""
-        return False
+    def due_at(self) -> float:
+        """When the source fills the queue next by the clock, past until it has; infinite for no timer. For tests."""
+        return math.inf
+
+    @property
+    def error(self) -> str:
+        """The error of the source's last round in one line; empty without one. For tests."""
+        return ""
 
     def start(self) -> None:
         """Start timers; called when the controller's workers start."""

@@ -141,6 +141,11 @@ class Controller:
         return tuple(one.informer for one in self._attachments if one.informer is not None)
 
     @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """The attached sources."""
+        return tuple(self._attachments)
+
+    @property
     def handlers(self) -> tuple[Any, ...]:
         """The handles of the queue's handlers on those informers."""
         return tuple(one.handle for one in self._attachments if one.handle is not None)
@@ -294,7 +299,8 @@ class Controller:
         if not self._may_work() and not self._counts.total().active:
             return None
         # Timers first: one that fires queues its requests before it is no longer due.
-        due = sum(one.due for one in self._attachments)
+        now = self._plugin.services.clock.now()
+        due = sum(one.due_at <= now for one in self._attachments)
         # Reading the length moves delayed keys that are due into the queue.
         queued, summary = len(self.queue), self.queue.summary(10)
         active = self._counts.total().active

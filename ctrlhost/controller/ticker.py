@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from typing import TYPE_CHECKING
 
 from ctrlhost.controller.attachment import LOW_PRIORITY, Attachment
+from ctrlhost.controller.error_text import line_of
 from ctrlhost.controller.retries import jitter_of
 
 if TYPE_CHECKING:
@@ -45,7 +47,8 @@ class Ticker(Attachment):
         # A round over all objects is a resync, which must not overtake real changes.
         self._priority = LOW_PRIORITY if requests is None and priority is None else priority
         self._stop = threading.Event()
-        self._next = float("inf")
+        self._next = math.inf
+        self._error = ""
         self._thread = threading.Thread(target=self._run, name=f"{scope.controller} timer", daemon=True)
 
     def start(self) -> None:
@@ -58,9 +61,14 @@ class Ticker(Attachment):
         self._stop.set()
 
     @property
-    def due(self) -> bool:
-        """Whether a round is due by the clock and not queued yet."""
-        return not self._stop.is_set() and self._clock.now() >= self._next
+    def due_at(self) -> float:
+        """When the next round is due by the clock; past until it is queued."""
+        return math.inf if self._stop.is_set() else self._next
+
+    @property
+    def error(self) -> str:
+        """The error of the last round in one line; empty without one."""
+        return self._error
 
     def _called(self) -> list[Request]:
         """Return the requests of a round. While this hangs there are no rounds."""
@@ -84,11 +92,13 @@ class Ticker(Attachment):
     def _run(self) -> None:
         # Not `wait`: a manual clock may advance before the seconds that are left are passed to it.
         while not self._clock.wait_until(self._stop, self._next):
-            if not self.due:
+            if self._clock.now() < self._next:
                 continue
             try:
                 self._add(self._called())
-            except BaseException:
+                self._error = ""
+            except BaseException as error:
+                self._error = line_of(error)
                 # A plugin's sys.exit would end only the timer.
                 log.exception("controller %s: the requests of its timer failed", self._scope.controller)
             self._at_start = False

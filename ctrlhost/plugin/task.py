@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import math
 import threading
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,8 @@ class Task:
         self._is_async = inspect.iscoroutinefunction(run)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        #: When the next call begins, by the clock; with `every` also while that runs, else infinite from its begin on.
+        self._next = math.inf
         #: The call of an `async def`; read and set on the event loop.
         self._running: asyncio.Task[Any] | None = None
 
@@ -85,8 +88,8 @@ class Task:
         if self._thread is not None and self._thread.is_alive() and not self._stop.is_set():
             return
         self._stop = threading.Event()
-        arguments = (self._stop, self._clock.now() + self._first_after)
-        thread = threading.Thread(target=self._body, args=arguments, name=f"{self.name} task", daemon=True)
+        self._next = self._clock.now() + self._first_after
+        thread = threading.Thread(target=self._body, args=(self._stop,), name=f"{self.name} task", daemon=True)
         thread.start()
         # Only now: a `stop` on another thread joins it.
         self._thread = thread
@@ -108,22 +111,28 @@ class Task:
         """Whether the task's thread is alive."""
         return self._thread is not None and self._thread.is_alive()
 
+    @property
+    def due_at(self) -> float:
+        """When the next call is due by the clock; past while a call of a task with `every` runs. For tests."""
+        return self._next if self.running and not self._stop.is_set() else math.inf
+
     def _cancel(self) -> None:
         if self._running is not None:
             self._running.cancel()
 
-    def _body(self, stop: threading.Event, first: float) -> None:
-        if self._first_after:
-            self._clock.wait_until(stop, first)
+    def _body(self, stop: threading.Event) -> None:
         delay = _FIRST_DELAY
-        while not stop.is_set():
+        while not self._clock.wait_until(stop, self._next):
+            if self._every is None:
+                self._next = math.inf
             if self._call(stop):
                 if self._every is None:
                     return
                 delay, pause = _FIRST_DELAY, self._every
             else:
                 pause, delay = delay, min(delay * 2, _MAX_DELAY)
-            self._clock.wait(stop, pause)
+            if stop is self._stop:
+                self._next = self._clock.now() + pause
 
     def _call(self, stop: threading.Event) -> bool:
         permit = None

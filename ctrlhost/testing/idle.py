@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.host.host import Host
     from ctrlhost.informers import Informer
+    from ctrlhost.plugin.task import Task
     from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing.real_server import RealServer
 
@@ -25,9 +27,8 @@ _QUIET = 0.2
 _PATIENCE = 0.5
 #: What is reported if nothing is pending, but something happened while the parts were looked at.
 CHANGED = "something changed during the check"
-#: The names of threads that wait for the next call of a plugin's code, timers and tasks, and of reflectors in their
-#: back-off.
-_DUE, _REFLECTOR = (" timer", " task"), "reflector "
+#: How the names of reflectors' threads begin.
+_REFLECTOR = "reflector "
 
 
 class Versions(Protocol):
@@ -146,12 +147,20 @@ class PendingWork:
         return found
 
     def due(self) -> list[tuple[str, float]]:
-        """Return the restarts of plugins, and the threads that a manual clock wakes for them, each with its time."""
+        """Return the tasks, timers and restarts of plugins, and the back-offs of reflectors, each with its time."""
+        plugins, now = self._host.plugins, self._host.clock.now()
+        restarts = [(one.name, wait) for one in plugins if (wait := one.restarts_in()) is not None]
+        return [
+            *((f"task {task.name}", task.due_at) for task in self.tasks() if task.due_at < math.inf),
+            *((f"a timer of {one.name}", at) for one in self.controllers() if (at := _timer(one)) < math.inf),
+            *((f"the restart of plugin {name}", now + wait) for name, wait in restarts),
+            *self._back_offs(),
+        ]
+
+    def _back_offs(self) -> list[tuple[str, float]]:
+        """Return the reflectors that a manual clock wakes, each with the time."""
         deadlines: list[tuple[str, float]] = getattr(self._host.clock, "deadlines", list)()
-        threads = [(name, at) for name, at in deadlines if name.endswith(_DUE) or name.startswith(_REFLECTOR)]
-        waits = [(f"the restart of plugin {plugin.name}", plugin.restarts_in()) for plugin in self._host.plugins]
-        now = self._host.clock.now()
-        return threads + [(name, now + wait) for name, wait in waits if wait is not None]
+        return [(name, at) for name, at in deadlines if name.startswith(_REFLECTOR)]
 
     def wake(self) -> None:
         """On a real server let informers list or watch again now, at most twice a second.
@@ -168,19 +177,17 @@ class PendingWork:
         """Return whether an informer waits for a manual clock to list or watch again."""
         now = self._host.clock.now()
         reconnecting = any(one.state in ("listing", "reconnecting") for one in self.informers())
-        return reconnecting and any(name.startswith(_REFLECTOR) and at > now for name, at in self.due())
+        return reconnecting and any(at > now for _, at in self._back_offs())
 
-    def tasks(self) -> list[str]:
-        """Return the calls of periodic tasks that are running or due, and other work that is due."""
+    def overdue(self) -> list[str]:
+        """Return the periodic tasks that run, and what is due by the clock."""
         due, now = self.due(), self._host.clock.now()
-        lines = [f"{name} is due" for name, at in due if at <= now]
-        lines += [
-            f"task {entry.subject} is running"
-            for plugin in self._host.plugins
-            for entry in plugin.entries.running()
-            if entry.name == "task"
-        ]
-        return lines
+        return [f"{name} is due" for name, at in due if at <= now]
+
+    def tasks(self) -> Iterator[Task]:
+        """Return the tasks of the host's plugins."""
+        contexts = [plugin.context for plugin in self._host.plugins]
+        return (task for context in contexts if context is not None for task in context.tasks)
 
     def elections(self) -> list[str]:
         """Return the leases of running plugins that this replica has not looked at yet, so that it may lead soon."""
@@ -248,6 +255,11 @@ class PendingWork:
         if recorder is not None and not recorder.idle():
             lines.append("events are being written")
         return lines
+
+
+def _timer(controller: Controller) -> float:
+    """Return when the next round of a timer of a controller that works is due."""
+    return min((one.due_at for one in controller.attachments if controller.working), default=math.inf)
 
 
 def _index_lags(informer: Informer) -> Iterator[str]:

@@ -124,7 +124,7 @@ class Settling:
         while True:
             before = self._work.stamp()
             # Tasks first: what one of them writes is pending work afterwards.
-            busy = self._work.tasks() or self._work.elections() or self._work.lines()
+            busy = self._work.overdue() or self._work.elections() or self._work.lines()
             stalled = bool(busy) and self._work.backing_off()
             if not busy:
                 busy = self._work.waking()
@@ -192,6 +192,11 @@ class Settling:
     def _of_controller(self, controller: Controller, left: float) -> Iterator[_Problem]:
         if why := controller.waiting():
             yield _Problem("waiting", f"controller {controller.name} waits: {why}")
+        for one in controller.attachments:
+            if one.error:
+                yield _Problem(
+                    "callback", f"controller {controller.name}: the requests of its timer failed: {one.error}"
+                )
         counts = controller.counts
         if counts is not None and counts.hot_keys:
             yield _Problem("moving", f"controller {controller.name}: {counts.hot_keys} keys never come to rest")
