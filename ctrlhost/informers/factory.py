@@ -85,7 +85,7 @@ class InformerFactory:
         self._owners = OwnerKinds(client)
         self._stopped = False
         self._kinds: KindWatch | None = None
-        self._resyncer = Resyncer(self._clock, self._parts)
+        self.resyncer = Resyncer(self._clock, self._parts)
         #: A collector for prometheus-client.
         self.metrics = InformerMetrics(self.informers, self.budget)
 
@@ -316,7 +316,7 @@ class InformerFactory:
             self._sharing.started.update(scope for scope, _ in fresh)
         for _, informer in fresh:
             informer.start()
-        self._resyncer.start()
+        self.resyncer.start()
 
     def wake(self, group: str) -> None:
         """Retry the waiting informers of an API group at once, for example after its CRDs were installed."""
@@ -364,7 +364,7 @@ class InformerFactory:
         with self._lock:
             self._stopped = True
             informers = list(self._sharing.informers.values())
-        self._resyncer.stop()
+        self.resyncer.stop()
         self._owners.stop()
         # Cut all streams first, so that the threads end concurrently.
         for informer in informers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,8 @@ class Resyncer:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._next: dict[int, float] = {}
+        #: By part; None until the thread has looked for the first time. A time stays until its resync is done.
+        self._next: dict[int, float] | None = None
 
     def start(self) -> None:
         """Start the thread if a part wants resyncs and it is not running."""
@@ -31,6 +33,13 @@ class Resyncer:
                 return
             self._thread = threading.Thread(target=self._run, name="resync", daemon=True)
             self._thread.start()
+
+    @property
+    def due_at(self) -> float:
+        """When the next resync is due by the clock, past until it is done; infinite without any. For tests."""
+        if self._thread is None or self._stop.is_set():
+            return math.inf
+        return self._clock.now() if self._next is None else min(self._next.values(), default=math.inf)
 
     def stop(self) -> None:
         """Stop the thread."""
@@ -47,12 +56,12 @@ class Resyncer:
         """Resync the parts that are due; return the seconds until the next resync."""
         now = self._clock.now()
         soonest = now + 60.0
-        known: dict[int, float] = {}
+        before, known = self._next or {}, dict[int, float]()
         for part in self._parts():
             period = part.resync_period
             if not period:
                 continue
-            due = self._next.get(id(part), now + period)
+            due = before.get(id(part), now + period)
             if now >= due:
                 part.resync()
                 due = now + period

@@ -147,13 +147,15 @@ class PendingWork:
         return found
 
     def due(self) -> list[tuple[str, float]]:
-        """Return the tasks, timers and restarts of plugins, and the back-offs of reflectors, each with its time."""
+        """Return tasks, timers and restarts of plugins, and resyncs and back-offs of informers, each with its time."""
         plugins, now = self._host.plugins, self._host.clock.now()
         restarts = [(one.name, wait) for one in plugins if (wait := one.restarts_in()) is not None]
+        resync = math.inf if self._host.factory is None else self._host.factory.resyncer.due_at
         return [
             *((f"task {task.name}", task.due_at) for task in self.tasks() if task.due_at < math.inf),
             *((f"a timer of {one.name}", at) for one in self.controllers() if (at := _timer(one)) < math.inf),
             *((f"the restart of plugin {name}", now + wait) for name, wait in restarts),
+            *([("a resync", resync)] if resync < math.inf else []),
             *self._back_offs(),
         ]
 

@@ -14,7 +14,7 @@ from ctrlhost.entries import Entries
 from ctrlhost.testing import ManualClock
 from ctrlhost.testing.idle import PendingWork
 from tests.support.plugin_modules import plugin_of
-from tests.support.settling import not_settled, reconciling
+from tests.support.settling import ANN, not_settled, reconciling
 
 #: How often a host is looked at while a thread is between two waits.
 _LOOKS = 3
@@ -105,6 +105,20 @@ def test_a_task_without_period_is_awaited_until_it_begins(ctrlhost_host, manual_
     assert manual_clock.now() == 10
     assert began.wait(30)
     host.advance("1h")
+
+
+def test_a_resync_is_a_due_time(ctrlhost_host, manual_clock: ManualClock) -> None:
+    seen: list[float] = []
+    plugin = reconciling(lambda ctx, request: seen.append(manual_clock.now()))
+    host = ctrlhost_host(plugin, clock=manual_clock, resync=600)
+    host.apply(ANN)
+    host.settle()
+    for count in range(2, 12):
+        host.advance(600)
+        assert len(seen) == count
+    host.settle(through="15m")
+    assert manual_clock.now() == pytest.approx(6600, abs=1e-3)
+    assert len(seen) == 12
 
 
 def test_requests_of_a_timer_that_raise_fail_the_test(ctrlhost_host, manual_clock: ManualClock) -> None:
