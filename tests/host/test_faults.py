@@ -90,7 +90,8 @@ def test_a_reconciler_that_always_raises_is_retried_counted_and_isolated(distrib
     host.line("greeting ann")
     host.wait_for(lambda: sum("a bug in the reconciler" in str(line) for line in host.lines) >= 2, "two reports")
     host.wait_for_metric(2, "controller_runtime_reconcile_errors_total", controller="bad/bad")
-    assert "last error: RuntimeError: a bug in the reconciler" in host.get("/readyz?verbose")[1]
+    error = "last error: RuntimeError: a bug in the reconciler"
+    host.wait_for(lambda: error in host.get("/readyz?verbose")[1], "the error in the health report")
     assert host.stop() == 0
 
 

@@ -126,6 +126,8 @@ def test_a_run_that_reads_an_object_that_does_not_fit_is_retried(ctrlhost_host, 
 
     host = ctrlhost_host(plugin, clock=clock)
     host.client.create(config_map("other", size="huge"))
+    # Each kind has a watch of its own.
+    host.run_until_idle()
     host.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}})
     host.run_until_idle()
     (controller,) = host.controllers.values()
