@@ -209,7 +209,8 @@ class HotLoops:
         one.unknown = unknown
         if one.others:
             return "others"
-        return "own" if taken else "none"
+        # The same change may run the key twice; while its writer is unknown, it is not taken for a call.
+        return "own" if taken or unknown else "none"
 
     def _wait(self, one: _Watched, cause: str) -> float:
         """Return the seconds that a run has to wait; 0 if it may begin."""

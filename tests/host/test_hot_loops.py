@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import logging
+import threading
 from typing import Any
 
 import pytest
 
 import ctrlhost
 from ctrlhost import For, Owns, Request, Watches
+from ctrlhost.controller.hot_loops import HotLoops
 from ctrlhost.testing import ManualClock
 from tests.support.plugin_modules import config_map, plugin_of
 
@@ -145,6 +147,43 @@ def test_an_event_of_somebody_else_runs_a_hot_key_within_a_second(rig) -> None:
     assert runs[-1] in (8.0, 8.5, 9.0)
     assert sum(run > 7.0 for run in runs) == 1
     assert rig.hot("bad") == 1
+
+
+@pytest.mark.behaviour("supervision/BU9")
+def test_changes_that_come_while_one_is_looked_at_cause_one_run(rig, monkeypatch) -> None:
+    def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
+        ctx.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"n": str(next(rig.numbers))}})
+
+    looking, go_on, cause = threading.Event(), threading.Event(), HotLoops._cause
+    go_on.set()
+
+    def slow(self: HotLoops, *arguments: Any) -> Any:
+        looking.set()
+        assert go_on.wait(30)
+        return cause(self, *arguments)
+
+    monkeypatch.setattr(HotLoops, "_cause", slow)
+    host = rig.run(rig.plugin("bad", reconcile, mine()))
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    rig.is_hot("bad")
+    rig.advance(8)
+    runs = rig.runs["bad"]
+    assert runs[-1] == 7.0
+    go_on.clear()
+    looking.clear()
+    for number in range(3):
+        changed = host.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"other": str(number)}})
+        assert looking.wait(30)
+    (controller,) = host.controllers.values()
+    (informer,) = controller.informers
+    host.wait_for(lambda: informer.last_resource_version == changed["metadata"]["resourceVersion"])
+    host.wait_for(lambda: not informer.pending)
+    go_on.set()
+    host.run_until_idle()
+    assert runs[-1] == 7.0
+    rig.advance(1)
+    assert runs[-1] in (8.0, 8.5, 9.0)
+    assert sum(run > 7.0 for run in runs) == 1
 
 
 @pytest.mark.behaviour("supervision/BU10")
