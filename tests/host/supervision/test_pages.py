@@ -199,7 +199,7 @@ def test_a_blocked_loop_is_named_and_then_abandoned(start, good: Good, hang: Han
     (line,) = lines()
     assert line.getMessage().startswith("plugin bad: its event loop is blocked for ")
     assert any("test_pages.py" in place and place.endswith(" blocks") for place in line.stack)
-    assert "blocked-loop" in bad.entries.degraded
+    eventually(lambda: "blocked-loop" in bad.entries.degraded)
     assert metric(host, "ctrlhost_plugin_degraded", plugin="bad", reason="blocked-loop") == 1
     assert (metric(host, "ctrlhost_loop_blocked_seconds", plugin="bad") or 0) >= 1
     eventually(lambda: "first" in runs)
