@@ -49,15 +49,19 @@ def test_events_over_tls(
 
 
 def test_an_event_over_tls_reaches_its_reconcile(ratios: Ratios, stub_pods: Callable[..., Any]) -> None:
-    pods, events, pace = (200, 10_000, 5_000) if ratios.short else (2_000, 100_000, 10_000)
+    """A pause of 20 ms of the machine is a hundredth of a short round: of three such rounds the least counts."""
+    pods, events, pace, rounds = (200, 10_000, 5_000, 3) if ratios.short else (2_000, 100_000, 10_000, 1)
     for which, beside in (("latency", "alone"), ("latency-beside", "beside a computing thread")):
-        with stub_pods(pods, events, pace, tls=True) as (url, ca):
-            found = run(which, url, events, ca)
-        with stub_pods(pods, events, pace) as url:
-            plain = run(which, url, events)
+        found, plain = [], []
+        for _ in range(rounds):
+            with stub_pods(pods, events, pace, tls=True) as (url, ca):
+                found.append(run(which, url, events, ca))
+            with stub_pods(pods, events, pace) as url:
+                plain.append(run(which, url, events))
         for part in ("p50", "p99"):
             name = f"event over TLS to the start of its reconcile, {beside}, {part}"
-            ratios.add("scale", name, "s", found[part], plain_http=plain[part])
+            least, least_plain = (min(one[part] for one in all_rounds) for all_rounds in (found, plain))
+            ratios.add("scale", name, "s", least, plain_http=least_plain)
 
 
 def test_compressed_pods(ratios: Ratios) -> None:
