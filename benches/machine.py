@@ -13,7 +13,9 @@ _CALLS, _ROUNDS = 2_000, 15
 _NAP, _NAPS = 0.001, 1_500
 
 
-class _Dropped(logging.Handler):
+class Dropped(logging.Handler):
+    """Drops every line."""
+
     def createLock(self) -> None:  # noqa: N802 - the name is that of logging
         self.lock = None
 
@@ -25,7 +27,7 @@ class _Dropped(logging.Handler):
 def slowness() -> float:
     """Return how many times as long the standard library takes as on the quiet machine, at least 1."""
     logger = logging.Logger("machine")  # noqa: LOG001 - no other code is to find it
-    logger.addHandler(_Dropped())
+    logger.addHandler(Dropped())
     return max(1.0, statistics.median(_seconds(logger) for _ in range(_ROUNDS)) / _QUIET)
 
 

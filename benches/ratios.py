@@ -68,29 +68,19 @@ class Ratios:
                         most = _amount(allowed, figure.unit)
                         found.append(f"{figure.key}: {_amount(figure.ours, figure.unit)}, the budget allows {most}")
                     continue
-                cost = figure.peers.get(peer)
-                if cost and figure.ours > limit * cost and figure.ours > limit * cost + self._delay(figure):
-                    found.append(f"{figure.key}: {figure.ours / cost:.2f} times {peer}, the budget allows {limit:g}")
+                ratio = figure.ours / figure.peers[peer] if figure.peers.get(peer) else None
+                if ratio is not None and ratio > limit:
+                    found.append(f"{figure.key}: {ratio:.2f} times {peer}, the budget allows {limit:g}")
         return found
 
     def _allowance(self, figure: Figure, limit: float) -> float:
         """Return the limit of a time in the run of CI: more on a machine that is slow at the moment."""
         if not self.short or not (figure.unit == "s" or "part of a core" in figure.name):
             return limit
-        allowed = limit * self._measured(figure)[0] + self._delay(figure)
-        # The same without TLS has the same pauses.
-        return max(allowed, figure.peers.get("plain-http", 0.0)) if "p99" in figure.name else allowed
-
-    def _delay(self, figure: Figure) -> float:
-        """Return the seconds that a machine which pauses at the moment adds to a 99th percentile in the run of CI."""
-        if not self.short or "p99" not in figure.name:
-            return 0.0
-        return self._measured(figure)[1]
-
-    def _measured(self, figure: Figure) -> tuple[float, float]:
         if figure.key not in self._machine:
             self._machine[figure.key] = slowness(), _HOPS * wake_up_delay()
-        return self._machine[figure.key]
+        slow, delay = self._machine[figure.key]
+        return limit * slow + (delay if "p99" in figure.name else 0.0)
 
     def table(self) -> str:
         """Return the ratios as a Markdown table with a row for each peer of each figure."""

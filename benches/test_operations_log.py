@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benches.machine import Dropped
 from ctrlhost.host import logs
 from tests.unit.host.conftest import loggers_of_process
 
@@ -26,17 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["loggers_of_process"]
 
 CALLS = 10_000
-
-
-class Dropped(logging.Handler):
-    """Drops every line."""
-
-    def createLock(self) -> None:  # noqa: N802 - the name is that of logging
-        self.lock = None
-
-    def handle(self, record: logging.LogRecord) -> bool:
-        del record
-        return False
 
 
 @pytest.mark.usefixtures("loggers_of_process")
