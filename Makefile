@@ -8,7 +8,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PROFILE ?= release
+# `release` is for wheels and benches: its link takes minutes.
+PROFILE ?= quick
 UV := $(shell command -v uv 2>/dev/null)
 PLUGINS := $(wildcard plugins/*/pyproject.toml examples/*/pyproject.toml)
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml -not -path '*/target/*' 2>/dev/null)
@@ -37,13 +38,14 @@ $(VENV)/.deps: requirements/dev.txt
 	$(INSTALL) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-$(VENV)/.core: $(VENV)/.deps pyproject.toml $(RUST)
+$(VENV)/.core: $(VENV)/.deps pyproject.toml sandbox/pyproject.toml $(RUST)
 	PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --locked --profile $(PROFILE)
+	cd sandbox && PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(CURDIR)/$(BIN)/maturin develop --quiet --locked --profile $(PROFILE)
 	@touch $@
 
 $(VENV)/.plugins: $(VENV)/.core $(PLUGINS)
 	@if [ -n "$(PLUGINS)" ]; then $(INSTALL) --no-deps --no-build-isolation $(foreach p,$(PLUGINS),-e $(dir $(p))); fi
-	@$(BIN)/python -m compileall -q ctrlhost plugins/*/src $(RUNTIME:%=$(VENV)/lib/python*/site-packages/%)
+	@$(BIN)/python -m compileall -q ctrlhost sandbox/src plugins/*/src $(RUNTIME:%=$(VENV)/lib/python*/site-packages/%)
 	@touch $@
 
 # ---- tests ---------------------------------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ soak: venv $(CONTROLPLANE) $(PROTOBUF) ## The long versions of the leak, stress,
 	CTRLHOST_RANDOM_OBJECTS=1000 cargo test --quiet --locked --release --package ctrlhost-core --test proto_go
 	CTRLHOST_FAULTS=500000 $(PYTEST) --quiet tests/convergence
 	CTRLHOST_BITCOIN_SOAK=1 $(PYTEST) --quiet tests/e2e -k "bitcoin and (at_rest or left_in_peace)"
-	CTRLHOST_KILLS=1000 CTRLHOST_FUZZ_REQUESTS=100000 $(PYTEST) --quiet tests/sandbox -k "kills or fuzzed" --timeout 7200
+	CTRLHOST_KILLS=1000 CTRLHOST_FUZZ_REQUESTS=100000 $(PYTEST) --quiet sandbox/tests -k "kills or fuzzed" --timeout 7200
 	CTRLHOST_DIFFERENTIAL_SECONDS=600 $(PYTEST) --quiet tests/differential
 	rust/fuzz/run $(or $(SECONDS_EACH),300)
 

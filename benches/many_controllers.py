@@ -6,9 +6,10 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost_sandbox import Sandbox
+
 import ctrlhost
 from ctrlhost.cache import Indexer
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing.host import HostUnderTest
 
 if TYPE_CHECKING:

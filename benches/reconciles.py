@@ -16,10 +16,11 @@ import threading
 import time
 from pathlib import Path
 
+from ctrlhost_sandbox import Sandbox
+
 import ctrlhost
 from ctrlhost.config.settings import HostSettings
 from ctrlhost.host.host import Host
-from ctrlhost.sandbox import Sandbox
 
 WORKERS = 4
 ROUNDS = 5

@@ -26,7 +26,7 @@ from benches.pods import FIRST_REVISION, pod
 
 SERVER = """
 import sys, time
-from ctrlhost.sandbox import Sandbox
+from ctrlhost_sandbox import Sandbox
 sandbox = Sandbox(kubeconfig=sys.argv[1], data_dir=sys.argv[2] if len(sys.argv) > 2 else None).start()
 print(sandbox.url, flush=True)
 sys.stdin.read()

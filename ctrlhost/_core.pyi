@@ -41,54 +41,6 @@ class _KnownObjects(Protocol):
     def list_keys(self) -> Iterable[str]: ...
     def get_by_key(self, key: str, /) -> Object | Mapping[str, Any] | None: ...
 
-# A regular expression in Go's syntax, matched in linear time. ValueError: invalid, or the text is too long for it.
-@final
-class Pattern:
-    def __new__(cls, text: str) -> Self: ...
-    @property
-    def size(self) -> int: ...
-    def occurs_in(self, text: bytes) -> bool: ...
-
-# The compiled validation rules of a schema in JSON; ValueError for invalid JSON. `root`: it is of whole objects.
-# `problems` has (field, reason, value, message, field at the end of the message) for each invalid rule. `validate`
-# takes JSON with sorted keys and returns (field, reason, value, message, whether only a warning) for each failed rule.
-@final
-class CelValidator:
-    def __new__(cls, schema: str, root: bool = True) -> Self: ...
-    @property
-    def problems(self) -> list[tuple[str, str, str, str, str | None]]: ...
-    @property
-    def empty(self) -> bool: ...
-    def validate(self, object: str, old: str | None = None) -> list[tuple[str, str, str, str, bool]]: ...
-
-# The expressions of an admission policy: compiled with their variables, and evaluated together for one request.
-@final
-class CelExpressions:
-    def __new__(
-        cls,
-        expressions: Sequence[tuple[str, str]],
-        variables: Sequence[tuple[str, str]] = ...,
-        *,
-        params: bool = False,
-        authorizer: bool = True,
-        schema: str | None = None,
-    ) -> Self: ...
-    @property
-    def errors(self) -> list[str | None]: ...
-    @property
-    def variable_errors(self) -> list[str | None]: ...
-    def evaluate(
-        self,
-        object: str,
-        old: str,
-        request: str,
-        namespace: str = "null",
-        params: str = "null",
-        *,
-        budget: int,
-        authorize: Callable[[str | None, str, str, str, str, str, str, str], tuple[bool, str]] | None = None,
-    ) -> tuple[list[tuple[str | None, str]], int] | None: ...
-
 # The machine's monotonic clock (`now`) and its wall clock (`time`).
 class SystemClock:
     def __new__(cls) -> Self: ...
@@ -660,33 +612,6 @@ class Gate:
     def __new__(cls, fence: Fence, tenure: Tenure | None = None, term: int | None = None) -> Self: ...
     # Return the reason why nothing may be sent, 0 for none.
     def refusal(self) -> int: ...
-
-# The head of a request that a server received; names of headers are lower-case, repeated ones are joined with commas.
-@final
-class RequestHead:
-    @property
-    def method(self) -> str: ...
-    @property
-    def target(self) -> str: ...
-    @property
-    def headers(self) -> dict[str, str]: ...
-    # Whether another request may follow.
-    @property
-    def keep_alive(self) -> bool: ...
-
-# Parses the requests of one connection.
-@final
-class RequestParser:
-    def __new__(cls) -> Self: ...
-    # The bytes of an incomplete head.
-    @property
-    def pending(self) -> int: ...
-    # Whether the connection carried something malformed.
-    @property
-    def failed(self) -> bool: ...
-    # Return what bytes carry: heads, parts of bodies, None for the end of a request; and the bytes behind a request for
-    # another protocol.
-    def parse(self, data: bytes) -> tuple[list[RequestHead | bytes | None], bytes]: ...
 
 # What TLS needs, from PEM; without a CA the system's roots count. ValueError(part, problem): part is "ca", "cert",
 # "key" or "server_name".

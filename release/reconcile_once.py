@@ -6,10 +6,11 @@ import sys
 import threading
 from types import SimpleNamespace
 
+from ctrlhost_sandbox import Sandbox
+
 import ctrlhost
 from ctrlhost.config.settings import HostSettings
 from ctrlhost.host.host import Host
-from ctrlhost.sandbox import Sandbox
 
 SECONDS = 60.0
 

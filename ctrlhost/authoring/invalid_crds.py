@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import PluginLoadError
+from ctrlhost.sandbox import load_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -16,11 +17,9 @@ HINT = "the output of `ctrlhost crds` must pass `kubectl apply --dry-run=server`
 
 def invalid_crds(crds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Return the name of each CRD that a server refuses, and why, in its words."""
-    # Here, since most commands need no server.
-    from ctrlhost.sandbox.server.crd_problem import crd_problem
-
+    problem_of = load_sandbox().crd_problem
     for crd in crds:
-        if (problem := crd_problem(crd)) is not None:
+        if (problem := problem_of(crd)) is not None:
             yield name_of(crd), problem
 
 

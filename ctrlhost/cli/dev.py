@@ -115,10 +115,9 @@ def command(
         with ExitStack() as stack:
             if kubeconfig is None:
                 from ctrlhost.cli.sandbox import announced
-                from ctrlhost.sandbox.server.kubeconfig import CONTEXT
 
-                kubeconfig, install_crds = stack.enter_context(announced(make_sandbox(chosen))).kubeconfig, True
-                context = CONTEXT
+                sandbox = stack.enter_context(announced(make_sandbox(chosen)))
+                kubeconfig, context, install_crds = sandbox.kubeconfig, sandbox.context, True
             arguments = [
                 # Not where links lead to: a plugin has the name of the file.
                 *(str(file.absolute()) for file in files),

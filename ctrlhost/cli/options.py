@@ -12,8 +12,9 @@ from ctrlhost.selectors.namespaces import LABEL
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from ctrlhost_sandbox import Sandbox
+
     from ctrlhost.config.load import Configuration
-    from ctrlhost.sandbox import Sandbox
     from ctrlhost.supervisor.plugin_file import PluginFile
 
 FILES = click.argument("files", nargs=-1, metavar="[FILE.py]...", type=click.Path(path_type=Path))
@@ -184,9 +185,10 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def make_sandbox(chosen: dict[str, Any]) -> Sandbox:
     """Return the sandbox that the options describe; ConfigError for an invalid option."""
-    from ctrlhost.sandbox import Options, Sandbox
+    from ctrlhost.sandbox import load_sandbox, sandbox_errors
     from ctrlhost.server.addresses import parse_address
 
+    package = load_sandbox()
     host, port = parse_address(chosen["sandbox_addr"], "--sandbox-addr")
     passed = {name: chosen[f"sandbox_{name}"] for name in _PASSED}
     if chosen["sandbox_controllers"] is not None:
@@ -194,10 +196,12 @@ def make_sandbox(chosen: dict[str, Any]) -> Sandbox:
     tuning = {_FIELDS.get(name, name): value for name in _TUNING if (value := chosen[f"sandbox_{name}"]) is not None}
     for name in [name for name in tuning if name.endswith("_delay")]:
         tuning[name] = _seconds(f"--sandbox-{name.replace('_', '-')}", tuning[name])
-    return Sandbox(
-        options=Options(admin=chosen["sandbox_admin"], cel=chosen["sandbox_cel"], **tuning),
-        address=host,
-        port=port,
-        data_dir=chosen["sandbox_data"],
-        **passed,
-    )
+    with sandbox_errors():
+        sandbox: Sandbox = package.Sandbox(
+            options=package.Options(admin=chosen["sandbox_admin"], cel=chosen["sandbox_cel"], **tuning),
+            address=host,
+            port=port,
+            data_dir=chosen["sandbox_data"],
+            **passed,
+        )
+    return sandbox

@@ -31,8 +31,9 @@ from ctrlhost.errors import ConfigError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ctrlhost_sandbox import Sandbox
+
     from ctrlhost.config.load import Configuration
-    from ctrlhost.sandbox import Sandbox
     from ctrlhost.supervisor.plugin_file import PluginFile
 
 

@@ -16,7 +16,7 @@ from ctrlhost.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost_sandbox import Sandbox
 
 
 @click.command("sandbox")
@@ -47,8 +47,11 @@ def command(**chosen: Any) -> int:
 @contextmanager
 def announced(sandbox: Sandbox) -> Iterator[Sandbox]:
     """Run a sandbox; print the path of its kubeconfig on stdout, and how to use it on stderr."""
+    from ctrlhost.sandbox import sandbox_errors
+
     try:
-        sandbox.start()
+        with sandbox_errors():
+            sandbox.start()
     except OSError as error:
         # If replacing a file failed, `filename2` is the replaced file.
         if (name := error.filename2 or error.filename) is not None:

@@ -41,7 +41,7 @@ LOGGERS = (
     "ctrlhost.leader_election",
     "ctrlhost.metrics",
     "ctrlhost.plugin",
-    "ctrlhost.sandbox",
+    "ctrlhost_sandbox",
     "ctrlhost.server",
     "ctrlhost.task",
 )

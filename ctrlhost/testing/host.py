@@ -14,7 +14,7 @@ from ctrlhost.config.settings import HostSettings
 from ctrlhost.duration import Duration
 from ctrlhost.host.host import Host
 from ctrlhost.models.kinds import kind_of
-from ctrlhost.sandbox import Sandbox
+from ctrlhost.sandbox import is_sandbox
 from ctrlhost.testing.applying import applied
 from ctrlhost.testing.documents import documents
 from ctrlhost.testing.faults import Faults, FaultyTransport
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     import msgspec
+    from ctrlhost_sandbox import Sandbox
 
     from ctrlhost.client.client import PatchType, Propagation
     from ctrlhost.clock import Clock
@@ -87,7 +88,7 @@ class HostUnderTest:
         self.clock: Any = clock or SystemClock()
         self.faults = Faults()
         self._record = RequestRecord()
-        if isinstance(server, Sandbox):
+        if is_sandbox(server):
             #: The test's own client, an administrator's; no fault hits it.
             self.client = Client.load(server.kubeconfig)
             versions: SandboxVersions | WrittenVersions = SandboxVersions(server)
@@ -130,7 +131,7 @@ class HostUnderTest:
     @property
     def sandbox(self) -> Sandbox:
         """The sandbox that the host runs on; RuntimeError on a real server."""
-        if isinstance(self.server, Sandbox):
+        if is_sandbox(self.server):
             return self.server
         raise RuntimeError("the host runs on a real API server, which `--ctrlhost-server` or `server=` names")
 
@@ -325,7 +326,7 @@ class HostUnderTest:
         """
         if not kinds:
             raise ValueError("snapshot needs at least one kind")
-        if isinstance(self.server, Sandbox):
+        if is_sandbox(self.server):
             return snapshot_of(self.client, kinds)
         created = {one[:3] for record in self.server.records for one in record.created()}
         return snapshot_of(self.client, kinds, of_test=created).replace(self.namespace, "default")
@@ -354,13 +355,13 @@ class HostUnderTest:
         """
         if self.account is None:
             raise RuntimeError("the host was not started with `least_privilege=True`")
-        sandbox = self.server if isinstance(self.server, Sandbox) else None
+        sandbox = self.server if is_sandbox(self.server) else None
         used = set(sandbox.rights_used(self.account.user)) if sandbox is not None else self._record.rights()
         return self.account.unused(used | self._rights_to_own())
 
     def events(self, namespace: str | None = None) -> builtins.list[dict[str, Any]]:
         """Return the events of a namespace, oldest first; by default those of the whole cluster, or of the test."""
-        if namespace is None and not isinstance(self.server, Sandbox):
+        if namespace is None and not is_sandbox(self.server):
             namespace = self.namespace
         found = self.client.list("events.k8s.io/v1", "Event", namespace)
         return sorted(found, key=lambda event: (event.get("eventTime") or "", event["metadata"]["name"]))

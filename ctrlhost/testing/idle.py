@@ -13,12 +13,13 @@ from ctrlhost.reflector.reflector import NO_PERMISSION
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ctrlhost_sandbox import Sandbox
+
     from ctrlhost.controller.controller import Controller
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.host.host import Host
     from ctrlhost.informers import Informer
     from ctrlhost.plugin.task import Task
-    from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing.real_server import RealServer
 
 #: Without a sandbox nothing may have happened for so many seconds: events of others may be on their way.

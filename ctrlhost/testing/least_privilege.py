@@ -10,12 +10,14 @@ import yaml
 
 from ctrlhost.manifests.loading import crds_of, load_plugins
 from ctrlhost.manifests.rbac import of_sources, plurals, roles_of
-from ctrlhost.sandbox import Sandbox
+from ctrlhost.sandbox import is_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
     from typing import Any
+
+    from ctrlhost_sandbox import Sandbox
 
     from ctrlhost.client import Client
     from ctrlhost.config.load import Configuration
@@ -75,7 +77,7 @@ def account_of_plugins(
 
     ValueError for a sandbox without RBAC, where the account would have every right.
     """
-    if isinstance(server, Sandbox) and not server.rbac:
+    if is_sandbox(server) and not server.rbac:
         raise ValueError("least_privilege needs a sandbox with `rbac=True`")
     loaded = load_plugins(plugins, configuration)
     # An account per host, since hosts on one sandbox may differ in plugins or settings.
@@ -94,7 +96,7 @@ def account_of_plugins(
         for rule in role.get("rules", ())
         for right in itertools.product(rule["apiGroups"], rule["resources"], rule["verbs"])
     )
-    if isinstance(server, Sandbox):
+    if is_sandbox(server):
         kubeconfig = server.kubeconfig_for(service_account=f"{namespace}/{account}")
     else:
         kubeconfig = server.kubeconfig_for(account)

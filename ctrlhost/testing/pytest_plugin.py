@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from ctrlhost_sandbox import Sandbox
+
     from ctrlhost.clock import Clock
-    from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing.clock import ManualClock
     from ctrlhost.testing.fault_proxy import FaultProxy
     from ctrlhost.testing.host import HostUnderTest
@@ -121,9 +122,9 @@ def ctrlhost_least_privilege() -> bool:
 @pytest.fixture
 def sandbox(ctrlhost_least_privilege: bool) -> Iterator[Sandbox]:
     """A new, empty API server for the test."""
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost.sandbox import load_sandbox
 
-    with Sandbox(rbac=ctrlhost_least_privilege) as server:
+    with load_sandbox().Sandbox(rbac=ctrlhost_least_privilege) as server:
         yield server
 
 
@@ -142,7 +143,7 @@ def ctrlhost_host(ctrlhost_least_privilege: bool) -> Iterator[StartHost]:
     is a new sandbox, or what the option `--ctrlhost-server` names. A real server has a namespace for each test, and
     what the test and its hosts created there is deleted afterwards.
     """
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost.sandbox import is_sandbox
     from ctrlhost.testing.host import HostUnderTest
     from ctrlhost.testing.servers import start_server
 
@@ -150,12 +151,12 @@ def ctrlhost_host(ctrlhost_least_privilege: bool) -> Iterator[StartHost]:
         started: dict[object, Any] = {}
 
         def server_of(server: Any, *, rbac: bool) -> Any:
-            if isinstance(server, Sandbox):
+            if is_sandbox(server):
                 return server
             known = str(getattr(server, "kubeconfig", server))
             if known not in started:
                 made = stack.enter_context(start_server(server, rbac=rbac))
-                if isinstance(made, Sandbox):
+                if is_sandbox(made):
                     return made
                 # All hosts of a test share its namespace.
                 started[known] = made

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import ConfigError
-from ctrlhost.sandbox import Sandbox
+from ctrlhost.sandbox import load_sandbox
 from ctrlhost.testing.real_server import Address, RealServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ctrlhost_sandbox import Sandbox
 
 #: The address that `--ctrlhost-server` names, None for a sandbox; and whether it may be on another machine.
 _chosen: Address | None = None
@@ -51,7 +53,7 @@ def start_server(server: Any = None, *, rbac: bool = False) -> Iterator[Sandbox 
     """
     address = _chosen if server is None else _checked(Address(Path(getattr(server, "kubeconfig", server)).expanduser()))
     if address is None:
-        with Sandbox(rbac=rbac) as sandbox:
+        with load_sandbox().Sandbox(rbac=rbac) as sandbox:
             yield sandbox
         return
     real = RealServer(address)

@@ -6,8 +6,8 @@ import socket
 import urllib.request
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
-from ctrlhost.sandbox import Sandbox
 from tests.support.browser import Browser, Window
 from tests.support.pages_rig import PagesRig
 from tests.support.waiting import eventually

@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
-from ctrlhost.sandbox import Sandbox
 from tests.support.conformance import BINARY, Outcome, Suite
 from tests.support.control_plane import require_kube_apiserver
 

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import click
+from ctrlhost_sandbox import Sandbox
 
-from ctrlhost.sandbox import Sandbox
 from tests.differential.classes import KNOWN, known
 from tests.differential.requests import targets
 from tests.differential.run import Run, prepare, replayed

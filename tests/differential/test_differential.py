@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl
 
 import pytest
 import yaml
+from ctrlhost_sandbox import Sandbox
 
-from ctrlhost.sandbox import Sandbox
 from tests.differential.classes import Known, difference, known
 from tests.differential.requests import targets
 from tests.differential.run import Run, forget, prepare, replayed

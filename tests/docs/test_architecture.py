@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 MAPPED = re.findall(r"^\| `([\w/-]+)` \| \S.* \|$", PAGE, re.MULTILINE)
-AREAS = ("ctrlhost", "ctrlhost/sandbox", "rust", "plugins", "tests")
+AREAS = ("ctrlhost", "sandbox/src/ctrlhost_sandbox", "rust", "plugins", "tests")
 
 
 def rooms(area: str) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
-from ctrlhost.sandbox import Sandbox
 
 
 def test_a_sandbox_in_python() -> None:

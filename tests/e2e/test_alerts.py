@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing.fault_proxy import FaultProxy
 from tests.host.conftest import Distributions
 from tests.support import promql

@@ -11,9 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client
-from ctrlhost.sandbox import Sandbox
 from tests.host.conftest import Distributions
 from tests.support.admin import ACTING, Acting
 from tests.support.host_process import HostProcess

@@ -184,7 +184,7 @@ def test_an_informer_caches_what_all_its_selectors_match(
 
 @pytest.fixture(scope="module")
 def shared_cluster() -> Iterator[Cluster]:
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost_sandbox import Sandbox
 
     with Sandbox() as sandbox:
         cluster = Cluster(sandbox)

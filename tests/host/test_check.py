@@ -12,9 +12,9 @@ from subprocess import CompletedProcess
 from typing import Any, TypeAlias
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client
-from ctrlhost.sandbox import Sandbox
 from tests.host.conftest import Distributions
 
 behaviour = pytest.mark.behaviour

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client
-from ctrlhost.sandbox import Sandbox
 from tests.host.conftest import Distributions
 from tests.support.host_process import HostProcess
 from tests.support.plugin_modules import config_map

@@ -9,11 +9,11 @@ import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost.authoring.start_objects import StartObjects
 from ctrlhost.cli import run
-from ctrlhost.sandbox import Sandbox
 from tests.support.host_process import HostProcess
 from tests.support.kubeconfigs import kubeconfig, written
 from tests.support.plugin_sources import to_greet

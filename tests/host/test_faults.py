@@ -122,7 +122,7 @@ def test_a_hook_that_blocks_forever_delays_no_other(distributions, start_host):
 def test_a_plugin_waits_for_a_missing_crd_and_starts_when_it_is_installed(distributions, start_host, tmp_path):
     distributions.add("widgets", WIDGETS)
     distributions.add("greeter", GREETER)
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost_sandbox import Sandbox
 
     with Sandbox() as sandbox:
         host = start_host(f"--kubeconfig={sandbox.kubeconfig}", plugins="widgets,greeter")
@@ -145,7 +145,7 @@ def test_a_plugin_waits_for_a_missing_crd_and_starts_when_it_is_installed(distri
 
 def test_crds_are_installed_on_any_server_if_requested(distributions, start_host):
     distributions.add("widgets", WIDGETS)
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost_sandbox import Sandbox
 
     with Sandbox() as sandbox:
         for _ in range(2):
@@ -156,7 +156,7 @@ def test_crds_are_installed_on_any_server_if_requested(distributions, start_host
 
 def test_the_host_waits_for_an_api_server_that_is_down_at_startup(distributions, start_host):
     distributions.add("greeter", GREETER)
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost_sandbox import Sandbox
 
     with Sandbox(insecure_http=True) as sandbox:
         port = int(sandbox.url.rpartition(":")[2])

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost.client import Client
-from ctrlhost.sandbox import Sandbox
 from tests.support.control_plane import KubeApiserver
 from tests.support.host_process import HostProcess
 from tests.support.plugin_modules import config_map

@@ -7,11 +7,11 @@ import threading
 import types
 
 import yaml
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost.coordination.lease import API_VERSION
 from ctrlhost.errors import NotLeading, ServerError
-from ctrlhost.sandbox import Sandbox
 from tests.support.plugin_modules import config_map
 from tests.support.waiting import eventually
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost import For, Forbidden, Permission
-from ctrlhost.sandbox import Sandbox
 from tests.support.plugin_modules import config_map, plugin_of
 
 MINE = For("v1", "ConfigMap", label_selector="mine")

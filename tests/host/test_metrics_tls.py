@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from ctrlhost_sandbox import Sandbox
 from prometheus_client.parser import text_string_to_metric_families
 
 from ctrlhost.clock import SystemClock
@@ -25,7 +26,6 @@ from ctrlhost.config.settings import HostSettings
 from ctrlhost.errors import ConfigError
 from ctrlhost.host.host import Host
 from ctrlhost.host.metrics_access import MetricsAccess
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.server import key_pairs
 from ctrlhost.server.certificates import PERIOD
 from ctrlhost.server.key_pairs import LIFETIME, RENEW_BEFORE, SelfSignedPairs

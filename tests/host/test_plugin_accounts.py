@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
-from ctrlhost.sandbox import Sandbox
 from tests.support.elections import LIMIT, secret, written
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.waiting import eventually

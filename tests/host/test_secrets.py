@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost.client import Client
-from ctrlhost.sandbox import Sandbox
 from tests.support.byte_servers import Tunnels
 from tests.support.kubeconfigs import kubeconfig, written
 from tests.support.status_page import events_of, page_at

@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost import For, Request
-from ctrlhost.sandbox import Sandbox
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.waiting import eventually
 

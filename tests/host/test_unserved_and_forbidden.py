@@ -7,10 +7,10 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost import For, Forbidden, Permission
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import NotSettled
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.reconcilers import controller

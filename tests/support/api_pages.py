@@ -48,7 +48,7 @@ MADE = (ctrlhost.Plugin, ctrlhost.Client, ctrlhost.AsyncClient)
 MODULES = {
     "ctrlhost": ctrlhost,
     "ctrlhost.testing": testing,
-    "ctrlhost.sandbox": sandbox,
+    "ctrlhost_sandbox": sandbox,
     "ctrlhost.cache": cache,
     "ctrlhost.workqueue": workqueue,
 }

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
-from ctrlhost.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

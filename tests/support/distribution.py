@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 #: Slow tests start early, so that no process runs alone at the end.
 ORDER = (
     "tests/convergence/",
-    "tests/sandbox/clients/",
+    "sandbox/tests/clients/",
     "tests/e2e/",
     "plugins/",
     "tests/host/",
     "tests/browser/",
-    "tests/sandbox/",
+    "sandbox/tests/",
     "tests/differential/",
     "tests/unit/",
     "tests/docs/",
@@ -33,7 +33,7 @@ def together(nodeid: str) -> str:
         case ("tests", "convergence", *_):
             return nodeid
         case ("tests", "sandbox", "clients", *_):
-            return "tests/sandbox/clients"
+            return "sandbox/tests/clients"
         case ("tests", "e2e", name) if name.startswith(("test_bitcoin", "test_toy_kubelet")):
             return "tests/e2e/bitcoin"
         case ("plugins", "test_rights.py"):

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import yaml
+from ctrlhost_sandbox import Sandbox
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from ctrlhost import Client
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing.fault_proxy import Fault, FaultProxy
 from tests.support.exec_program import ExecProgram
 from tests.support.host_process import HostProcess

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
-from tests.sandbox.conftest import crd_body
+from sandbox.tests.conftest import crd_body
 from tests.support.objects import apps, config_map, core, deployment, lease, pod, service, stateful_set
 
 NAMESPACE, GROUP = "fuzz", "fuzz.t.example.org"

@@ -13,7 +13,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from ctrlhost.sandbox import Sandbox
+from ctrlhost_sandbox import Sandbox
+
 from tests.support.waiting import eventually
 
 _URL = "http://127.0.0.1:8484"

@@ -12,7 +12,8 @@ from tests.support.plugin_modules import config_map
 from tests.support.processes import Found, children_of
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost_sandbox import Sandbox
+
     from tests.support.host_process import HostProcess
 
 #: Logs each ConfigMap, and shows on a page which modules of plugins its process has.

@@ -11,7 +11,8 @@ import ctrlhost
 from ctrlhost.client import Client
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox import AuditRecord
+    from ctrlhost_sandbox import AuditRecord
+
     from ctrlhost.testing import HostUnderTest
 
 API_VERSION = "cache.example.com/v1alpha1"

@@ -6,9 +6,10 @@ import threading
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
+from ctrlhost_sandbox import Sandbox
+
 import ctrlhost
 from ctrlhost import For, Request, Result, TerminalError
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing.host import HostUnderTest
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.waiting import eventually

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ctrlhost.sandbox import Options, Sandbox
+from ctrlhost_sandbox import Options, Sandbox
+
 from tests.support.http_client import Api
 from tests.support.objects import core
 

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Annotated, Literal, assert_type
 
 import msgspec
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost import Cache, Client, Condition, ModelStatus, Object, ObjectMeta, Request
 from ctrlhost.clock import Clock
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import FaultProxy, HostUnderTest, ManualClock
 from ctrlhost.testing.pytest_plugin import StartHost, StartProxy
 from ctrlhost.workqueue import WorkQueue

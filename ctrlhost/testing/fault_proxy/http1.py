@@ -124,7 +124,7 @@ class Frames:
 
 def failure_body(code: int, reason: str = "", retry_after: int | None = None) -> bytes:
     """Return a `Status` of this code; the reason is by default the usual one."""
-    from ctrlhost.sandbox.apimachinery.status import REASONS
+    from ctrlhost_sandbox.apimachinery.status import REASONS
 
     details: dict[str, object] = {} if retry_after is None else {"retryAfterSeconds": retry_after}
     message = f"injected by the fault proxy: {code}"

@@ -55,7 +55,7 @@ class FaultProxy:
 
     def start(self) -> Self:
         """Listen on a free port of the loopback interface, and write the kubeconfig."""
-        from ctrlhost.sandbox.http import tls
+        from ctrlhost_sandbox.http import tls
 
         connection = load_connection(self._source, self._context)
         certificates = tls.issue("127.0.0.1")

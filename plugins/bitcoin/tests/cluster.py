@@ -20,7 +20,8 @@ import ctrlhost
 from tests.support.control_plane import BINARY
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost_sandbox import Sandbox
+
     from ctrlhost.testing import HostUnderTest, ManualClock
 
 NET = (API_VERSION, KIND)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ctrlhost_bitcoin.testing.daemon import FakeDaemon
+    from ctrlhost_sandbox import Sandbox
 
-    from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing import ManualClock
 
 
@@ -39,7 +39,7 @@ def still_cluster(
     ctrlhost_host: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, ctrlhost_least_privilege: bool
 ) -> Iterator[Cluster]:
     """A cluster without garbage collection, for objects whose owners never existed."""
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost_sandbox import Sandbox
 
     with Sandbox(controllers=("namespace",), rbac=ctrlhost_least_privilege) as server:
         cluster = Cluster(server, ctrlhost_host, clock, monkeypatch)

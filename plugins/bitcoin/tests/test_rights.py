@@ -11,13 +11,13 @@ from ctrlhost_bitcoin import ctrlhost_crds as crds
 from ctrlhost_bitcoin.objects.names import API_VERSION, GROUP, KIND
 from ctrlhost_bitcoin.rpc.client import RpcClient
 from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost.config.load import Configuration
 from ctrlhost.host.host import Host
 from ctrlhost.manifests.loading import load_plugins
 from ctrlhost.manifests.rbac import permissions_of, roles
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing.faults import Faults, FaultyTransport
 from tests.support.waiting import eventually
 

@@ -20,7 +20,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost_sandbox import Sandbox
 
 NETWORKS, NODES = 200, 3
 PROMISED = 20.0

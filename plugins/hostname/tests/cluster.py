@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from ctrlhost_hostname.lease import LeaseID
     from ctrlhost_hostname.state import OperatorState
+    from ctrlhost_sandbox import Sandbox
 
-    from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing import FaultProxy, HostUnderTest, ManualClock
 
 INGRESS = ("networking.k8s.io/v1", "Ingress")

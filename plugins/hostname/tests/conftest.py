@@ -14,7 +14,8 @@ from plugins.hostname.tests.objects import Objects
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost_sandbox import Sandbox
+
     from ctrlhost.testing import ManualClock
 
 

@@ -15,7 +15,8 @@ from ctrlhost.coordination.term import Candidacy, Tenure
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost_sandbox import Sandbox
+
     from ctrlhost.testing import HostUnderTest, ManualClock
 
 INGRESS = ("networking.k8s.io/v1", "Ingress")

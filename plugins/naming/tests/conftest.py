@@ -12,9 +12,9 @@ import pytest
 from ctrlhost_naming.crd import Crd
 from ctrlhost_naming.decision import Mode, decide, status_patch
 from ctrlhost_naming.index import NameIndex, Requeues
+from ctrlhost_sandbox import Sandbox
+from ctrlhost_sandbox.controllers.crds import CrdController
 
-from ctrlhost.sandbox import Sandbox
-from ctrlhost.sandbox.controllers.crds import CrdController
 from ctrlhost.testing import ManualClock
 from plugins.naming.tests.cluster import Cluster
 

@@ -14,12 +14,12 @@ import pytest
 from ctrlhost_naming.differences import Finding, Ledger
 from ctrlhost_naming.index import NameIndex
 from ctrlhost_naming.metrics import NamingMetrics
+from ctrlhost_sandbox import Sandbox
 from prometheus_client import CollectorRegistry
 
 from ctrlhost import (
     ConfigError,
 )
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from ctrlhost_naming.conditions import INITIAL_NAMES_ACCEPTED, is_true
 from ctrlhost_naming.crd import Crd
 from ctrlhost_naming.decision import Mode, decide
 from ctrlhost_naming.metrics import CAUSES
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import (
     ConfigError,
@@ -22,7 +23,6 @@ from ctrlhost import (
     TransportError,
 )
 from ctrlhost.cache import DeletedFinalStateUnknown, Object
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing.faults import VERBS
 
 if TYPE_CHECKING:

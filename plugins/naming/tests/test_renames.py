@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Request
-from ctrlhost.sandbox import Sandbox
 from plugins.naming.tests.cluster import Cluster
 from plugins.naming.tests.settled import settled
 

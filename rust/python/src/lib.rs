@@ -39,9 +39,6 @@ mod ratelimit;
 mod proto;
 mod queue;
 
-mod schema;
-
-mod requests;
 mod term;
 mod transport;
 
@@ -104,8 +101,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<term::Tenure>()?;
     module.add_class::<term::Fence>()?;
     module.add_class::<term::PermitGate>()?;
-    module.add_class::<requests::RequestHead>()?;
-    module.add_class::<requests::RequestParser>()?;
     transport::register(module)?;
     module.add_function(wrap_pyfunction!(proto::knows_protobuf, module)?)?;
     module.add_function(wrap_pyfunction!(proto::protobuf_release, module)?)?;
@@ -121,8 +116,5 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<handlers::listener::Signal>()?;
     module.add_class::<store::deferred::Deferred>()?;
     module.add_class::<store::deferred::DeferredIndex>()?;
-    module.add_class::<schema::Pattern>()?;
-    module.add_class::<schema::CelValidator>()?;
-    module.add_class::<schema::CelExpressions>()?;
     Ok(())
 }

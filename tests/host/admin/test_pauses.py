@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost import Client, For, Request
 from ctrlhost.host.admin import Admin
-from ctrlhost.sandbox import Sandbox
 from tests.host.conftest import Distributions, StartHost
 from tests.support.admin import ACTING, EITHER, Acting, act, done
 from tests.support.host_process import LIMIT

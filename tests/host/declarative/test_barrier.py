@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost import Caches, For, Object, Request, ServerError, Watches
-from ctrlhost.sandbox import Sandbox
 from tests.support import objects
 from tests.support.declared import declared
 from tests.support.plugin_modules import config_map

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost import For, Object
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.supervisor.loader import PluginManager
 from tests.support.declared import declared
 from tests.support.plugin_modules import config_map

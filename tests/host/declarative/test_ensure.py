@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost import Invalid, NotOwned, PluginError, UndeclaredRead
 from ctrlhost.client import async_client
 from ctrlhost.declarative import ensure
 from ctrlhost.own_writes import lister
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
 from tests.support.operators import (
     ANNOTATION,

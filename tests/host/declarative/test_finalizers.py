@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost import Result, errors, predicates
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
 from tests.support.memcached import Cache, Memcached, memcached, new_plugin
 from tests.support.plugin_modules import config_map

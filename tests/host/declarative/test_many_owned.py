@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost.declarative.desired import desired_of
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
 from tests.support.operators import ANNOTATION, Requests, controlled, errors, mine, operator
 from tests.support.plugin_modules import config_map

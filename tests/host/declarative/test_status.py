@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost import Client, errors
 from ctrlhost.declarative import conflicts
 from ctrlhost.plugin.crd_files import crds_from
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
 from tests.support.memcached import Cache, Memcached, Status, memcached, new_plugin
 from tests.support.plugin_modules import config_map

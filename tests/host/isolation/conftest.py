@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
-from ctrlhost.sandbox import Sandbox
 from tests.host.conftest import Distributions, StartHost, distributions, start_host
 from tests.support.isolated import BAD, GOOD, IsolatedHost
 

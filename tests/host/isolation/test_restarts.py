@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.supervisor.runtime import PluginRuntime
 from ctrlhost.testing import ManualClock
 from tests.host.conftest import Distributions

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client, ConfigError
 from ctrlhost.cli import run
 from ctrlhost.config.load import Configuration
 from ctrlhost.config.settings import HostSettings
 from ctrlhost.host.host import Host
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.supervisor import run_directory
 from ctrlhost.testing import Fault
 from tests.host.conftest import StartHost

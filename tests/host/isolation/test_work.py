@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client
-from ctrlhost.sandbox import Sandbox
 from tests.host.conftest import StartHost
 from tests.support.host_process import LIMIT, HostProcess
 from tests.support.isolated_plugins import child_of

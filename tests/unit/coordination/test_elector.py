@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost.client import Response
@@ -17,7 +18,6 @@ from ctrlhost.coordination.lease import API_VERSION, LeaderElectionRecord, Lease
 from ctrlhost.coordination.term import Tenure
 from ctrlhost.coordination.writes import Permit, Refusals, Writes
 from ctrlhost.errors import ConfigError, NotLeading
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
 from tests.support.elector_rig import LIMIT, Rig
 from tests.support.waiting import eventually
@@ -233,7 +233,7 @@ def test_only_an_own_expired_lease_is_unhealthy(rig):
 @pytest.mark.behaviour("informers/LE12")
 def test_an_assigned_lease_is_renewed_and_never_taken(rig, monkeypatch):
     # A server with CoordinatedLeaderElection keeps the fields that others drop.
-    monkeypatch.setattr("ctrlhost.sandbox.kinds.coordination._COORDINATED", ())
+    monkeypatch.setattr("ctrlhost_sandbox.kinds.coordination._COORDINATED", ())
     rig.put("other", 3, strategy="OldestEmulationVersion")
     elector = rig.elector("a")
     elector.attempt()

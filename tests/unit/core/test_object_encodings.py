@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from ctrlhost_sandbox._native import CelValidator
 
 import ctrlhost
-from ctrlhost._core import CelValidator
 from ctrlhost.cache import Object, PartialObject, Predicate, SharedInformer
 from ctrlhost.errors import DecodeError
 from ctrlhost.informers.lister import Lister

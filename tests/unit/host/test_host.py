@@ -7,13 +7,13 @@ import types
 from typing import TYPE_CHECKING
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost import ConfigError, PluginNotFound
 from ctrlhost.config.load import Configuration
 from ctrlhost.config.settings import HostSettings
 from ctrlhost.host.host import Host
-from ctrlhost.sandbox import Sandbox
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

@@ -167,4 +167,4 @@ def test_all_loggers_of_the_host_are_known() -> None:
     assert used
     for name in used - {"ctrlhost.admin"}:
         assert loggers_of(name, []) == (name,)
-    assert set(log_levels.LOGGERS) - {"ctrlhost.plugin", "ctrlhost.sandbox", "ctrlhost.dry_run"} <= used
+    assert set(log_levels.LOGGERS) - {"ctrlhost.plugin", "ctrlhost_sandbox", "ctrlhost.dry_run"} <= used

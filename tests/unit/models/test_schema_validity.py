@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
+from ctrlhost_sandbox.crds.validation import causes, rule_causes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ctrlhost
-from ctrlhost.sandbox.crds.validation import causes, rule_causes
 
 
 class Mode(enum.Enum):

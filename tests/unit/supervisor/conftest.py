@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost.client import Client
-from ctrlhost.sandbox import Sandbox
 from tests.support.feeds import FeedRig
 
 

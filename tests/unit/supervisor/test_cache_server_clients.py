@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client
 from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.informers.declarations import scope_of
-from ctrlhost.sandbox import Sandbox
 from tests.support.control_plane import BINARY
 from tests.support.feeds import CONFIGS, PODS, FeedRig, short
 from tests.support.http_client import Api

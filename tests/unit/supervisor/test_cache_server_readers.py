@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 from prometheus_client import CollectorRegistry
 from urllib3.exceptions import ProtocolError
 
 from ctrlhost import Client, ConfigError, CtrlhostError
 from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.informers.declarations import scope_of
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.supervisor.cache_server import FeedLimits
 from ctrlhost.supervisor.run_directory import LONGEST_PATH
 from ctrlhost.testing import ManualClock

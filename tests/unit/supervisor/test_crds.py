@@ -8,9 +8,9 @@ import threading
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.supervisor.crd_changes import INSTALLED_BY, lost_fields
 from ctrlhost.supervisor.crds import Installation, check_crds, install_crds
 from tests.support.objects import crd

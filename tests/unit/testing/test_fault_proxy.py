@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client, Expired, Forbidden, ServerError, TooManyRequests, TransportError, Unauthorized
 from ctrlhost.cache import SharedInformer
 from ctrlhost.client import StreamTimeouts
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import Fault, FaultProxy
 from ctrlhost.testing.fault_proxy.http1 import error_frame
 from tests.support import protobuf

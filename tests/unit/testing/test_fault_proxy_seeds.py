@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost import Client, ServerError
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import Fault, FaultProxy
 from tests.support.proxied import MAPS, list_maps
 

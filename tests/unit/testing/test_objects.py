@@ -86,7 +86,7 @@ def test_mypy_knows_the_types(tmp_path: Path) -> None:
             from typing import assert_type
             import ctrlhost
             import msgspec
-            from ctrlhost.sandbox import Sandbox
+            from ctrlhost_sandbox import Sandbox
             from ctrlhost.testing import HostUnderTest, ManualClock, Run, StartHost, StartProxy, Write
 
             class Spec(msgspec.Struct, frozen=True):

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 import yaml
+from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost import ConfigError, For, Request
-from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import HostUnderTest, NotSettled
 from tests.support.objects import crd
 from tests.support.plugin_modules import config_map, plugin_of

@@ -20,7 +20,7 @@ def test_no_http_library_of_python_is_imported_or_required() -> None:
         "from ctrlhost.client import Client\n"
         "from ctrlhost.host.host import Host\n"
         "from ctrlhost.host import child\n"
-        "from ctrlhost.sandbox import Sandbox\n"
+        "from ctrlhost_sandbox import Sandbox\n"
         "with Sandbox(insecure_http=True, controllers=()) as sandbox:\n"
         "    client = Client.load(sandbox.kubeconfig)\n"
         "    client.get('v1', 'Namespace', 'default')\n"

@@ -1,0 +1,52 @@
+"""The admission of writes, in the order of the real server. Costs nothing while there is nothing that limits them."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+from ctrlhost_sandbox.admission import limits, mutating, policies, quotas, validating
+from ctrlhost_sandbox.admission.request import CREATE, UPDATE, Request
+from ctrlhost_sandbox.patch import managed
+from ctrlhost_sandbox.schema import fieldset
+
+if TYPE_CHECKING:
+    from ctrlhost_sandbox.admission.quotas import Charge
+    from ctrlhost_sandbox.apimachinery.objects import Object
+    from ctrlhost_sandbox.context import ServerContext
+    from ctrlhost_sandbox.registry.operation import Operation
+
+
+def mutates(context: ServerContext) -> bool:
+    """Return whether anything may change objects."""
+    return bool(context.store.table(limits.TABLE).count) or policies.present(context, policies.MUTATING)
+
+
+def mutate(context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Object:
+    """Return the object as limit ranges and policies change it, which may be the same one."""
+    request = Request(operation, CREATE if old is None else UPDATE, obj, old)
+    has_policies = policies.present(context, policies.MUTATING)
+    before = copy.deepcopy(obj)
+    limits.mutate(context, request)
+    again = mutating.mutate(context, request) if has_policies else None
+    if again is not None:
+        limits.mutate(context, request)
+        if again:
+            mutating.mutate(context, request, again)
+    assert request.obj is not None
+    kind = operation.kind
+    old_fields, new_fields = (managed.trackable(kind, one, operation.subresource) for one in (before, request.obj))
+    operation.untracked, _ = fieldset.differences(managed.shape_of(kind), old_fields, new_fields)
+    return request.obj
+
+
+def validate(
+    context: ServerContext, operation: Operation, action: str, obj: Object | None, old: Object | None
+) -> list[Charge]:
+    """Return what a write costs; raise if a limit range, a policy or a quota refuses it."""
+    request = Request(operation, action, obj, old)
+    if context.store.table(limits.TABLE).count:
+        limits.validate(context, request)
+    if policies.present(context, policies.VALIDATING):
+        validating.validate(context, request)
+    return quotas.check(context, request) if context.store.table(quotas.TABLE).count else []

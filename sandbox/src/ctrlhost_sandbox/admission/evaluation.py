@@ -1,0 +1,177 @@
+"""Evaluation of a policy's expressions for a request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ctrlhost_sandbox.apimachinery.objects import User
+from ctrlhost_sandbox.apimachinery.status import joined
+from ctrlhost_sandbox.auth.authorizer import ACCOUNT_PREFIX
+from ctrlhost_sandbox.http.messages import Attributes
+from ctrlhost_sandbox.schema.expressions import Typed, Variables, compiled
+
+if TYPE_CHECKING:
+    from ctrlhost_sandbox.admission.request import Request
+    from ctrlhost_sandbox.apimachinery.objects import Object
+    from ctrlhost_sandbox.context import ServerContext
+    from ctrlhost_sandbox.registry.registry import Kind
+
+BUDGET = 10_000_000
+"""The steps of all expressions of a sort."""
+_MATCH_BUDGET = 2_500_000
+OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+class OutOfBudget(Exception):
+    """The expressions took too many steps."""
+
+    def __str__(self) -> str:
+        """Return the message of the real server."""
+        return OUT_OF_BUDGET
+
+
+class Failed(Exception):
+    """An expression could not be evaluated."""
+
+
+class Outcome(msgspec.Struct):
+    """The result of one expression, or the message of its error."""
+
+    value: Any
+    error: str = ""
+
+
+class Evaluation:
+    """Expressions of one policy for one request, with one object of parameters."""
+
+    def __init__(
+        self, context: ServerContext, request: Request, kind: Kind, policy: Object, params: Object | None
+    ) -> None:
+        """Evaluate for the object as `kind` shows it."""
+        self._context, self._request, self._kind, self._params = context, request, kind, params
+        self._spec: dict[str, Any] = policy["spec"]
+        self._variables: Variables = tuple(
+            (one.get("name", ""), one.get("expression", "")) for one in self._spec.get("variables") or ()
+        )
+        self._attributes = _encoded(self._described())
+        self._namespace = _encoded(self._namespace_object())
+
+    def run(
+        self, expressions: Typed, budget: int = BUDGET, *, authorizer: bool = True, answers: bool = True
+    ) -> tuple[list[Outcome], int]:
+        """Evaluate expressions; return the results and the steps left. Raise OutOfBudget.
+
+        `authorizer` says whether expressions may name it, `answers` whether it answers.
+        """
+        return self._run(expressions, budget, self._namespace, authorizer=authorizer, answers=answers)
+
+    def meets_conditions(self) -> bool:
+        """Return whether all match conditions hold; raise Failed for errors, if none of them is false."""
+        conditions = self._spec.get("matchConditions") or ()
+        if not conditions:
+            return True
+        expressions = tuple((one.get("expression", ""), "bool") for one in conditions)
+        try:
+            outcomes, _ = self._run(expressions, _MATCH_BUDGET, "null", authorizer=True, answers=True)
+        except OutOfBudget as error:
+            raise Failed(str(error)) from None
+        if any(outcome.value is False for outcome in outcomes):
+            return False
+        errors = [outcome.error for outcome in outcomes if outcome.error]
+        if errors:
+            raise Failed(joined(dict.fromkeys(errors)))
+        return True
+
+    def _run(
+        self, expressions: Typed, budget: int, namespace: str, *, authorizer: bool, answers: bool
+    ) -> tuple[list[Outcome], int]:
+        params = self._spec.get("paramKind") is not None
+        budget = min(budget, self._request.steps)
+        found = compiled(expressions, self._variables, params=params, authorizer=authorizer).evaluate(
+            _encoded(self._shown(self._request.obj)),
+            _encoded(self._shown(self._request.old)),
+            self._attributes,
+            namespace,
+            _encoded(self._params),
+            budget=budget,
+            authorize=self._authorize if answers else None,
+        )
+        if found is None:
+            self._request.steps -= budget
+            raise OutOfBudget
+        outcomes, left = found
+        self._request.steps -= budget - left
+        return [
+            Outcome(None, why) if text is None else Outcome(msgspec.json.decode(text)) for text, why in outcomes
+        ], left
+
+    def _shown(self, obj: Object | None) -> Object | None:
+        """Return an object in the version of the matched kind."""
+        if obj is None or self._kind is self._request.operation.kind:
+            return obj
+        return {**obj, "apiVersion": self._kind.api_version}
+
+    def _namespace_object(self) -> Object | None:
+        request = self._request
+        if not request.operation.kind.namespaced:
+            return None
+        found = self._context.store.table("namespaces").get("", request.namespace)
+        return None if found is None else found.decode()
+
+    def _described(self) -> dict[str, Any]:
+        """Return the request as expressions see it."""
+        request, operation, kind = self._request, self._request.operation, self._kind
+        own = operation.kind
+        name = (request.obj or request.old or {}).get("kind", own.kind) if request.subresource else kind.kind
+        found: dict[str, Any] = {
+            "kind": {"group": kind.group, "version": kind.version, "kind": name},
+            "resource": {"group": kind.group, "version": kind.version, "resource": kind.plural},
+            "requestKind": {"group": own.group, "version": own.version, "kind": name},
+            "requestResource": {"group": own.group, "version": own.version, "resource": own.plural},
+            "name": request.name,
+            "operation": request.action,
+            "userInfo": operation.user.as_dict(),
+            "dryRun": operation.dry_run,
+            "options": {"kind": _OPTIONS[request.action], "apiVersion": "meta.k8s.io/v1"},
+        }
+        if request.subresource:
+            found |= {"subResource": request.subresource, "requestSubResource": request.subresource}
+        if request.namespace:
+            found["namespace"] = request.namespace
+        for option in ("fieldManager", "fieldValidation"):
+            if text := operation.query.first(option):
+                found["options"][option] = text
+        if operation.dry_run:
+            found["options"]["dryRun"] = ["All"]
+        return found
+
+    def _authorize(
+        self,
+        account: str | None,
+        path: str,
+        verb: str,
+        group: str,
+        resource: str,
+        subresource: str,
+        namespace: str,
+        name: str,
+    ) -> tuple[bool, str]:
+        authorizer = self._context.authorizer
+        if authorizer is None:
+            return True, ""
+        user = self._request.operation.user
+        if account is not None:
+            home = account.partition(":")[0]
+            groups = ("system:serviceaccounts", f"system:serviceaccounts:{home}", "system:authenticated")
+            user = User(f"{ACCOUNT_PREFIX}{account}", groups)
+        decision = authorizer.authorize(
+            user, Attributes(verb, path, group, "*" if resource else "", resource, subresource, namespace, name)
+        )
+        return decision.allowed, decision.reason
+
+
+def _encoded(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

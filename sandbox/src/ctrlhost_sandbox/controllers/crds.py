@@ -1,0 +1,111 @@
+"""The life cycle of CRDs: accept names, establish, and delete the objects before the CRD."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ctrlhost_sandbox.apimachinery.objects import condition, is_true
+from ctrlhost_sandbox.apimachinery.status import Failure
+from ctrlhost_sandbox.controllers.controller import Controller, Key, is_terminating
+from ctrlhost_sandbox.crds import names
+from ctrlhost_sandbox.crds.conditions import FINALIZER, set_condition
+from ctrlhost_sandbox.registry.custom import kinds_of
+
+if TYPE_CHECKING:
+    from ctrlhost_sandbox.apimachinery.objects import Object
+    from ctrlhost_sandbox.storage.store import Event, Table
+
+_FULL = 507
+TABLE = "apiextensions.k8s.io/customresourcedefinitions"
+_log = logging.getLogger("ctrlhost_sandbox.crd_lifecycle")
+
+
+class CrdController(Controller):
+    """Keys are names of CRDs. The served kinds follow each write of a CRD at once."""
+
+    name = "crd"
+
+    def touched(self, table: Table, event: Event) -> list[Key]:
+        """Return a changed CRD and those that wait for its names; the CRD of a deleted object."""
+        if table.name == TABLE:
+            name = event.latest.name
+            crd = None if event.new is None else event.new.decode()
+            self._serve(name, crd)
+            return [(one,) for one in (name, *self.context.crds.note(name, crd))]
+        group, _, plural = table.name.partition("/")
+        return [(f"{plural}.{group}",)] if event.new is None and "." in group else []
+
+    def reconcile(self, key: Key) -> None:
+        """Take the next step of a CRD by one write, which enqueues it again."""
+        snapshot = self.context.store.table(TABLE).get("", key[0])
+        if snapshot is None:
+            return
+        try:
+            self._advance(snapshot.decode())
+        except Failure as failure:
+            if failure.code == _FULL:
+                raise
+            # It would fail again, so it is not retried.
+            _log.warning("sandbox: reconciling CRD %s failed: %s", key[0], failure.message)
+
+    def _serve(self, name: str, crd: Object | None) -> None:
+        """Update the registry for a CRD, and end the watches of changed versions."""
+        context = self.context
+        before = context.registry.custom(name)
+        shapes = {kind.custom.marker: kind.custom.shape for kind in before if kind.custom is not None}
+        kinds = [] if crd is None else kinds_of(crd, shapes)
+        context.registry.serve_custom(name, kinds)
+        ended = shapes.keys() - {kind.custom.marker for kind, _ in kinds if kind.custom is not None}
+        for watch in list(context.watches) if ended else ():
+            custom = watch.kind.custom
+            if custom is not None and custom.crd == name and custom.marker in ended:
+                watch.end()
+        for kind in before:
+            if not kinds and not context.store.table(kind.table).count:
+                context.store.drop_table(kind.table)
+
+    def _advance(self, crd: Object) -> None:
+        if "deletionTimestamp" in crd["metadata"]:
+            self._clean_up(crd)
+            return
+        before = (crd.get("status") or {}).get("conditions"), (crd.get("status") or {}).get("acceptedNames")
+        if self.context.options.crd_conditions == "builtin" and (judgement := names.resolve(crd, self.context.crds)):
+            crd["status"]["acceptedNames"], conditions = judgement
+            for one in conditions:
+                set_condition(crd, *one)
+        status = crd.get("status") or {}
+        if before != (status.get("conditions"), status.get("acceptedNames")):
+            self._write_status(crd)
+        elif is_true(crd, "NamesAccepted") and not is_true(crd, "Established"):
+            text = "the initial names have been accepted"
+            set_condition(crd, "Established", "True", "InitialNamesAccepted", text)
+            self._write_status(crd)
+
+    def _write_status(self, crd: Object) -> None:
+        self.update(self.kind("apiextensions.k8s.io", "CustomResourceDefinition"), crd, "status")
+
+    def _clean_up(self, crd: Object) -> None:
+        """Delete the objects of a terminating CRD; remove its finalizer once none is left."""
+        metadata = crd["metadata"]
+        if FINALIZER not in (metadata.get("finalizers") or ()):
+            return
+        table = self.context.store.table(f"{crd['spec']['group']}/{crd['spec']['names']['plural']}")
+        kind = next(iter(self.context.registry.custom(metadata["name"])), None)
+        if table.count and kind is not None:
+            found = condition(crd, "Terminating")
+            if found is None or found.get("reason") != "InstanceDeletionInProgress":
+                text = "CustomResource deletion is in progress"
+                set_condition(crd, "Terminating", "True", "InstanceDeletionInProgress", text)
+                self._write_status(crd)
+                return
+            for snapshot in table.list():
+                if not is_terminating(snapshot):
+                    self.delete(kind, snapshot)
+        if table.count:
+            return
+        reason = "InstanceDeletionCompleted" if kind is not None else "NeverEstablished"
+        set_condition(crd, "Terminating", "False", reason, "removed all instances")
+        metadata["finalizers"] = [name for name in metadata["finalizers"] if name != FINALIZER]
+        # Finalizers are metadata, which a write to /status of a built-in kind may change.
+        self._write_status(crd)

@@ -1,0 +1,26 @@
+"""ComponentStatuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost_sandbox.kinds.strategy import BuiltinStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctrlhost_sandbox.apimachinery.objects import Object
+
+
+class _Components(BuiltinStrategy):
+    """The health of the server's parts."""
+
+    columns = "Status Message Error"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        found: dict[str, Any] = next((one for one in obj.get("conditions") or () if one.get("type") == "Healthy"), {})
+        state = {"True": "Healthy", "": "Unknown"}.get(found.get("status", ""), "Unhealthy")
+        return (state, found.get("message", ""), found.get("error", ""))
+
+
+STRATEGIES = {("", "ComponentStatus"): _Components()}

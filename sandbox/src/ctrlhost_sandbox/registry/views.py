@@ -1,0 +1,115 @@
+"""Conversion of stored objects to the requested version and back."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ctrlhost_sandbox.registry import autoscalers, events
+from ctrlhost_sandbox.schema import structural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost_sandbox.apimachinery.objects import Object
+    from ctrlhost_sandbox.registry.registry import CustomVersion, Kind
+    from ctrlhost_sandbox.storage.store import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The conversion of a version that is not the stored one; `shown` may change its argument."""
+
+    shown: Callable[[Object], Object]
+    stored: Callable[[Object], Object]
+    storage_version: str
+
+
+_EDGES: dict[tuple[str, str], Edge] = {
+    ("events.k8s.io", "v1"): Edge(events.shown, events.stored, "v1"),
+    ("autoscaling", "v1"): Edge(autoscalers.shown, autoscalers.stored, "autoscaling/v2"),
+}
+"""By group and version. Every other built-in kind is stored as it is shown."""
+
+
+def is_stored_form(kind: Kind, snapshot: Snapshot) -> bool:
+    """Return whether readers of `kind` get the stored bytes."""
+    if kind.custom is not None:
+        return snapshot.shape == kind.custom.marker
+    return (kind.group, kind.version) not in _EDGES
+
+
+def raw(kind: Kind, snapshot: Snapshot) -> bytes:
+    """Return the object as JSON in the version of `kind`."""
+    if is_stored_form(kind, snapshot):
+        return snapshot.raw
+    return encode(load(kind, snapshot))
+
+
+def load(kind: Kind, snapshot: Snapshot) -> Object:
+    """Return the object as a new dict in the version of `kind`; a custom one is pruned and defaulted."""
+    obj = snapshot.decode()
+    if is_stored_form(kind, snapshot):
+        return obj
+    if kind.custom is not None:
+        return _shown(kind, kind.custom, obj)
+    obj["apiVersion"] = kind.api_version
+    return _EDGES[kind.group, kind.version].shown(obj)
+
+
+def _shown(kind: Kind, custom: CustomVersion, obj: Object) -> Object:
+    """Convert a stored custom object, in place: defaults come from the version it is stored in."""
+    schema = custom.schemas.get(obj["apiVersion"].rpartition("/")[2], custom.schema)
+    structural.prune(schema, obj)
+    structural.default(schema, obj)
+    obj["apiVersion"] = kind.api_version
+    if schema is not custom.schema:
+        structural.prune(custom.schema, obj)
+    return obj
+
+
+def settled(kind: Kind, obj: Object) -> Object:
+    """Return an object that is about to be stored as its readers will get it: in another version it loses fields."""
+    if kind.custom is None:
+        return obj
+    _write_integers(obj)
+    if kind.custom.storage_version == kind.version:
+        return obj
+    return _shown(kind, kind.custom, to_storage(kind, obj)[0])
+
+
+def _write_integers(value: Any) -> None:
+    """Replace each float without a fraction by its integer: a Go client cannot read `1.0` into an integer field."""
+    pairs = value.items() if type(value) is dict else enumerate(value)
+    for key, item in pairs:
+        if type(item) is float:
+            if item.is_integer() and abs(item) < 2**63:
+                value[key] = int(item)
+        elif type(item) in (dict, list):
+            _write_integers(item)
+
+
+def to_storage(kind: Kind, obj: Object) -> tuple[Object, object]:
+    """Return the object in its storage version, with the marker of its schema."""
+    if kind.custom is not None:
+        stored = kind.custom.storage_version
+        if stored == kind.version:
+            return obj, kind.custom.marker
+        converted = {key: obj[key] if key == "metadata" else copy.deepcopy(obj[key]) for key in obj}
+        converted["apiVersion"] = f"{kind.group}/{stored}"
+        structural.prune(kind.custom.schemas[stored], converted)
+        return converted, None
+    edge = _EDGES.get((kind.group, kind.version))
+    if edge is not None:
+        return {**edge.stored(obj), "apiVersion": edge.storage_version}, None
+    return obj, None
+
+
+def encode(obj: Any) -> bytes:
+    """Encode as JSON; an object's apiVersion and kind come first."""
+    if type(obj) is dict and "metadata" in obj and "apiVersion" in obj and "kind" in obj:
+        obj = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": obj["metadata"], **obj}
+    return msgspec.json.encode(obj)

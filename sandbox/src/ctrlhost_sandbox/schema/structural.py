@@ -1,0 +1,139 @@
+"""Pruning and defaulting by the structural schema of a CRD version."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from ctrlhost_sandbox.schema import embedded
+from ctrlhost_sandbox.schema.shapes import ANY, Shape, builtin
+
+Schema = Mapping[str, Any]
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+EMBEDDED = "x-kubernetes-embedded-resource"
+INT_OR_STRING = "x-kubernetes-int-or-string"
+VALIDATIONS = "x-kubernetes-validations"
+_NO_SCHEMA: Schema = {PRESERVE: True}
+_IDENTITY = ("apiVersion", "kind", "metadata")
+
+
+def properties(schema: Schema) -> Mapping[str, Schema]:
+    """Return the declared properties."""
+    found: Mapping[str, Schema] = schema.get("properties") or {}
+    return found
+
+
+def additional(schema: Schema) -> Schema | None:
+    """Return the schema of undeclared properties; None if they are not allowed."""
+    found = schema.get("additionalProperties")
+    if isinstance(found, Mapping):
+        return found
+    return _NO_SCHEMA if found is True else None
+
+
+def shape_of(schema: Schema) -> Shape:
+    """Return the shape for field tracking and strict decoding."""
+    kind = schema.get("type")
+    if schema.get(INT_OR_STRING):
+        return Shape("int-or-string")
+    if kind == "object":
+        fields = {name: shape_of(child) for name, child in properties(schema).items()}
+        values = additional(schema)
+        atomic = schema.get("x-kubernetes-map-type") == "atomic"
+        if values is not None and not fields:
+            return Shape("map", element=shape_of(values), atomic=atomic)
+        if schema.get(EMBEDDED):
+            fields = {**fields, "apiVersion": ANY, "kind": ANY, "metadata": builtin("meta.ObjectMeta")}
+        return Shape("object", fields=fields, atomic=atomic, open=bool(schema.get(PRESERVE)))
+    if kind == "array":
+        items = schema.get("items")
+        element, below = (shape_of(items), properties(items)) if isinstance(items, Mapping) else (ANY, {})
+        keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+        defaults = {key: below[key]["default"] for key in keys if "default" in below.get(key, ())}
+        list_type = schema.get("x-kubernetes-list-type") or "atomic"
+        return Shape("array", element=element, list_type=list_type, keys=keys, key_defaults=defaults)
+    if kind in ("string", "integer", "number", "boolean"):
+        return Shape(kind)
+    return ANY
+
+
+def prune(schema: Schema, value: Any, unknown: list[str] | None = None) -> None:
+    """Remove unknown fields from a custom resource, in place; its root is always an object."""
+    _prune(schema, value, "", unknown, resource=True)
+
+
+def _prune(schema: Schema, value: Any, path: str, unknown: list[str] | None, *, resource: bool) -> None:
+    if type(value) is list:
+        items = schema.get("items")
+        child = items if isinstance(items, Mapping) else _NO_SCHEMA
+        for index, item in enumerate(value):
+            if type(item) in (dict, list):
+                _prune(child, item, f"{path}[{index}]", unknown, resource=bool(child.get(EMBEDDED)))
+        return
+    if type(value) is not dict:
+        return
+    declared, rest, keep = properties(schema), additional(schema), schema.get(PRESERVE)
+    # A real server prunes embedded metadata after everything else.
+    for name in sorted(value, key="metadata".__eq__):
+        if resource and name in _IDENTITY:
+            # The root's metadata is normalized elsewhere.
+            if path:
+                value[name] = embedded.conform_member(name, value[name], path, unknown)
+            continue
+        where = f"{path}.{name}" if path else name
+        found = declared.get(name, rest)
+        if found is None:
+            if keep:
+                continue
+            del value[name]
+            if unknown is not None:
+                unknown.append(where)
+        elif type(value[name]) in (dict, list):
+            _prune(found, value[name], where, unknown, resource=bool(found.get(EMBEDDED)))
+
+
+def default(schema: Schema, value: Any) -> None:
+    """Set defaults and drop nulls that are not allowed, in place."""
+    if type(value) is list:
+        items = schema.get("items")
+        if isinstance(items, Mapping):
+            for index, item in enumerate(value):
+                if item is None and "default" in items and not items.get("nullable"):
+                    value[index] = copy.deepcopy(items["default"])
+                default(items, value[index])
+        return
+    if type(value) is not dict:
+        return
+    declared, rest = properties(schema), additional(schema)
+    for name, child in declared.items():
+        if value.get(name) is None and not (name in value and child.get("nullable")):
+            if "default" in child:
+                value[name] = copy.deepcopy(child["default"])
+            elif name in value:
+                del value[name]
+        if name in value:
+            default(child, value[name])
+    if rest is not None:
+        for name in list(value):
+            if name in declared:
+                continue
+            if value[name] is None and not rest.get("nullable") and rest is not _NO_SCHEMA:
+                if "default" in rest:
+                    value[name] = copy.deepcopy(rest["default"])
+                else:
+                    del value[name]
+                    continue
+            default(rest, value[name])
+
+
+def children(schema: Schema) -> list[Schema]:
+    """Return the direct children of a schema."""
+    below = list(properties(schema).values())
+    for key in ("items", "additionalProperties", "not"):
+        found = schema.get(key)
+        if isinstance(found, Mapping):
+            below.append(found)
+    for key in ("allOf", "anyOf", "oneOf"):
+        below += [item for item in schema.get(key) or () if isinstance(item, Mapping)]
+    return below
