@@ -1,8 +1,8 @@
 """An embedded API server that serves a stock kubectl.
 
 Public: the names in `__all__`, imported at first use. Rooms, from the top: `server`, `controllers`, `api`, `verbs`,
-`kinds`, the module `context`, then `auth`, `crds` and `patch`, `encoding` and `registry`, `http`, `schema` and `storage`, and
-`apimachinery`; each imports only rooms below it.
+`kinds`, the module `context`, then `auth`, `crds` and `patch`, `encoding` and `registry`, `http`, `schema` and
+`storage`, and `apimachinery`; each imports only rooms below it.
 """
 
 from __future__ import annotations
