@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.browser.page_checks import CHECKS, defects
 from tests.support.browser import ROOT, WINDOWS, Browser, Window
-from tests.support.page_checks import CHECKS, defects
 from tests.support.pages_rig import PagesRig
 
 pytestmark = pytest.mark.slow

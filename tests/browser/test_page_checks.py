@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.browser.page_checks import CHECKS, defects
 from tests.support.browser import WINDOWS, Browser, Window
-from tests.support.page_checks import CHECKS, defects
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

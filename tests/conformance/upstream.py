@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ctrlhost_sandbox import Sandbox
 
-from tests.support.conformance import BINARY, Outcome, Suite
+from tests.conformance.suite import BINARY, Outcome, Suite
 from tests.support.control_plane import require_kube_apiserver
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import Cluster
+from tests.convergence.cluster import Cluster
 from tests.support.control_plane import ControlPlane
 
 #: Per server; the two servers together have twenty thousand.

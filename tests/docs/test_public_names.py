@@ -11,7 +11,7 @@ import pytest
 
 import ctrlhost
 from ctrlhost import cache, errors, workqueue
-from tests.support.api_pages import MODULES, SUMMARIES, members
+from tests.docs.api_pages import MODULES, SUMMARIES, members
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 

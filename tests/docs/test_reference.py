@@ -38,7 +38,7 @@ from ctrlhost.supervisor.loader import hook_names
 from ctrlhost.supervisor.processor import PluginProcessor
 from ctrlhost.supervisor.run_directory import RunDirectory
 from ctrlhost.transport.metrics import ThreadMetrics
-from tests.support.api_pages import CLASSES, class_page, names_page
+from tests.docs.api_pages import CLASSES, class_page, names_page
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 WIDTH = 110

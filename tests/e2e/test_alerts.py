@@ -16,12 +16,12 @@ from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client
 from ctrlhost.testing.fault_proxy import FaultProxy
+from tests.e2e.prometheus import Prometheus
 from tests.host.conftest import Distributions
 from tests.support import promql
 from tests.support.exec_program import ExecProgram
 from tests.support.host_process import HostProcess
 from tests.support.plugin_modules import config_map
-from tests.support.prometheus import Prometheus
 from tests.support.tls_files import Authority
 from tests.support.waiting import eventually
 

@@ -15,9 +15,9 @@ from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client
 from tests.host.conftest import Distributions
+from tests.host.replicas import LONG
 from tests.support.admin import ACTING, Acting
 from tests.support.host_process import HostProcess
-from tests.support.replicas import LONG
 from tests.support.status import get, page_of, status_of
 from tests.support.waiting import eventually
 

@@ -10,8 +10,8 @@ import pytest
 from cryptography import x509
 
 from tests.host.conftest import Distributions
+from tests.host.full_host import OPENMETRICS, FullHost
 from tests.support import promql
-from tests.support.full_host import OPENMETRICS, FullHost
 from tests.support.promtool import promtool
 from tests.support.waiting import eventually
 

@@ -17,11 +17,11 @@ import pytest
 from ctrlhost_sandbox import Sandbox
 
 from ctrlhost.client import Client
+from tests.host.two_networks import THERE, TwoNetworks
 from tests.support.control_plane import KubeApiserver
 from tests.support.host_process import HostProcess
 from tests.support.plugin_modules import config_map
 from tests.support.status_page import page_at
-from tests.support.two_networks import THERE, TwoNetworks
 from tests.support.waiting import create_eventually, eventually
 
 #: Seconds in which a dead server must be noticed, and a host be ready after its return.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.accounts import Account
+from tests.host.accounts import Account
 from tests.support.plugin_sources import GREETER, WIDGETS, to_greet
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from ctrlhost.testing.fault_proxy import FaultProxy
-from tests.support.replicas import HAMMER, LIMIT, LONG, ON_THE_WAY, SHORT, Replicas
+from tests.host.replicas import HAMMER, LIMIT, LONG, ON_THE_WAY, SHORT, Replicas
 from tests.support.waiting import eventually
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from ctrlhost import Client
 from tests.host.conftest import Distributions
+from tests.host.terminal import Terminal
 from tests.support.host_process import HostProcess
 from tests.support.plugin_modules import config_map
-from tests.support.terminal import Terminal
 
 behaviour = pytest.mark.behaviour
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.debian_root import debian_root, in_root
+from tests.release.debian_root import debian_root, in_root
 from tests.support.other_user import needs_root
 
 behaviour = pytest.mark.behaviour
@@ -103,7 +103,7 @@ def test_all_plugins_run_from_a_root_that_nobody_can_write_to(image: Path, tmp_p
     before = {path: path.lstat().st_mtime_ns for path in image.rglob("*") if "proc" not in path.parts}
 
     # A network of its own, in which only the API server is.
-    driver = [sys.executable, "-m", "tests.support.host_in_a_root", str(shared), *command]
+    driver = [sys.executable, "-m", "tests.release.host_in_a_root", str(shared), *command]
     network = ["unshare", "--net", "sh", "-euc", 'ip link set lo up; exec "$@"', "sh", *driver]
     done = subprocess.run(network, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

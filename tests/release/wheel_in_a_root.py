@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from release.check import GLIBC, needed_glibc, version_of
+from tests.release.debian_root import debian_root, in_root
 from tests.release.image_in_a_root import PIP, ROOT
-from tests.support.debian_root import debian_root, in_root
 from tests.support.other_user import needs_root
 
 pytestmark = [needs_root, pytest.mark.timeout(900)]

@@ -11,10 +11,10 @@ import pytest
 from ctrlhost_sandbox.registry.builtin import builtin_kinds
 from ctrlhost_sandbox.registry.registry import Kind
 
+from sandbox.tests.kinds.invalid_objects import INVALID, UPDATES, Change, changed
 from tests.support.compared import shown
 from tests.support.control_plane import KubeApiserver, SandboxControlPlane
 from tests.support.http_client import Api
-from tests.support.invalid_objects import INVALID, UPDATES, Change, changed
 from tests.support.minimal_objects import minimal_objects, name_for
 from tests.support.rbac_rig import api_of
 from tests.support.waiting import eventually

@@ -12,9 +12,9 @@ from ctrlhost_sandbox import Options, Sandbox
 
 from ctrlhost import ApiError
 from sandbox.tests.conftest import Crd, crd_body
+from sandbox.tests.schema.rule_cases import CASES, INT, REFUSED, TEXT, Case, many, obj
 from tests.support.control_plane import ControlPlane
 from tests.support.http_client import Api
-from tests.support.rule_cases import CASES, INT, REFUSED, TEXT, Case, many, obj
 from tests.support.waiting import eventually
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

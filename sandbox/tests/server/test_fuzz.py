@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.tests.conftest import Crd, crd_body
-from tests.support.fuzzing import CRDS, GROUP, NAMESPACE, Fuzz
+from sandbox.tests.server.fuzzing import CRDS, GROUP, NAMESPACE, Fuzz
 from tests.support.http_client import Api
 from tests.support.objects import config_map, core, deployment, pod, service
 

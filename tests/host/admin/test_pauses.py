@@ -18,11 +18,11 @@ import ctrlhost
 from ctrlhost import Client, For, Request
 from ctrlhost.host.admin import Admin
 from tests.host.conftest import Distributions, StartHost
+from tests.host.replicas import LONG
 from tests.support.admin import ACTING, EITHER, Acting, act, done
 from tests.support.host_process import LIMIT
 from tests.support.plugin_modules import config_map
 from tests.support.reconcilers import controller
-from tests.support.replicas import LONG
 from tests.support.status import get, key_of, page_of, status_of
 from tests.support.waiting import eventually
 

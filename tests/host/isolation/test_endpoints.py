@@ -19,8 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families as text_metr
 
 import ctrlhost
 from tests.host.conftest import Distributions, StartHost
+from tests.host.isolation.host_with_pages import BAD, GOOD, Hosts, ask, lines, names, queues, seen
 from tests.support.host_process import LIMIT, HostProcess
-from tests.support.host_with_pages import BAD, GOOD, Hosts, ask, lines, names, queues, seen
 from tests.support.other_user import needs_root, run_as_nobody
 from tests.support.plugin_modules import config_map
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.host.accounts import Account
 from tests.host.conftest import Distributions, StartHost
-from tests.support.accounts import Account
 from tests.support.control_plane import KubeApiserver
 from tests.support.manifests import Manifest, Printed, of_kind
 from tests.support.plugin_modules import config_map

@@ -19,8 +19,8 @@ from ctrlhost.coordination.term import Tenure
 from ctrlhost.coordination.writes import Permit, Refusals, Writes
 from ctrlhost.errors import ConfigError, NotLeading
 from ctrlhost.testing import ManualClock
-from tests.support.elector_rig import LIMIT, Rig
 from tests.support.waiting import eventually
+from tests.unit.coordination.elector_rig import LIMIT, Rig
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from ctrlhost.cache import Predicate, SharedInformer
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.selectors import labels as selectors
 from ctrlhost.workqueue import WorkQueue
-from tests.support.compressed import compressed, event, key_of, listed, random_map, varied_pod, varied_texts
 from tests.support.waiting import eventually
+from tests.unit.compressed import compressed, event, key_of, listed, random_map, varied_pod, varied_texts
 
 behaviour = pytest.mark.behaviour
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ctrlhost.cache import DeletedFinalStateUnknown, Object
-from tests.support.delta_scripts import drain, fifo_of, ignore, run, shown, thing
+from tests.unit.core.delta_scripts import drain, fifo_of, ignore, run, shown, thing
 
 behaviour = pytest.mark.behaviour
 

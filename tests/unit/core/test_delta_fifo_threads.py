@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ctrlhost.cache import Closed, DeletedFinalStateUnknown, Delta, DeltaFIFO, Indexer, KeyFuncError, Object
-from tests.support.delta_scripts import drain, fifo_of, ignore, run, shown, thing
 from tests.support.waiting import eventually
+from tests.unit.core.delta_scripts import drain, fifo_of, ignore, run, shown, thing
 
 behaviour = pytest.mark.behaviour
 

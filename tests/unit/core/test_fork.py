@@ -18,7 +18,7 @@ def test_a_child_cannot_use_what_its_parent_made() -> None:
         from ctrlhost.testing import ManualClock
         from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, MaxOfRateLimiter, WorkQueue
         from tests.support.shared_informers import pod, relist, watch
-        from tests.support.streams import open_stream
+        from tests.unit.streams import open_stream
 
         class Key(tuple):
             pass

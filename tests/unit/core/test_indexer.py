@@ -14,7 +14,7 @@ from ctrlhost.cache import (
     TransactionError,
 )
 from ctrlhost.informers.lister import Lister
-from tests.support.indexed_things import names, thing
+from tests.unit.core.indexed_things import names, thing
 
 behaviour = pytest.mark.behaviour
 

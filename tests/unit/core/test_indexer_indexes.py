@@ -14,7 +14,7 @@ from ctrlhost.cache import (
     namespace_index,
 )
 from ctrlhost.informers.indexers import UnionIndexer
-from tests.support.indexed_things import by_users, by_value, names, thing
+from tests.unit.core.indexed_things import by_users, by_value, names, thing
 
 behaviour = pytest.mark.behaviour
 

@@ -13,8 +13,8 @@ import pytest
 from ctrlhost.cache import DeltaFIFO
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import MaxOfRateLimiter, WorkQueue
-from tests.support.delta_scripts import ignore, thing
 from tests.support.workqueue_threads import Background
+from tests.unit.core.delta_scripts import ignore, thing
 
 behaviour = pytest.mark.behaviour
 

@@ -11,8 +11,8 @@ import pytest
 
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import BucketRateLimiter, ItemExponentialFailureRateLimiter, ShutDown, WorkQueue
-from tests.support.counted_queues import counted
 from tests.support.workqueue_threads import Background, wait_for_sleepers
+from tests.unit.core.counted_queues import counted
 
 behaviour = pytest.mark.behaviour
 

@@ -12,8 +12,8 @@ import pytest
 
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import ShutDown, WorkQueue
-from tests.support.counted_queues import counted, run
 from tests.support.workqueue_threads import Background
+from tests.unit.core.counted_queues import counted, run
 
 behaviour = pytest.mark.behaviour
 EXPECTED_ORDER = [10, 5, 0, -5, -10]

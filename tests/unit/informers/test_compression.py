@@ -12,11 +12,11 @@ from urllib3.exceptions import HTTPError
 from ctrlhost import CtrlhostError
 from ctrlhost.client import Client
 from ctrlhost.informers import Compressions, InformerFactory, ReflectorOptions
-from tests.support.compressed import compressed, key_of, varied_pod
 from tests.support.feeds import FeedRig
 from tests.support.informer_rig import PODS, QUICK, synced
 from tests.support.stub_api_server import Frames, Json, StubApiServer, event, pod_list, serve
 from tests.support.waiting import eventually
+from tests.unit.compressed import compressed, key_of, varied_pod
 
 behaviour = pytest.mark.behaviour
 OPTIONS = ReflectorOptions(watch_list=False, backoff=QUICK)

@@ -20,7 +20,6 @@ from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.transport.metrics import ThreadMetrics
 from ctrlhost.workqueue import WorkQueue
 from tests.support.informer_rig import PODS, QUICK, Rig
-from tests.support.streams import open_stream
 from tests.support.stub_api_server import (
     Answer,
     Failure,
@@ -36,6 +35,7 @@ from tests.support.stub_api_server import (
 from tests.support.stub_http import Handler
 from tests.support.tls_files import Authority
 from tests.support.waiting import eventually
+from tests.unit.streams import open_stream
 
 behaviour = pytest.mark.behaviour
 SERVICES = "/api/v1/services"

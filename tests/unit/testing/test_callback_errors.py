@@ -11,7 +11,7 @@ import pytest
 import ctrlhost
 from ctrlhost import Request, Watches
 from tests.support.plugin_modules import config_map, plugin_of
-from tests.support.settling import ANN, not_settled, reconciling
+from tests.unit.testing.settling import ANN, not_settled, reconciling
 
 behaviour = pytest.mark.behaviour
 

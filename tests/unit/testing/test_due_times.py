@@ -14,7 +14,7 @@ from ctrlhost.entries import Entries
 from ctrlhost.testing import ManualClock
 from ctrlhost.testing.idle import PendingWork
 from tests.support.plugin_modules import plugin_of
-from tests.support.settling import ANN, not_settled, reconciling
+from tests.unit.testing.settling import ANN, not_settled, reconciling
 
 #: How often a host is looked at while a thread is between two waits.
 _LOOKS = 3

@@ -19,8 +19,8 @@ from ctrlhost.testing import Fault, FaultProxy
 from ctrlhost.testing.fault_proxy.http1 import error_frame
 from tests.support import protobuf
 from tests.support.plugin_modules import config_map
-from tests.support.proxied import MAPS, Watch, list_maps
 from tests.support.waiting import eventually
+from tests.unit.testing.proxied import MAPS, Watch, list_maps
 
 
 @pytest.fixture

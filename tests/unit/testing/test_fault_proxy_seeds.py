@@ -10,7 +10,7 @@ from ctrlhost_sandbox import Sandbox
 import ctrlhost
 from ctrlhost import Client, ServerError
 from ctrlhost.testing import Fault, FaultProxy
-from tests.support.proxied import MAPS, list_maps
+from tests.unit.testing.proxied import MAPS, list_maps
 
 
 def outcomes(proxy: FaultProxy, kinds: dict[str, float]) -> list[str]:

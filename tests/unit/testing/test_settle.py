@@ -18,8 +18,8 @@ from ctrlhost.testing import ManualClock, NotSettled
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
 from tests.support.objects import crd
 from tests.support.plugin_modules import config_map, plugin_of
-from tests.support.settling import ANN, not_settled, reconciling
 from tests.support.waiting import eventually
+from tests.unit.testing.settling import ANN, not_settled, reconciling
 
 behaviour = pytest.mark.behaviour
 

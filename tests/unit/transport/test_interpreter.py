@@ -15,11 +15,11 @@ from ctrlhost.client import Client
 from ctrlhost.informers import Informer, InformerFactory, ReflectorOptions
 from ctrlhost.workqueue import WorkQueue
 from tests.support import protobuf
-from tests.support.event_server import event_server
 from tests.support.gates import Gate
 from tests.support.stub_api_server import event, pod
 from tests.support.tls_files import Authority
 from tests.support.waiting import eventually
+from tests.unit.transport.event_server import event_server
 
 EVENTS = 1_000
 #: By encoding: the media type of a watch, and its frames. One comes at once, the others when the gate opens.

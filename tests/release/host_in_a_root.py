@@ -1,4 +1,4 @@
-"""Starts a sandbox and a host beside it: `python -m tests.support.host_in_a_root SHARED COMMAND…`.
+"""Starts a sandbox and a host beside it: `python -m tests.release.host_in_a_root SHARED COMMAND…`.
 
 Prints as JSON what the host answered when all of its plugins ran, and its exit code.
 """

@@ -18,8 +18,8 @@ from ctrlhost import Client, InformerFactory
 from ctrlhost.informers import Encodings, Informer, ReflectorOptions
 from ctrlhost.testing import FaultProxy, HurriedClock
 from ctrlhost.testing.fault_proxy import WEIGHTS
+from tests.convergence.observers import HandlerState, Reconciler, Versions
 from tests.support.control_plane import ControlPlane
-from tests.support.observers import HandlerState, Reconciler, Versions
 from tests.support.waiting import eventually
 
 NAMES = 12
