@@ -33,7 +33,6 @@ CONTENTS = {
     "Look up": ["reference/plugin", "reference/context", "reference/*"],
     "Plugins": ["plugins/*"],
     "Understand": ["architecture", "informers", "benchmarks", "*"],
-    "Behaviour": ["behaviour/*"],
 }
 
 _LINK = re.compile(r"\[(?P<text>[^\]]+)\]\((?!https?://|#)(?P<target>[^)#\s]+)(?:#[^)]*)?\)")

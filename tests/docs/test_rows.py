@@ -1,4 +1,4 @@
-"""The pages of docs/behaviour/ and the tests have the same rows."""
+"""The pages of tests/rows and the tests have the same rows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "docs" / "behaviour").glob("*.md"))
-SOURCES = ("tests", "plugins", "rust", "ctrlhost", "examples")
+PAGES = sorted((ROOT / "tests" / "rows").glob("*.md"))
+SOURCES = ("tests", "sandbox", "plugins", "rust", "ctrlhost", "examples", "benches")
 #: The first column of a table; a row may have several ids.
 FIRST = re.compile(r"^\|([^|]+)\|", re.MULTILINE)
 IDS = re.compile(r"\s*`?[A-Za-z]{0,3}-?\d+[a-z]?`?\s*(?:,\s*`?[A-Za-z]{0,3}-?\d+[a-z]?`?\s*)*")
