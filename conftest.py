@@ -33,6 +33,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     return Groups(config, log)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give the tests that need more than Python and Rust their marker."""
+    from tests.support.real import mark_if_real
+
+    mark_if_real(item)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With `-n`, begin with the slow tests."""
     if hasattr(config, "workerinput"):

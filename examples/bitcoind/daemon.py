@@ -18,7 +18,7 @@ RPC_PORT, P2P_PORT = 18443, 18444
 
 
 def find_bitcoind() -> Path:
-    """Return the program: `$BITCOIND`, the one on the path, or that of `make bitcoind`.
+    """Return the program: `$BITCOIND`, the one on the path, or that of `make real-tools`.
 
     FileNotFoundError, with a hint, if it is missing, or if the loopback network has only one address.
     """
@@ -27,7 +27,7 @@ def find_bitcoind() -> Path:
     named = os.environ.get("BITCOIND") or shutil.which("bitcoind")
     program = Path(named) if named else FETCHED
     if not program.exists():
-        raise FileNotFoundError(f"{program} is missing: run `make bitcoind`, or set $BITCOIND")
+        raise FileNotFoundError(f"{program} is missing: run `make real-tools`, or set $BITCOIND")
     return program
 
 

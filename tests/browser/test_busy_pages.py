@@ -14,8 +14,6 @@ from tests.support.browser import Browser
 from tests.support.pages_rig import WORKERS, PagesRig
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.slow
-
 #: Streams of events at once.
 STREAMS = 32
 KEYS = 100_000

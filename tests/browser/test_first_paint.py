@@ -13,8 +13,6 @@ from tests.support.browser import Browser
 from tests.support.pages_rig import GROUPS, PagesRig
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.slow
-
 #: Bytes, as in section 14 of the specification.
 HTML, COMPRESSED, ASSETS, SCRIPT = 80 * 1024, 12 * 1024, 24 * 1024, 8 * 1024
 CONTROLLERS = 50

@@ -10,8 +10,6 @@ from tests.browser.page_checks import CHECKS, defects
 from tests.support.browser import ROOT, WINDOWS, Browser, Window
 from tests.support.pages_rig import PagesRig
 
-pytestmark = pytest.mark.slow
-
 #: Where the pictures of the last run are.
 SCREENSHOTS = ROOT / ".cache" / "screenshots"
 LAYOUT = ("cut", "words", "overlaps")

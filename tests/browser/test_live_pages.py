@@ -12,8 +12,6 @@ from tests.support.browser import Browser, Window
 from tests.support.pages_rig import PagesRig
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.slow
-
 #: What a page has that was not loaded again.
 MARK = "window.mark = true"
 MARKED = "return window.mark === true"

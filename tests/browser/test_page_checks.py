@@ -10,8 +10,6 @@ from tests.browser.page_checks import CHECKS, defects
 from tests.support.browser import WINDOWS, Browser, Window
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.slow
-
 PHONE = Window(360)
 
 #: A page without a defect; each bad one differs in one place.

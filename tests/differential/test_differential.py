@@ -22,6 +22,8 @@ from tests.support.control_plane import KubeApiserver, require_kube_apiserver
 from tests.support.http_client import Api
 from tests.support.rbac_rig import api_of
 
+pytestmark = pytest.mark.real
+
 EQUAL = yaml.safe_load(Path(__file__).with_name("equal_answers.yaml").read_text(encoding="utf-8"))
 PAGE = Path(__file__).parents[2] / "docs" / "sandbox.md"
 HEADING = "## Differences that the fuzz finds"

@@ -193,6 +193,7 @@ def test_each_expression_is_limited_to_the_chosen_hosts() -> None:
             assert chosen or expression.startswith(("count by (job)", "count by (instance)")), expression
 
 
+@pytest.mark.real
 @pytest.mark.behaviour("operations/OP123")
 def test_promtool_accepts_the_rules() -> None:
     code, said = promtool("check", "rules", promql.RULES)
@@ -200,6 +201,7 @@ def test_promtool_accepts_the_rules() -> None:
     assert f"SUCCESS: {len(promql.rules())} rules found" in said
 
 
+@pytest.mark.real
 @pytest.mark.behaviour("operations/OP123")
 def test_the_rules_pass_their_tests() -> None:
     code, said = promtool("test", "rules", promql.RULE_TESTS)

@@ -127,6 +127,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
             yield Installation(server, kubelet, folder)
 
 
+@pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.behaviour("operations/OP167")
 @pytest.mark.parametrize("name", GUIDES)

@@ -41,6 +41,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         yield found
 
 
+@pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.behaviour("authoring/AD1")

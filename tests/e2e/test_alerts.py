@@ -196,6 +196,7 @@ def running() -> Iterator[ExitStack]:
         yield stack
 
 
+@pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.behaviour("operations/OP123")

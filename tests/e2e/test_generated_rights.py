@@ -176,6 +176,7 @@ def change_leader(installation: Installation) -> None:
     eventually(lambda: installation.leader() != before, LIMIT, "another leader", pause=0.05)
 
 
+@pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.behaviour("operations/OP143")
 def test_all_plugins_need_all_their_rights_and_no_others(

@@ -18,6 +18,8 @@ from tests.support.control_plane import KubeApiserver, require_kube_apiserver
 from tests.support.https_client import HttpsConnection, get
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.real
+
 RBAC = "rbac.authorization.k8s.io/v1"
 #: Longer than a kube-apiserver takes to notice a new binding.
 NOTICED = 60.0

@@ -71,6 +71,7 @@ def controllers(lines: list[str]) -> list[str]:
     return [line.split()[0] for line in lines[begin + 1 : end]]
 
 
+@pytest.mark.real
 @behaviour("operations/OP79")
 @behaviour("operations/OP49")
 def test_the_live_view_in_a_terminal(running: Running) -> None:
@@ -125,6 +126,7 @@ def test_the_live_view_in_a_terminal(running: Running) -> None:
         assert "CONTROLLER" not in terminal.text
 
 
+@pytest.mark.real
 @behaviour("operations/OP79")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_live_view_and_restores_the_terminal(running: Running, number: signal.Signals) -> None:
@@ -154,6 +156,7 @@ def test_without_a_terminal_the_table_is_printed_once(running: Running) -> None:
         assert "…" not in done.stdout
 
 
+@pytest.mark.real
 @behaviour("operations/OP80")
 @pytest.mark.parametrize("without", ["rich", "once", "dumb"])
 def test_in_a_terminal_the_table_may_be_plain(running: Running, tmp_path: Path, without: str) -> None:
@@ -171,6 +174,7 @@ def test_in_a_terminal_the_table_may_be_plain(running: Running, tmp_path: Path, 
         assert ("pip install ctrlhost[top]" in terminal.text) is (without == "rich")
 
 
+@pytest.mark.real
 @behaviour("operations/OP80")
 def test_a_host_that_goes_away_and_comes_back(running: Running) -> None:
     with Terminal(TOP, running.environment) as terminal:

@@ -44,7 +44,7 @@ def programs() -> tuple[Path, Path]:
     if all(found):
         return Path(found[0] or ""), Path(found[1] or "")
     if not (_FETCHED / "chromium").exists():
-        pytest.skip("no chromium and chromedriver: `make chromium` fetches them")
+        pytest.skip("no chromium and chromedriver: `make real-tools` fetches them")
     return _FETCHED / "chromium", _FETCHED / "chromedriver"
 
 

@@ -223,4 +223,4 @@ class KubeApiserver:
 
 def require_kube_apiserver() -> None:
     if not BINARY.exists():
-        pytest.skip("the real control plane is not built; `make controlplane-build` builds it")
+        pytest.skip("the real control plane is not built; `make real-tools` builds it")

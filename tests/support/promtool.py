@@ -19,7 +19,7 @@ def program(name: str) -> str:
     for path in (beside, shutil.which(name), _UNPACKED / name):
         if path is not None and os.access(path, os.X_OK):
             return str(path)
-    pytest.skip(f"{name} is missing: run `make promtool`, or set PROMTOOL to a promtool beside it")
+    pytest.skip(f"{name} is missing: run `make real-tools`, or set PROMTOOL to a promtool beside it")
 
 
 def promtool(*arguments: str | Path, given: str | None = None) -> tuple[int, str]:

@@ -339,6 +339,7 @@ def test_a_single_node_has_no_peers(net: Any) -> None:
     assert net.events("MeshConverged") == []
 
 
+@pytest.mark.real
 @pytest.mark.behaviour("findings/FP7")
 @pytest.mark.parametrize("ready", [0, 1])
 def test_a_mesh_without_pods_has_not_converged(net: Any, ready: int) -> None:

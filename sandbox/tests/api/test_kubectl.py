@@ -24,7 +24,7 @@ KUBECTL = [_INSTALLED] if _INSTALLED else [str(BINARY), "kubectl"]
 
 pytestmark = pytest.mark.skipif(
     _INSTALLED is None and not BINARY.exists(),
-    reason="kubectl is neither installed nor built; `make controlplane-build` builds it",
+    reason="kubectl is neither installed nor built; `make real-tools` builds it",
 )
 
 Kubectl = Callable[..., str]

@@ -23,7 +23,7 @@ LIMIT = 110.0
 def built() -> None:
     """Skip if the program is not built; fail in CI."""
     if not CLIENTS.exists():
-        pytest.skip("the Go clients are not built; `make controlplane-build` builds them")
+        pytest.skip("the Go clients are not built; `make real-tools` builds them")
 
 
 def run(server: Server, *words: str, kubeconfig: Path | None = None, **environment: str) -> list[dict[str, Any]]:

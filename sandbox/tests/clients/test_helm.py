@@ -50,7 +50,7 @@ def sandbox() -> Iterator[Sandbox]:
 @pytest.fixture
 def helm(sandbox: Sandbox, tmp_path: Path) -> Helm:
     if not HELM.exists():
-        pytest.skip("helm is not built; `make controlplane-build` builds it")
+        pytest.skip("helm is not built; `make real-tools` builds it")
     return Helm(sandbox, tmp_path)
 
 

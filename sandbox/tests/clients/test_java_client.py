@@ -11,7 +11,7 @@ import pytest
 
 from sandbox.tests.clients.comparison import Comparison, Server
 
-BUILT = Path(__file__).parents[2] / "java" / "target"
+BUILT = Path(__file__).parents[3] / "tests" / "java" / "target"
 LIMIT = 100.0
 
 
@@ -22,7 +22,7 @@ def java() -> str:
     if command is None or not all(map(shutil.which, ("mvn", "javac"))):
         pytest.skip("this machine has no Maven and JDK, which build the Java client")
     if not (BUILT / "classes" / "Clients.class").exists():
-        pytest.skip("the Java client is not built; `make java-clients` builds it")
+        pytest.skip("the Java client is not built; `make real-tools` builds it")
     return command
 
 

@@ -48,6 +48,7 @@ def test_a_step_on_only_one_server_fails_the_comparison(sandbox_server: Server, 
         compare("a test", lambda server: server.note(f"a step of {server.kind}", 1))
 
 
+@pytest.mark.real
 def test_every_listed_difference_occurs(
     request: pytest.FixtureRequest, differences: list[Difference], used_differences: set[Difference]
 ) -> None:

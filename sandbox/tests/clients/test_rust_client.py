@@ -10,7 +10,7 @@ import pytest
 
 from sandbox.tests.clients.comparison import Comparison, Server
 
-CLIENTS = Path(__file__).parents[2] / "rust" / "target" / "release" / "clients"
+CLIENTS = Path(__file__).parents[3] / "tests" / "rust" / "target" / "debug" / "clients"
 LIMIT = 100.0
 
 
@@ -18,7 +18,7 @@ LIMIT = 100.0
 def built() -> None:
     """Skip if the program is not built."""
     if not CLIENTS.exists():
-        pytest.skip("the Rust client is not built; `make rust-clients` builds it, with cargo")
+        pytest.skip("the Rust client is not built; `make real-tools` builds it")
 
 
 @pytest.mark.behaviour("findings/FS5")

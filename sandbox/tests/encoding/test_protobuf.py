@@ -17,7 +17,7 @@ from ctrlhost_sandbox.schema.normalize import conform
 from ctrlhost_sandbox.schema.shapes import Shape, of_kind
 
 from sandbox.tests.conftest import Crd, crd_body
-from tests.support.control_plane import KubeApiserver, require_kube_apiserver
+from tests.support.control_plane import BINARY, KubeApiserver, require_kube_apiserver
 from tests.support.http_client import Api
 from tests.support.objects import core, deployment, ingress
 from tests.support.rbac_rig import GROUP, account, api_of, reference, rule, user
@@ -64,7 +64,7 @@ def meta(name: str) -> bytes:
 @pytest.fixture(scope="module")
 def golden() -> Path:
     require_kube_apiserver()  # its build downloads the module with the files
-    own = Path(__file__).parents[2] / "go" / "bin" / "toolchain" / "bin" / "go"
+    own = BINARY.with_name("toolchain") / "bin" / "go"
     go = shutil.which("go") or str(own)
     cache = subprocess.run([go, "env", "GOMODCACHE"], capture_output=True, text=True, check=True).stdout.strip()
     return max(Path(cache, "k8s.io").glob("api@v0.36*/testdata/HEAD"))

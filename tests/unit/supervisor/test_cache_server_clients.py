@@ -82,7 +82,8 @@ def test_a_watch_that_is_cut_anywhere_misses_nothing(sandbox: Sandbox, sandbox_c
 
 @behaviour("supervision/FD16")
 @pytest.mark.parametrize("streaming", ["true", "false"])
-@pytest.mark.skipif(not CLIENTS.exists(), reason="the Go clients are not built; `make controlplane-build` builds them")
+@pytest.mark.real
+@pytest.mark.skipif(not CLIENTS.exists(), reason="the Go clients are not built; `make real-tools` builds them")
 def test_an_informer_of_client_go_follows_a_thousand_changes(
     sandbox: Sandbox, sandbox_client: Client, feed_of: Feeds, streaming: str
 ) -> None:

@@ -164,6 +164,7 @@ fn read_by_go(messages: &[Vec<u8>]) -> Option<Vec<Value>> {
 
 // behaviour: scale/SC137
 #[test]
+#[ignore = "needs Go: make test-real runs it"]
 fn after_flipped_bits_each_object_is_one_that_go_reads() {
     let pods = [pod("a", 1), pod("b", 2), pod("c", 3)];
     let list = list("PodList", 9, &pods);

@@ -1,6 +1,6 @@
 //! Protobuf against Go: the golden vectors of `k8s.io/api`, and objects filled at random by `tests/go/protobuf`.
 //!
-//! Without the Go toolchain or the program these tests are skipped with a message; in CI they fail.
+//! `make test-real` runs them. Without the Go toolchain or the program they say so and pass; in CI they fail.
 #![expect(clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod flips;

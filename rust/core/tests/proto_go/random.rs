@@ -50,6 +50,7 @@ pub(super) fn pairs(mut rest: &[u8], mut see: impl FnMut(&Pair<'_>)) -> usize {
 
 // behaviour: scale/SC70
 #[test]
+#[ignore = "needs Go: make test-real runs it"]
 fn random_objects_of_each_kind_are_what_go_makes_of_them() {
     const BATCH: usize = 5;
     let wanted = std::env::var("CTRLHOST_RANDOM_OBJECTS").ok();
@@ -163,6 +164,7 @@ pub(super) fn collect<'a>(
 
 // behaviour: scale/SC72
 #[test]
+#[ignore = "needs Go: make test-real runs it"]
 fn odd_quantities_are_what_go_makes_of_them() {
     let Some(output) = output("quantities", 20_000, 0) else {
         return;
