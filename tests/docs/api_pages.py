@@ -7,8 +7,10 @@ import enum
 import inspect
 from typing import Any, get_overloads
 
+import ctrlhost_sandbox as sandbox
+
 import ctrlhost
-from ctrlhost import cache, sandbox, testing, workqueue
+from ctrlhost import cache, testing, workqueue
 
 #: The classes of each page, in their order.
 CLASSES: dict[str, list[Any]] = {
