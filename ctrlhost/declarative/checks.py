@@ -15,7 +15,7 @@ from ctrlhost.controller.addresses import NAME_RULE, is_name, is_path
 from ctrlhost.controller.source import KindSource
 from ctrlhost.controller.sources import For, Owns, Watches
 from ctrlhost.declarative import finalizers
-from ctrlhost.declarative.declaration import DeclaredFunction
+from ctrlhost.declarative.declaration import DeclaredFunction, is_of_settings
 from ctrlhost.duration import Duration
 from ctrlhost.errors import ConfigError, PluginLoadError
 from ctrlhost.models.decoding import undecodable
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ctrlhost.declarative.declaration import Declaration
+    from ctrlhost.plugin.context import PluginContext
 
 #: The mistakes that are reported at once.
 MOST = 20
@@ -70,6 +71,16 @@ def check(declaration: Declaration, plugin: str) -> None:
         settings = declaration.settings
         readable = isinstance(settings, type) and undecodable(settings) is None
         raise DeclarationError(plugin, found, settings if readable else None)
+
+
+def options_of(declared: DeclaredFunction, host: PluginContext) -> dict[str, Any]:
+    """Return the options with the host's settings; DeclarationError for mistakes in what functions of them return."""
+    options = declared.options_for(host.settings)
+    returned = {name: option for name, option in options.items() if is_of_settings(name, declared.options[name])}
+    checks = [*_of_durations(returned), *_of_sources(returned), *_of_workers(returned)]
+    if found := [Mistake(_place(declared), declared.name, text, hint) for text, hint in checks]:
+        raise DeclarationError(host.name, found)
+    return options
 
 
 def _mistakes(declaration: Declaration) -> Iterator[Mistake]:
@@ -163,6 +174,9 @@ def _of_function(declared: DeclaredFunction) -> Iterator[tuple[str, str]]:
         yield from _of_controller(declared.options)
     yield from _of_addresses(declared)
     yield from _of_durations(declared.options)
+    for name, option in declared.options.items():
+        if is_of_settings(name, option) and (taken := _misfit(option, ("settings",))) is not None:
+            yield f"{name} takes ({taken}), but is called with (settings)", f"write `{name}=lambda settings: …`"
 
 
 def _of_form(declared: DeclaredFunction) -> Iterator[tuple[str, str]]:
@@ -193,9 +207,14 @@ def _of_controller(options: Any) -> Iterator[tuple[str, str]]:
         if name != "kind" and name not in _OPTIONS:
             yield f"unknown option `{name}`", str(suggest(name, _OPTIONS))
     yield from _of_reference("kind", options["kind"], For)
+    yield from _of_sources(options)
+    yield from _of_workers(options)
+
+
+def _of_sources(options: Any) -> Iterator[tuple[str, str]]:
     for name in _LISTS:
         given = options.get(name)
-        if given is None:
+        if given is None or is_of_settings(name, given):
             continue
         if isinstance(given, (str, type, KindSource)) or callable(given) or not isinstance(given, Sequence):
             listed = json.dumps([given]) if isinstance(given, str) else f"[{_shown(given)}]"
@@ -207,7 +226,12 @@ def _of_controller(options: Any) -> Iterator[tuple[str, str]]:
         else:
             for one in given:
                 yield from _of_reference(name, one, Owns if name == "owns" else Watches)
+
+
+def _of_workers(options: Any) -> Iterator[tuple[str, str]]:
     workers = options.get("workers", 1)
+    if is_of_settings("workers", workers):
+        return
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         yield f"workers is {_shown(workers)}; it must be a number, at least 1", "write `workers=1`"
 
@@ -273,7 +297,7 @@ def _of_addresses(declared: DeclaredFunction) -> Iterator[tuple[str, str]]:
 def _of_durations(options: Any) -> Iterator[tuple[str, str]]:
     for name in ("every", "timeout", "first_after"):
         given = options.get(name)
-        if given is None:
+        if given is None or is_of_settings(name, given):
             continue
         try:
             seconds = Duration(given)

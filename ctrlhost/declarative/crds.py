@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.source import KindSource
+from ctrlhost.declarative.declaration import is_of_settings
 from ctrlhost.errors import ConfigError, PluginLoadError
 from ctrlhost.models.kinds import kind_of
 
@@ -60,8 +61,9 @@ def _from_files(declaration: Declaration) -> list[dict[str, Any]]:
 def _kinds(declaration: Declaration) -> Iterator[Kind]:
     for controller in declaration.controllers:
         yield controller.kind
-        options = controller.declared.options
-        for one in (*(options.get("owns") or ()), *(options.get("watches") or ())):
-            yield one.reference if isinstance(one, KindSource) else kind_of(one)
+        for name in ("owns", "watches"):
+            listed = controller.declared.options.get(name) or ()
+            for one in () if is_of_settings(name, listed) else listed:
+                yield one.reference if isinstance(one, KindSource) else kind_of(one)
     for index in declaration.indexes:
         yield index.kind

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from ctrlhost.models.kinds import Kind
 
 
+#: The options that may be functions of the settings.
+OF_SETTINGS = frozenset({"owns", "watches", "every", "workers", "timeout", "needs_leader", "first_after"})
+
+
+def is_of_settings(name: str, option: Any) -> bool:
+    """Return whether the value of an option is a function of the settings that returns it."""
+    return name in OF_SETTINGS and callable(option) and not isinstance(option, type)
+
+
 def _without_arguments(function: Any) -> Any:
     """Return the function of a `functools.partial`."""
     while isinstance(function, partial):
@@ -44,6 +53,12 @@ class DeclaredFunction:
         """The function's name; of another callable that of its class."""
         plain = _without_arguments(self.function)
         return str(getattr(plain, "__name__", type(plain).__name__))
+
+    def options_for(self, settings: Any) -> dict[str, Any]:
+        """Return the options, with those that are functions of the settings called."""
+        return {
+            name: option(settings) if is_of_settings(name, option) else option for name, option in self.options.items()
+        }
 
     @property
     def is_async(self) -> bool:

@@ -9,6 +9,7 @@ from ctrlhost.controller.caches import OWNERS, CachedKind
 from ctrlhost.controller.context import owned_lister
 from ctrlhost.controller.sources import Every, For, Owns, Watches
 from ctrlhost.controller.status_shape import shape_of
+from ctrlhost.declarative.checks import options_of
 from ctrlhost.declarative.conflicts import Conflicts
 from ctrlhost.declarative.ensure import Ensure
 from ctrlhost.declarative.events import OnceMemory
@@ -48,7 +49,7 @@ class HostedController:
         """
         self.host = host
         self.controller = controller
-        self.options = controller.declared.options
+        self.options = options_of(controller.declared, host)
         self.kind = controller.kind
         #: Whether the function is also called for objects that are gone or being deleted.
         self.gone = bool(self.options.get("gone", False))

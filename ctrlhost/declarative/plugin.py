@@ -19,6 +19,7 @@ from ctrlhost.permissions import Permission
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Generic as Parameters
+    from typing import TypeAlias
 
     import click
     import msgspec
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
     #: The plugin's settings, None without any.
     S = DefaultTypeVar("S", default=None)
+    T = TypeVar("T")
+    #: An option, or a function of the settings that returns it.
+    OfSettings: TypeAlias = T | Callable[[S], T]
 else:
     from ctrlhost.controller.parameters import Parameters
 
@@ -83,13 +87,13 @@ class Plugin(Parameters[S]):
         kind: type[K] | For[K],
         *,
         name: str | None = None,
-        owns: Sequence[KindRef[Any] | Owns] = (),
-        watches: Sequence[KindRef[Any] | Watches] = (),
-        every: DurationLike | None = None,
+        owns: OfSettings[Sequence[KindRef[Any] | Owns], S] = (),
+        watches: OfSettings[Sequence[KindRef[Any] | Watches], S] = (),
+        every: OfSettings[DurationLike | None, S] = None,
         predicates: Sequence[Any] | None = None,
-        workers: int = 1,
-        timeout: DurationLike | None = None,
-        needs_leader: bool = True,
+        workers: OfSettings[int, S] = 1,
+        timeout: OfSettings[DurationLike | None, S] = None,
+        needs_leader: OfSettings[bool, S] = True,
         gone: Literal[False] = False,
     ) -> ControllerDecorator[K, S]: ...
     @overload
@@ -98,13 +102,13 @@ class Plugin(Parameters[S]):
         kind: tuple[str, str] | str,
         *,
         name: str | None = None,
-        owns: Sequence[KindRef[Any] | Owns] = (),
-        watches: Sequence[KindRef[Any] | Watches] = (),
-        every: DurationLike | None = None,
+        owns: OfSettings[Sequence[KindRef[Any] | Owns], S] = (),
+        watches: OfSettings[Sequence[KindRef[Any] | Watches], S] = (),
+        every: OfSettings[DurationLike | None, S] = None,
         predicates: Sequence[Any] | None = None,
-        workers: int = 1,
-        timeout: DurationLike | None = None,
-        needs_leader: bool = True,
+        workers: OfSettings[int, S] = 1,
+        timeout: OfSettings[DurationLike | None, S] = None,
+        needs_leader: OfSettings[bool, S] = True,
         gone: Literal[False] = False,
     ) -> ControllerDecorator[Object, S]: ...
     @overload
@@ -114,13 +118,13 @@ class Plugin(Parameters[S]):
         *,
         gone: Literal[True],
         name: str | None = None,
-        owns: Sequence[KindRef[Any] | Owns] = (),
-        watches: Sequence[KindRef[Any] | Watches] = (),
-        every: DurationLike | None = None,
+        owns: OfSettings[Sequence[KindRef[Any] | Owns], S] = (),
+        watches: OfSettings[Sequence[KindRef[Any] | Watches], S] = (),
+        every: OfSettings[DurationLike | None, S] = None,
         predicates: Sequence[Any] | None = None,
-        workers: int = 1,
-        timeout: DurationLike | None = None,
-        needs_leader: bool = True,
+        workers: OfSettings[int, S] = 1,
+        timeout: OfSettings[DurationLike | None, S] = None,
+        needs_leader: OfSettings[bool, S] = True,
     ) -> GoneDecorator[K, S]: ...
     @overload
     def controller(
@@ -129,13 +133,13 @@ class Plugin(Parameters[S]):
         *,
         gone: Literal[True],
         name: str | None = None,
-        owns: Sequence[KindRef[Any] | Owns] = (),
-        watches: Sequence[KindRef[Any] | Watches] = (),
-        every: DurationLike | None = None,
+        owns: OfSettings[Sequence[KindRef[Any] | Owns], S] = (),
+        watches: OfSettings[Sequence[KindRef[Any] | Watches], S] = (),
+        every: OfSettings[DurationLike | None, S] = None,
         predicates: Sequence[Any] | None = None,
-        workers: int = 1,
-        timeout: DurationLike | None = None,
-        needs_leader: bool = True,
+        workers: OfSettings[int, S] = 1,
+        timeout: OfSettings[DurationLike | None, S] = None,
+        needs_leader: OfSettings[bool, S] = True,
     ) -> GoneDecorator[Object, S]: ...
     @parentheses.needed
     def controller(self, kind: Any, **options: Any) -> Any:
@@ -149,6 +153,9 @@ class Plugin(Parameters[S]):
         reads, or `ctrlhost.Watches` with a map. With `every`, such as `"10m"`, each object is also reconciled once per
         period. By default a change of the reconciled kind's status does not call it; `predicates=[]` means that every
         change does. `name` is the kind in lower case by default. Mistakes are reported when a host loads the plugin.
+
+        An option other than `kind`, `name`, `predicates` and `gone` may be a function of the settings that returns it:
+        `workers=lambda settings: settings.workers`.
         """
 
         def declare(function: Callable[..., Any]) -> Controller[Any, Any]:
@@ -209,15 +216,16 @@ class Plugin(Parameters[S]):
         self,
         *,
         name: str | None = None,
-        every: DurationLike | None = None,
-        first_after: DurationLike = 0.0,
-        needs_leader: bool = False,
+        every: OfSettings[DurationLike | None, S] = None,
+        first_after: OfSettings[DurationLike, S] = 0.0,
+        needs_leader: OfSettings[bool, S] = False,
     ) -> Callable[[F], F]:
         """Call the decorated `function(host, stop)` on a thread of its own, once or with `every` repeatedly.
 
         The first call is `first_after` the start, each further one `every` after the end of the one before; both are
         durations such as `"30s"`, or numbers of seconds. `stop` is a `threading.Event`, set when the function must
         return. An `async def function(host)` runs on the plugin's event loop, and is cancelled instead.
+        An option other than `name` may be a function of the settings that returns it.
         """
         options = {"name": name, "every": every, "first_after": first_after, "needs_leader": needs_leader}
         return self._declares("tasks", "task", ("host", "stop"), options)

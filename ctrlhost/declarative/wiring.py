@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client.steps import awaiting
 from ctrlhost.controller.sources import Watches
+from ctrlhost.declarative.checks import options_of
 from ctrlhost.declarative.hosted import HostedController
 from ctrlhost.declarative.reconciler import Reconciler
 from ctrlhost.errors import PluginLoadError
@@ -59,7 +60,7 @@ def _page(declared: DeclaredFunction, host: PluginContext) -> Any:
 
 
 def _add_task(declared: DeclaredFunction, host: PluginContext) -> None:
-    options = declared.options
+    options = options_of(declared, host)
     host.add_task(
         options["name"] or declared.name.replace("_", "-"),
         _with_host(declared, host),

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import threading
+
+import msgspec
+import pytest
+
 import ctrlhost
 from tests.support.plugin_modules import config_map
 
@@ -18,3 +24,55 @@ def test_a_declared_controller_reconciles_its_objects(ctrlhost_host) -> None:
     host.client.create(config_map("greeter", name="world"))
     host.run_until_idle()
     assert host.client.get("v1", "ConfigMap", "greeting", "default")["data"] == {"text": "hello world"}
+
+
+class Settings(msgspec.Struct, frozen=True):
+    secrets: bool = False
+    workers: int = 2
+    period: str = "10s"
+
+
+def configured() -> ctrlhost.Plugin[Settings]:
+    plugin = ctrlhost.Plugin(settings=Settings)
+
+    @plugin.controller(
+        "v1/ConfigMap",
+        watches=lambda settings: ["v1/Secret"] if settings.secrets else [],
+        workers=lambda settings: settings.workers,
+        every=lambda settings: settings.period,
+    )
+    def reconcile(ctx: ctrlhost.Context[ctrlhost.Object, Settings], obj: ctrlhost.Object) -> None: ...
+
+    @plugin.task(every=lambda settings: settings.period, first_after=lambda settings: settings.period)
+    def tick(host: ctrlhost.PluginContext, stop: threading.Event) -> None: ...
+
+    return plugin
+
+
+@pytest.mark.parametrize("secrets", [False, True])
+def test_options_may_be_functions_of_the_settings(ctrlhost_host, secrets: bool) -> None:
+    plugin = configured()
+    host = ctrlhost_host(plugin, settings={plugin.__name__: {"secrets": secrets, "workers": 3, "period": "1m"}})
+    (controller,) = host.controllers.values()
+    assert controller.options.workers == 3
+    assert [one.kind for one in controller.informers] == ["ConfigMap", *["Secret"][:secrets]]
+    assert "every 60 s" in [source.describe() for source in controller.sources]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [({"workers": 0}, "reconcile: workers is 0"), ({"period": "soon"}, "every: .*soon")],
+    ids=["workers", "period"],
+)
+def test_what_functions_of_the_settings_return_is_checked(ctrlhost_host, settings, problem: str) -> None:
+    plugin = configured()
+    (runtime,) = ctrlhost_host(plugin, settings={plugin.__name__: settings}).host.plugins
+    assert runtime.state == "failed"
+    assert re.search(problem, runtime.reason)
+
+
+def test_a_function_of_the_settings_takes_the_settings(ctrlhost_host) -> None:
+    plugin = ctrlhost.Plugin()
+    plugin.controller("v1/ConfigMap", workers=lambda: 2)(lambda ctx, obj: None)  # type: ignore[arg-type, misc]
+    (runtime,) = ctrlhost_host(plugin).host.plugins
+    assert "workers takes (), but is called with (settings)" in runtime.reason
