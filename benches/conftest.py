@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 from contextlib import contextmanager
@@ -11,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benches.headline import with_headline
-from benches.ratios import PAGE, README, SCALE_PAGE, Ratios
+from benches.ratios import PAGE, SCALE_PAGE, Ratios
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +21,7 @@ _ratios = pytest.StashKey[Ratios]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--short`, the run of CI: all benches, smaller sizes, and no change of the docs; and `--scale`."""
-    parser.addoption("--short", action="store_true", help="smaller sizes; do not rewrite the docs and the README")
+    parser.addoption("--short", action="store_true", help="smaller sizes; do not rewrite the docs")
     parser.addoption("--scale", action="store_true", help="the benches of `make bench-scale`")
 
 
@@ -117,10 +115,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if config.getoption("--scale"):
         SCALE_PAGE.write_text(ratios.page("Benchmarks of scale", "make bench-scale"), encoding="utf-8")
     else:
-        PAGE.write_text(page := ratios.page("Benchmarks", "make bench"), encoding="utf-8")
-        # A run of some suites, or without the Go peers, lacks rows: the README keeps the figures that it has.
-        with contextlib.suppress(KeyError):
-            README.write_text(with_headline(README.read_text(encoding="utf-8"), page), encoding="utf-8")
+        PAGE.write_text(ratios.page("Benchmarks", "make bench"), encoding="utf-8")
 
 
 @pytest.hookimpl(wrapper=True)

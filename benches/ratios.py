@@ -15,7 +15,6 @@ from benches.plots import draw
 BUDGET = Path(__file__).parent / "budget.toml"
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, SCALE_PAGE = DOCS / "benchmarks.md", DOCS / "benchmarks-scale.md"
-README = DOCS.parent / "README.md"
 PYTHON_PEERS = ("kubernetes", "kopf")
 #: The threads that an event wakes one after the other, from the server to the reconciler.
 _HOPS = 4
@@ -107,21 +106,24 @@ class Ratios:
         about = [
             f"# {title}",
             "",
-            f"You get the cost of each job in ctrlhost beside its peers, measured by `{command}`. All rows of a job",
-            "are from the same run on the same machine. Less is better; a ratio under 1 means that ctrlhost was",
-            "cheaper. Medians of three to nine.",
+            "Read this page to decide whether ctrlhost is fast and small enough for you. Each row is one job: what it",
+            "costs in ctrlhost, and what it costs in another library or server. Less is better. A ratio below 1 means",
+            "that ctrlhost was cheaper.",
+            "",
+            f"`{command}` measures and writes it. All rows of a job are from the same run on the same machine, and are",
+            "medians of three to nine.",
             "",
             f"Machine: {_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}.",
             f"Python {platform.python_version()}, ctrlhost {version('ctrlhost')}, {peers}; client-go v0.36.3,",
             "controller-runtime v0.24.1. Pods are about 5 KB of JSON each and all different.",
             "",
-            self.table(),
+            (table := self.table()),
             "",
             f"Costs more than what is beside it: {', '.join(self._worse()) or 'nothing'}.",
             "",
-            *(f"![{path.stem}](plots/{path.name})" for path in draw(self.figures, DOCS / "plots")),
+            *(f"![{path.stem}](plots/{path.name})" for path in draw(table, DOCS / "plots")),
             "",
-            "Where each nanosecond goes, and what the floors are: [performance](performance.md).",
+            "[Where the time goes](performance.md) explains the figures.",
             "",
         ]
         return "\n".join(about + [f"- {note}" for note in self.notes] + ([""] if self.notes else []))

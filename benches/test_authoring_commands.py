@@ -37,6 +37,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return environment_with(wheels, home / "bin")
 
 
+@pytest.mark.behaviour("authoring/AN2")
 def test_a_new_project(ratios: Ratios, terminal: dict[str, str], tmp_path: Path) -> None:
     began = time.perf_counter()
     times = []
@@ -88,6 +89,7 @@ def test_a_file_until_it_runs(ratios: Ratios) -> None:
     ratios.add("authoring", "ctrlhost run FILE.py --sandbox until it runs", "s", statistics.median(times))
 
 
+@pytest.mark.behaviour("authoring/AN10")
 def test_a_change_until_the_new_code_runs(ratios: Ratios, tmp_path: Path) -> None:
     file, source, times = tmp_path / "memcached.py", (SAMPLE / "memcached.py").read_text(encoding="utf-8"), []
     file.write_text(source, encoding="utf-8")
@@ -109,6 +111,7 @@ def test_a_change_until_the_new_code_runs(ratios: Ratios, tmp_path: Path) -> Non
     ratios.add("authoring", "ctrlhost dev: change to the first run with new code", "s", statistics.median(times))
 
 
+@pytest.mark.behaviour("authoring/AD6")
 def test_an_import_and_an_installation(ratios: Ratios, terminal: dict[str, str], tmp_path: Path) -> None:
     """The environment of `terminal` has ctrlhost and what it requires; the size is that with the four plugins."""
     model = "import msgspec\nclass Spec(msgspec.Struct): size: int = 1\n"

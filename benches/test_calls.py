@@ -35,6 +35,7 @@ def kubeconfig(url: str, ca: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.behaviour("scale/SC158")
 def test_processor_time_of_a_patch(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path: Path) -> None:
     """Both clients take turns, since the speed of a machine drifts."""
     count, rounds = (4_000, 3) if ratios.short else (20_000, 5)
@@ -58,6 +59,7 @@ def test_processor_time_of_a_patch(ratios: Ratios, stub_pods: Callable[..., Any]
     ratios.add("scale", "processor time of a PATCH", "s", ours, http_client=peer)
 
 
+@pytest.mark.behaviour("scale/SC4")
 def test_a_call_beside_a_large_list(ratios: Ratios, stub_pods: Callable[..., Any]) -> None:
     """The client and the informer have servers of their own, which share the processors."""
     count = 50_000 if ratios.short else 200_000

@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from benches.test_operations_samples import processor_times
 from tests.support.operators import Requests, deployment, mine, operator
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from benches.ratios import Ratios
 
 
+@pytest.mark.behaviour("authoring/AC2")
 def test_an_unchanged_deployment(ratios: Ratios, ctrlhost_host: Callable[..., Any]) -> None:
     """Digest, look-up and comparison of a Deployment with a container of usual size; the median of many calls."""
     calls = 2_000 if ratios.short else 20_000

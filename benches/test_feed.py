@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from benches.ratios import Ratios
 
@@ -21,6 +23,7 @@ def run(children: int, pods: int, events: int) -> dict[str, float]:
     return figures
 
 
+@pytest.mark.behaviour("supervision/PI23")
 def test_readers_of_a_feed(ratios: Ratios) -> None:
     pods, events = (2_000, 1_000) if ratios.short else (10_000, 6_000)
     alone, read = run(0, pods, events), run(CHILDREN, pods, events)

@@ -9,6 +9,8 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.browser import Browser
 from tests.support.pages_rig import PagesRig
 from tests.support.waiting import eventually
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 CONTROLLERS = 50
 
 
+@pytest.mark.behaviour("operations/OP50")
 def test_first_contentful_paint(ratios: Ratios, tmp_path: Path) -> None:
     browser = Browser(tmp_path)
     try:

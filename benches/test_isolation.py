@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from benches.supervised import GOOD, bad, host, latencies, processor_time, resident
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ def restarted(running: HostProcess, plugin: str, after: int) -> tuple[dict[str, 
     return failed, at(again) - at(begun)
 
 
+@pytest.mark.behaviour("supervision/LC5")
 def test_a_restart_in_the_process(ratios: Ratios, stub_pods: StubPods, tmp_path: Path) -> None:
     plugin = "reconcile-hangs-once"
     settings = (f"--set=supervision.{plugin}.stuck_limit=1", f'--set=controllers."{plugin}/pods".slow_after=100ms')
@@ -84,6 +87,8 @@ def test_memory_of_a_process(ratios: Ratios, stub_pods: StubPods, tmp_path: Path
     ratios.add("isolation", "memory of a process in each cached pod", "B", each, host=one_here)
 
 
+@pytest.mark.behaviour("supervision/PI2")
+@pytest.mark.behaviour("supervision/PI3")
 def test_a_crash_and_a_hang(ratios: Ratios, stub_pods: StubPods, tmp_path: Path) -> None:
     timeout = f"--set=supervision.nothing.heartbeat_timeout={HEARTBEAT}s"
     with stub_pods(PODS, 0) as url, isolated(tmp_path, url, timeout) as (running, first):

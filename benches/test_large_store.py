@@ -88,6 +88,7 @@ def p99(taken: list[float]) -> float:
     return sorted(taken)[len(taken) * 99 // 100]
 
 
+@pytest.mark.behaviour("scale/SC124")
 def test_events_beside_a_relist(ratios: Ratios, pieces: list[bytes]) -> None:
     """List a large informer anew, without a change, while another gets events."""
     large, small = filled(pieces), SharedInformer("pods", "v1", "Pod")
@@ -102,6 +103,7 @@ def test_events_beside_a_relist(ratios: Ratios, pieces: list[bytes]) -> None:
     ratios.add("large store", name, "s", min(beside), alone=min(alone))
 
 
+@pytest.mark.behaviour("scale/SC125")
 def test_a_selector_in_a_namespace(ratios: Ratios, pieces: list[bytes]) -> None:
     informer = filled(pieces)
     lister, taken = Lister(informer.indexer), []
@@ -113,6 +115,7 @@ def test_a_selector_in_a_namespace(ratios: Ratios, pieces: list[bytes]) -> None:
     ratios.add("large store", f"list of a namespace of {NAMESPACE} by labels", "s", min(taken))
 
 
+@pytest.mark.behaviour("scale/SC127")
 def test_the_end_of_a_large_store(ratios: Ratios, pieces: list[bytes]) -> None:
     def timed(work: Callable[[], object]) -> float:
         start = time.perf_counter()

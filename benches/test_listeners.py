@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from benches.supervised import GOOD, answered, host, p99, processor_time, resident
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ PACE = 10
 SAID, SAID_WITHOUT_DESCRIPTORS = 20, 2
 
 
+@pytest.mark.behaviour("operations/OP1")
+@pytest.mark.behaviour("operations/OP2")
 def test_probes_beside_silent_connections(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path: Path) -> None:
     requests = 50 if ratios.short else 600
     with stub_pods(10, 0, 1) as url, host(tmp_path, url, GOOD) as process, contextlib.ExitStack() as clients:
@@ -52,6 +56,7 @@ def test_probes_beside_silent_connections(ratios: Ratios, stub_pods: Callable[..
         assert process.stop() == 0
 
 
+@pytest.mark.behaviour("operations/OP8")
 def test_no_free_descriptor(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path: Path) -> None:
     connections = 30 if ratios.short else 300
     with stub_pods(10, 0, 1) as url, host(tmp_path, url, GOOD) as process, contextlib.ExitStack() as clients:

@@ -7,6 +7,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from benches.supervised import host
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def ctrlhost_setup(plugin):
 """
 
 
+@pytest.mark.behaviour("operations/OP95")
 def test_a_dump_of_a_hundred_threads(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path: Path) -> None:
     taken = []
     with stub_pods(10, 0, 1) as url, host(tmp_path, url, {"many": PLUGIN}) as process:

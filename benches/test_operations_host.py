@@ -55,6 +55,7 @@ def silent(server: tuple[subprocess.Popen[bytes], Path]) -> Iterator[HostProcess
         yield running
 
 
+@pytest.mark.behaviour("operations/OP168")
 def test_four_plugins_at_rest(
     ratios: Ratios, host: HostProcess, silent: HostProcess, server: tuple[subprocess.Popen[bytes], Path]
 ) -> None:
@@ -79,6 +80,7 @@ def test_four_plugins_at_rest(
         ratios.add("operations", f"{WHAT}: {what}", "", count, at_first=at_first[what])
 
 
+@pytest.mark.behaviour("operations/OP125")
 def test_an_api_server_that_hangs(
     ratios: Ratios, host: HostProcess, server: tuple[subprocess.Popen[bytes], Path]
 ) -> None:

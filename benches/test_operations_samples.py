@@ -11,6 +11,8 @@ import tracemalloc
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from benches.many_controllers import CONTROLLERS, INFORMERS, fill, many_controllers
 from benches.test_stalls import longest_pause
 from ctrlhost.controller.metrics import ControllerCounts
@@ -30,6 +32,7 @@ SIZE = f"{CONTROLLERS} controllers and {INFORMERS} informers"
 ROUNDS, CALLS = 40, 10
 
 
+@pytest.mark.behaviour("operations/OP66")
 def test_a_host_with_many_controllers_while_its_caches_and_queues_grow(ratios: Ratios) -> None:
     objects, rounds = (100_000, 30) if ratios.short else (1_000_000, 300)
     large = f"{objects:,} objects, {KEYS:,} queued keys"
@@ -75,6 +78,7 @@ def processor_times(work: Callable[[], object], rounds: int) -> list[float]:
     return taken
 
 
+@pytest.mark.behaviour("operations/OP68")
 def test_the_memory_of_the_samples(ratios: Ratios) -> None:
     """A ring that is full stays as it is, for a day."""
     more = SAMPLES // 4 if ratios.short else 23 * SAMPLES

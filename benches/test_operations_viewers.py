@@ -58,6 +58,7 @@ def watched(stub_pods: Callable[..., Any], tmp_path_factory: pytest.TempPathFact
         yield process
 
 
+@pytest.mark.behaviour("operations/OP50")
 def test_the_size_of_the_page(ratios: Ratios, watched: HostProcess) -> None:
     page = fetched(watched, "/", {"Accept": "text/html"})
     packed = fetched(watched, "/", {"Accept": "text/html", "Accept-Encoding": "gzip"})
@@ -69,6 +70,7 @@ def test_the_size_of_the_page(ratios: Ratios, watched: HostProcess) -> None:
     ratios.add("page", "script and style", "B", sum(len(fetched(watched, asset, {})) for asset in assets))
 
 
+@pytest.mark.behaviour("operations/OP67")
 def test_who_looks_at_the_page(ratios: Ratios, watched: HostProcess) -> None:
     seconds = 4 if ratios.short else 60
     alone = part_of_a_core(watched.pid, seconds)

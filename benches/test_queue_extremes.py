@@ -13,6 +13,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from ctrlhost.workqueue import WorkQueue
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ def median(job: Callable[..., None], argument: Any) -> float:
     return statistics.median(taken[1:])
 
 
+@pytest.mark.behaviour("findings/FQ6")
 def test_a_priority_of_its_own_for_each_key(ratios: Ratios) -> None:
     keys = [f"namespace/name-{number:06}" for number in range(PRIORITIES)]
 
@@ -54,6 +57,7 @@ def test_a_priority_of_its_own_for_each_key(ratios: Ratios) -> None:
     ratios.add("queue", name, "s", taken, five_priorities=five)
 
 
+@pytest.mark.behaviour("findings/FQ20")
 def test_keys_that_collide_under_a_known_seed(ratios: Ratios) -> None:
     """Add keys that had one hash while the seed was the same in every process; `key_hash.rs` checks that they had."""
 
@@ -93,6 +97,7 @@ def stall(call: Callable[[], object]) -> float:
     return statistics.median(found)
 
 
+@pytest.mark.behaviour("findings/FQ18")
 def test_a_look_at_100_000_keys(ratios: Ratios) -> None:
     """Take a snapshot of all keys, and what the page shows, beside a thread that runs Python all the time."""
     work_queue = WorkQueue()

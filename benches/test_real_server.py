@@ -42,6 +42,9 @@ def download(kubeconfig: Path, path: str, end: bytes = b"") -> float:
     return taken
 
 
+@pytest.mark.behaviour("scale/SC151")
+@pytest.mark.behaviour("scale/SC152")
+@pytest.mark.behaviour("scale/SC153")
 def test_a_list_of_a_real_server(
     ratios: Ratios, own_kube_apiserver: KubeApiserver, go_peers: Callable[..., dict[str, float]]
 ) -> None:

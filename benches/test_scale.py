@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.scale
 
 
+@pytest.mark.behaviour("scale/SC155")
+@pytest.mark.behaviour("scale/SC156")
 def test_events_over_tls(
     ratios: Ratios, go_peers: Callable[..., dict[str, float]], stub_pods: Callable[..., Any]
 ) -> None:
@@ -48,6 +50,7 @@ def test_events_over_tls(
     ratios.add("scale", "protobuf event over TLS", "s", protobuf, client_go=peers[()], JSON=json_form)
 
 
+@pytest.mark.behaviour("scale/SC130")
 def test_an_event_over_tls_reaches_its_reconcile(ratios: Ratios, stub_pods: Callable[..., Any]) -> None:
     """A pause of 20 ms of the machine is a hundredth of a short round: of three such rounds the least counts."""
     pods, events, pace, rounds = (200, 10_000, 5_000, 3) if ratios.short else (2_000, 100_000, 10_000, 1)
@@ -78,6 +81,7 @@ def test_compressed_pods(ratios: Ratios) -> None:
     ratios.add("scale", "first get_path of a compressed pod", "s", first_read(packed), plain=first_read(plain))
 
 
+@pytest.mark.behaviour("scale/SC94")
 def test_events_while_a_dictionary_is_learnt(ratios: Ratios) -> None:
     """20,000 events a second to an informer that has just listed 2,000 pods, with compression and without."""
     pods = [pod(number, number + 1) for number in range(2_000)]
@@ -152,6 +156,7 @@ def first_read(informer: SharedInformer) -> float:
     return best
 
 
+@pytest.mark.behaviour("scale/SC159")
 def test_idle_informers_over_tls(ratios: Ratios, stub_pods: Callable[..., Any]) -> None:
     with stub_pods(0, 0, tls=True) as (url, ca):
         found = run("idle", url, 10 if ratios.short else 60, ca)

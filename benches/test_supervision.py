@@ -63,28 +63,36 @@ def test_others_beside_nothing(ratios: Ratios, measure: Measure) -> None:
     ratios.add("supervision", latency("nothing"), "s", measure("nothing").p99)
 
 
+@pytest.mark.behaviour("supervision/IN1")
+@pytest.mark.behaviour("supervision/LC17")
 def test_others_beside_entries_that_hang_and_plugins_that_crash(ratios: Ratios, measure: Measure) -> None:
     allowed = measure("nothing").p99 * MORE + ADDED
     for kind in (*hanging(ratios), CRASHING):
         ratios.add("supervision", latency(kind), "s", measure(kind).p99, allowed=allowed)
 
 
+@pytest.mark.behaviour("supervision/IN2")
+@pytest.mark.behaviour("supervision/BU1")
+@pytest.mark.behaviour("supervision/PI4")
 @pytest.mark.parametrize("kind", [*COMPUTES, "keys-fail", "many-series", "own/threads-compute"])
 def test_others_beside_what_computes(ratios: Ratios, measure: Measure, kind: str) -> None:
     ratios.add("supervision", latency(kind), "s", measure(kind).p99)
 
 
+@pytest.mark.behaviour("supervision/PR1")
 @pytest.mark.parametrize("kind", ["collector-hangs", "many-series"])
 def test_metrics_beside_a_collector(ratios: Ratios, measure: Measure, kind: str) -> None:
     ratios.add("supervision", f"/metrics, p99, beside: {kind}", "s", measure(kind).metrics)
 
 
+@pytest.mark.behaviour("supervision/PI4")
 def test_the_host_beside_a_process_that_computes(ratios: Ratios, measure: Measure) -> None:
     busy, idle = measure("own/threads-compute"), measure("own/nothing")
     name = "processor time of the host in an event, beside a process that computes"
     ratios.add("supervision", name, "s", busy.cpu, idle_process=idle.cpu)
 
 
+@pytest.mark.behaviour("supervision/LC19")
 def test_probes_and_the_end_beside_everything(ratios: Ratios, measure: Measure) -> None:
     kinds = ["nothing", *hanging(ratios), CRASHING, *COMPUTES, *OTHERS, "collector-hangs"]
     slowest = max(kinds, key=lambda kind: measure(kind).probe)

@@ -11,12 +11,15 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from benches.ratios import Ratios
 
 
+@pytest.mark.behaviour("authoring/AT17")
 def test_start_of_pytest(ratios: Ratios, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")

@@ -31,6 +31,10 @@ def empty(stub_pods: Callable[..., Any]) -> dict[str, float]:
         return cached("auto", url, ca)
 
 
+@pytest.mark.behaviour("scale/SC86")
+@pytest.mark.behaviour("scale/SC102")
+@pytest.mark.behaviour("scale/SC103")
+@pytest.mark.behaviour("scale/SC157")
 def test_memory_of_varied_pods(
     ratios: Ratios, stub_pods: Callable[..., Any], go_peers: Callable[..., dict[str, float]], empty: dict[str, float]
 ) -> None:
@@ -57,6 +61,7 @@ def test_memory_of_varied_pods(
     ratios.add("scale", "first read of a field of a cached pod", "s", ours["read_seconds"])
 
 
+@pytest.mark.behaviour("scale/SC154")
 def test_a_million_pods(ratios: Ratios, stub_pods: Callable[..., Any], empty: dict[str, float]) -> None:
     """Without a peer: client-go takes 18 GB. The limit of the time is for JSON, those of memory are for the default."""
     count = 50_000 if ratios.short else 1_000_000

@@ -101,3 +101,10 @@ def test_each_method_of_the_core_has_a_docstring(kind):
     public = {name: member for name, member in vars(kind).items() if not name.startswith("_")}
     assert public
     assert [name for name, member in public.items() if not (member.__doc__ or "").strip()] == []
+
+
+@pytest.mark.behaviour("authoring/AD6")
+def test_an_import_does_not_import_the_official_client() -> None:
+    code = "import sys, ctrlhost, ctrlhost.testing; ctrlhost.Plugin; ctrlhost.Model; print('kubernetes' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
