@@ -212,14 +212,15 @@ class Context(Parameters[K, S]):
         about: Object | Mapping[str, Any] | Struct | None = None,
         action: str | None = None,
         once: bool = False,
-    ) -> None:
+    ) -> bool:
         """Record an event about the reconciled object, or `about` another one; it never blocks.
 
-        TypeError for a reason or a message that is no text; sending it never fails. `reason` is one word in CamelCase,
-        `action` the action taken. With `once`, an event is not recorded again for the same uid, generation, reason and
-        message while the host runs; the latest 65,536 events of the controller are remembered.
+        Returns whether it was recorded. TypeError for a reason or a message that is no text; sending it never fails.
+        `reason` is one word in CamelCase, `action` the action taken. With `once`, an event is not recorded again for
+        the same uid, generation, reason and message while the host runs; the latest 65,536 events of the controller are
+        remembered.
         """
-        self._declared("event").event(reason, message, warning=warning, about=about, action=action, once=once)
+        return self._declared("event").event(reason, message, warning=warning, about=about, action=action, once=once)
 
     @overload
     def cache(self, kind: type[T]) -> Cache[T]: ...

@@ -46,8 +46,8 @@ class Declared(Protocol):
         about: Any = None,
         action: str | None = None,
         once: bool = False,
-    ) -> None:
-        """Record an event."""
+    ) -> bool:
+        """Record an event, and return whether it was recorded."""
 
     def cache(self, kind: KindRef[Any]) -> Cache[Any]:
         """Return the cached objects of a kind."""

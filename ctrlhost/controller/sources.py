@@ -147,16 +147,27 @@ class Watches(KindSource):
 
     A `map` of two parameters gets `Caches` as the second one. It is called only when all caches of the controller are
     full, then once for each object that is cached until then, and for each change; with `after_sync` any function is.
+
+    With `ensure`, `ctx.ensure(…, owner=None)` writes the kind in a controller of `ctrlhost.Plugin`: objects without an
+    owner, such as those in other namespaces.
     """
 
     map: Callable[..., Iterable[Request]] | ByLabel | ByIndex | None = None
     after_sync: bool = False
+    ensure: bool = False
 
     if TYPE_CHECKING:
 
         @overload
         def __init__(
-            self, kind: type[T], /, *, map: Map[T] = None, after_sync: bool = False, **options: Unpack[SourceOptions]
+            self,
+            kind: type[T],
+            /,
+            *,
+            map: Map[T] = None,
+            after_sync: bool = False,
+            ensure: bool = False,
+            **options: Unpack[SourceOptions],
         ) -> None: ...
         @overload
         def __init__(
@@ -166,6 +177,7 @@ class Watches(KindSource):
             *,
             map: Map[Object] = None,
             after_sync: bool = False,
+            ensure: bool = False,
             **options: Unpack[SourceOptions],
         ) -> None: ...
         @overload
@@ -176,6 +188,7 @@ class Watches(KindSource):
             *,
             map: Map[Object] = None,
             after_sync: bool = False,
+            ensure: bool = False,
             **options: Unpack[SourceOptions],
         ) -> None: ...
         def __init__(self, *_: Any, **_options: Any) -> None: ...  # noqa: D107

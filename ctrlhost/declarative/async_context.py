@@ -141,9 +141,9 @@ class AsyncContext(Parameters[K, S]):
         about: Object | Mapping[str, Any] | Struct | None = None,
         action: str | None = None,
         once: bool = False,
-    ) -> None:
+    ) -> bool:
         """Record an event; see `Context.event`. It never waits, so that it is not awaited."""
-        self._run.event(reason, message, warning=warning, about=about, action=action, once=once)
+        return self._run.event(reason, message, warning=warning, about=about, action=action, once=once)
 
     @overload
     def cache(self, kind: type[T]) -> AsyncCache[T]: ...

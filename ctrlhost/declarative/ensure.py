@@ -57,7 +57,7 @@ class Ensure:
         NotOwned if somebody else controls the object, or nobody does and `adopt` is false.
         """
         desired = desired_of(obj)
-        self._owned.to_ensure(desired.api_version, desired.kind)
+        self._owned.to_ensure(desired.api_version, desired.kind, owned=owner is not None)
         child = yield from self._child(context, reconciled, desired, owner)
         live = yield from _live(context, child)
         if live is None:

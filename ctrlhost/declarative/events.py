@@ -73,10 +73,10 @@ def record(
     warning: bool = False,
     action: str | None = None,
     once: OnceMemory | None = None,
-) -> None:
+) -> bool:
     """Record an event about an Object, a mapping or a model, unless it is in `once`. Never blocks.
 
-    TypeError for a reason or a message that is no text.
+    Returns whether it was recorded. TypeError for a reason or a message that is no text.
     """
     for name, given in (("reason", reason), ("message", message)):
         if not isinstance(given, str):
@@ -87,8 +87,9 @@ def record(
         generation = metadata.get("generation") or 0
         named = (obj.get("apiVersion"), obj.get("kind"), metadata.get("namespace"), metadata.get("name"))
         if not once.first(metadata.get("uid") or named, generation, reason, message):
-            return
+            return False
     (events.warning if warning else events.normal)(obj, reason, message, action=action)
+    return True
 
 
 def gone(kind: Kind, request: Request, absence: int = 0) -> dict[str, Any]:

@@ -65,8 +65,7 @@ class HostedController:
         self._indexes = declaration.indexes
         #: The sources that watch a kind.
         self.kinds = [_indexed(source, self._indexes) for source in self._kinds()]
-        owns = [one for one in self.kinds if isinstance(one, Owns)]
-        self.owned = OwnedKinds(host.name, f"{host.name}/{controller.name}", owns)
+        self.owned = OwnedKinds(host.name, f"{host.name}/{controller.name}", self.kinds)
         self.ensure = Ensure(self.owned)
         self._caches: dict[tuple[str, str, type[Any] | None], CachedKind] = {}
 
@@ -89,7 +88,7 @@ class HostedController:
             sources.append(replace(one, indexes=indexes, writes=writes, suppress_echo=True))
         for one in self.options.get("watches") or ():
             watches = one if isinstance(one, Watches) else Watches(one)
-            sources.append(replace(watches, after_sync=True))
+            sources.append(replace(watches, after_sync=True, writes=(*watches.writes, *writes_of(watches))))
         return sources
 
     def _primary(self) -> For[Any]:

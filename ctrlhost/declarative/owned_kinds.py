@@ -1,38 +1,47 @@
-"""The kinds that a controller owns, and what it may write of them."""
+"""The kinds that a controller may write with `ctx.ensure` and `ctx.prune`, and the rights that this takes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ctrlhost.controller.sources import Owns, Watches
 from ctrlhost.errors import PluginError, UndeclaredRead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ctrlhost.controller.source import Writes
-    from ctrlhost.controller.sources import Owns
+    from ctrlhost.controller.source import KindSource, Writes
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedKinds:
-    """The `owns` of one controller, by apiVersion and kind; the first one of a kind counts."""
+    """The sources of one controller that it may write, by apiVersion and kind; the first one of a kind counts."""
 
     plugin: str
     #: As `plugin/name`.
     controller: str
-    kinds: Sequence[Owns]
+    kinds: Sequence[KindSource]
 
-    def to_ensure(self, api_version: str, kind: str) -> None:
-        """Raise UndeclaredRead for a kind that is not owned, and PluginError for one that is only read."""
-        owns = self._find(api_version, kind)
-        if owns.reads is not None:
+    def to_ensure(self, api_version: str, kind: str, *, owned: bool) -> None:
+        """Raise UndeclaredRead for an undeclared kind, and PluginError for one that is only read.
+
+        With `owned`, the object is to have an owner, which one of `Watches` cannot have: its changes go to its map.
+        """
+        source = self._find(api_version, kind)
+        if source.reads is not None:
             raise PluginError(
                 self.plugin,
                 f"controller `{self.controller}` cannot ensure a {kind}: it caches only a part of it (`reads=`)",
-                hint=f"drop `reads=` from its `Owns`: `owns=[{_reference(api_version, kind)}]`",
+                hint=f"drop `reads=` from its `{type(source).__name__}`",
             )
-        if not owns.ensure:
+        if isinstance(source, Watches) and owned:
+            raise PluginError(
+                self.plugin,
+                f"controller `{self.controller}` watches {kind} ({api_version}) and does not own it",
+                hint=f"pass `owner=None`, or declare `owns=[{_reference(api_version, kind)}]`",
+            )
+        if not source.ensure:
             raise PluginError(
                 self.plugin,
                 f"controller `{self.controller}` only reads {kind} ({api_version}): its `Owns` has `ensure=False`",
@@ -41,18 +50,19 @@ class OwnedKinds:
 
     def to_prune(self, api_version: str, kind: str) -> None:
         """Raise UndeclaredRead for a kind that is not owned, and PluginError for one without `prune=True`."""
-        if not self._find(api_version, kind).prune:
+        if not getattr(self._find(api_version, kind), "prune", False):
             raise PluginError(
                 self.plugin,
                 f"controller `{self.controller}` does not prune {kind} ({api_version})",
                 hint=f"allow it: `owns=[ctrlhost.Owns({_reference(api_version, kind)}, prune=True)]`",
             )
 
-    def _find(self, api_version: str, kind: str) -> Owns:
-        for owns in self.kinds:
-            if (owns.api_version, owns.kind) == (api_version, kind):
-                return owns
-        owned = ", ".join(f"{one.kind} ({one.api_version})" for one in self.kinds) or "nothing"
+    def _find(self, api_version: str, kind: str) -> Owns | Watches:
+        written = [one for one in self.kinds if isinstance(one, Owns) or (isinstance(one, Watches) and one.ensure)]
+        for source in written:
+            if (source.api_version, source.kind) == (api_version, kind):
+                return source
+        owned = ", ".join(f"{one.kind} ({one.api_version})" for one in written) or "nothing"
         raise UndeclaredRead(
             self.plugin,
             f"controller `{self.controller}` writes {kind} ({api_version}) without declaring it; it owns {owned}",
@@ -60,10 +70,11 @@ class OwnedKinds:
         )
 
 
-def writes_of(owns: Owns) -> Writes:
-    """Return what `ctx.ensure` and `ctx.prune` need of an owned kind."""
-    verbs = ("get", "create", "patch") if is_ensured(owns) else ()
-    return (("", (*verbs, "delete") if owns.prune else verbs),) if verbs or owns.prune else ()
+def writes_of(source: Owns | Watches) -> Writes:
+    """Return what `ctx.ensure` and `ctx.prune` need of a kind."""
+    ensures = ("get", "create", "patch") if is_ensured(source) else ()
+    prunes = ("delete",) if isinstance(source, Owns) and source.prune else ()
+    return (("", (*ensures, *prunes)),) if ensures or prunes else ()
 
 
 def writes_of_owner(owns: Sequence[Owns]) -> Writes:
@@ -71,9 +82,9 @@ def writes_of_owner(owns: Sequence[Owns]) -> Writes:
     return (("finalizers", ("update",)),) if any(is_ensured(one) for one in owns) else ()
 
 
-def is_ensured(owns: Owns) -> bool:
+def is_ensured(source: Owns | Watches) -> bool:
     """Return whether `ctx.ensure` may write the kind; not if only parts of its objects are cached."""
-    return owns.ensure and owns.reads is None
+    return source.ensure and source.reads is None
 
 
 def _reference(api_version: str, kind: str) -> str:

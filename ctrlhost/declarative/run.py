@@ -94,15 +94,15 @@ class Run:
         about: Any = None,
         action: str | None = None,
         once: bool = False,
-    ) -> None:
-        """Record an event about an object, by default the reconciled one."""
+    ) -> bool:
+        """Record an event about an object, by default the reconciled one; return whether it was recorded."""
         memory = self.hosted.events if once else None
         if about is None and self._found is None:
             request = self.context.request
             about = gone(self.hosted.kind, request, 0 if memory is None else memory.gone(request))
         elif about is None:
             about = self._found
-        record(self.context.events, about, reason, message, warning=warning, action=action, once=memory)
+        return record(self.context.events, about, reason, message, warning=warning, action=action, once=memory)
 
     def cache(self, kind: KindRef[Any]) -> Cache[Any]:
         """Return the cached objects of a kind that the controller declares."""

@@ -97,7 +97,7 @@ def clean_up(ctx: ctrlhost.Context[Memcached, Settings], mc: Memcached) -> Resul
     assert_type(ctx.status, ctrlhost.StatusWriter)
     assert_type(ctx.status.set(readyReplicas=1), None)
     assert_type(ctx.status.condition("Ready", True, "Because"), None)
-    assert_type(ctx.event("Ready", "it is ready", about=mc, once=True), None)
+    assert_type(ctx.event("Ready", "it is ready", about=mc, once=True), bool)
     ctx.status.condition("Ready", 1.5, "Because")  # type: ignore[arg-type]
     return None
 

@@ -427,6 +427,29 @@ def test_a_kind_that_may_not_be_written_is_refused(
     assert requests.new() == []
 
 
+def test_a_watched_kind_is_written_without_an_owner_and_its_changes_go_to_the_map(ctrlhost_host) -> None:
+    elsewhere = deployment()
+    elsewhere["metadata"]["namespace"] = "kube-public"
+    wanted, plugin = Wanted(elsewhere), ctrlhost.Plugin()
+    watches = ctrlhost.Watches("apps/v1/Deployment", map=lambda _: [ctrlhost.Request("cache", "default")], ensure=True)
+    plugin.__name__ = "memcached"
+    plugin.controller("v1/ConfigMap", name="memcached", watches=[watches])(wanted)
+    host = ctrlhost_host(plugin, clock=ManualClock())
+    host.client.create(mine())
+    host.run_until_idle()
+    refused = wanted.errors[-1]
+    assert isinstance(refused, PluginError)
+    assert "watches Deployment (apps/v1) and does not own it" in refused.message
+    assert "pass `owner=None`" in (refused.hint or "")
+    wanted.options = {"owner": None}
+    run_again(host)
+    made = host.client.get("apps/v1", "Deployment", "cache", "kube-public")
+    assert "ownerReferences" not in made["metadata"]
+    host.client.patch("apps/v1", "Deployment", "cache", "kube-public", {"spec": {"replicas": 7}})
+    host.run_until_idle()
+    assert host.client.get("apps/v1", "Deployment", "cache", "kube-public")["spec"]["replicas"] == 2
+
+
 @pytest.mark.behaviour("authoring/AC14")
 def test_an_owner_in_another_namespace_is_refused_before_any_request(ctrlhost_host) -> None:
     elsewhere = deployment()

@@ -22,18 +22,19 @@ def occurrences(host: HostUnderTest, reason: str) -> int:
 
 @pytest.mark.behaviour("authoring/AS10")
 def test_an_event_is_recorded_once_for_each_generation(ctrlhost_host: Any, manual_clock: ManualClock) -> None:
-    plugin = new_plugin("memcached.yaml")
+    plugin, recorded = new_plugin("memcached.yaml"), []
 
     @plugin.controller(Memcached)
     def reconcile(ctx: ctrlhost.Context[Memcached, None], mc: Memcached) -> None:
-        ctx.event("TooSmall", "one server only", warning=True, once=True)
-        ctx.event("Reconciled", "again")
+        recorded.append(ctx.event("TooSmall", "one server only", warning=True, once=True))
+        assert ctx.event("Reconciled", "again")
 
     cache = Cache(ctrlhost_host(plugin, clock=manual_clock))
     cache.create()
     for _ in range(49):
         cache.run()
     assert cache.counts.runs == 50
+    assert recorded == [True, *[False] * 49]
     assert occurrences(cache.host, "TooSmall") == 1
     assert occurrences(cache.host, "Reconciled") == 50
     cache.resize(2)

@@ -50,6 +50,15 @@ def test_the_verbs_follow_from_owns(owns: Any, verbs: set[str], finalizers: bool
     assert rights(operator(lambda ctx, obj: None, owns)) == wanted
 
 
+def test_a_watched_kind_that_is_ensured_needs_no_right_on_its_owner() -> None:
+    plugin = ctrlhost.Plugin()
+
+    @plugin.controller("v1/ConfigMap", watches=[ctrlhost.Watches("apps/v1/Deployment", ensure=True)])
+    def reconcile(ctx: ctrlhost.Context, obj: ctrlhost.Object) -> None: ...
+
+    assert rights(plugin) == {"configmaps": READ, "deployments": ENSURED, "events": {"create", "patch"}}
+
+
 def test_the_verbs_are_those_of_the_namespaces_of_the_sources() -> None:
     source = ctrlhost.For("v1/ConfigMap", namespaces=["a"])
     owns = ctrlhost.Owns("apps/v1/Deployment", namespaces=["a", "b"])
