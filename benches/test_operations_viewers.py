@@ -12,7 +12,6 @@ import http.client
 import os
 import pty
 import re
-import selectors
 import signal
 import statistics
 import struct
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from tests.support.host_process import HostProcess
 
 VIEWERS = 32
+#: Seconds between two questions of an open page.
+PERIOD = 2.0
 STARTS = 3
 ASSET = re.compile(r'(?:href|src)="(/assets/[^"]+)"')
 PLUGIN = """
@@ -109,30 +110,31 @@ def fetched(process: HostProcess, path: str, headers: dict[str, str]) -> bytes:
 
 @contextmanager
 def viewers(process: HostProcess, count: int) -> Iterator[None]:
-    """Follow the events of the page, once all of them have come for the first time."""
-    with contextlib.ExitStack() as opened, selectors.DefaultSelector() as selector:
-        waiting = set()
-        for _ in range(count):
-            connection = opened.enter_context(contextlib.closing(http.client.HTTPConnection(process.address)))
-            connection.connect()
-            connection.sock.sendall(b"GET /api/v1/events?page=/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            waiting.add(connection.sock)
-            selector.register(connection.sock, selectors.EVENT_READ)
-        ending = threading.Event()
+    """Ask for the page every 2 s, as its script does, once all viewers have had an answer."""
+    ending, answered = threading.Event(), threading.Semaphore(0)
 
-        def read() -> None:
-            while not ending.is_set():
-                for key, _ in selector.select(0.2):
-                    if b"event: rows" in key.fileobj.recv(1 << 20):  # type: ignore[union-attr]
-                        waiting.discard(key.fileobj)
+    def view(late: float) -> None:
+        etag = ""
+        with contextlib.closing(http.client.HTTPConnection(process.address)) as connection:
+            while not ending.wait(late):
+                headers = {"Accept": "text/html", "Accept-Encoding": "gzip", "If-None-Match": etag}
+                connection.request("GET", "/", headers=headers)
+                response = connection.getresponse()
+                response.read()
+                if not etag:
+                    answered.release()
+                etag, late = response.headers["ETag"], PERIOD
 
-        thread = threading.Thread(target=read)
+    threads = [threading.Thread(target=view, args=(PERIOD * number / count,)) for number in range(count)]
+    for thread in threads:
         thread.start()
-        try:
-            process.eventually(lambda: not waiting, "events for each viewer")
-            yield
-        finally:
-            ending.set()
+    try:
+        for _ in threads:
+            assert answered.acquire(timeout=60)
+        yield
+    finally:
+        ending.set()
+        for thread in threads:
             thread.join()
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ctrlhost.host.inspection import Inspection
     from ctrlhost.host.metrics_access import MetricsAccess
     from ctrlhost.plugin.context import PluginContext
-    from ctrlhost.server.at_once import AtOnce
     from ctrlhost.server.counts import HttpCounts
     from ctrlhost.server.limits import Limits
     from ctrlhost.server.listener import HttpServer
@@ -69,7 +68,7 @@ class HostServers:
 
         Probes and metrics without an address of their own are served at `listen`. `access` protects the metrics' own.
         """
-        from ctrlhost.server.app import host_app, metrics_app, probes_app, probes_at_once, status_app
+        from ctrlhost.server.app import host_app, metrics_app, probes_app, status_app
         from ctrlhost.server.guard import Guard, guarded
         from ctrlhost.server.limits import METRICS, PROBES, STATUS
 
@@ -78,15 +77,13 @@ class HostServers:
         if listen:
             guard = Guard(hosts, self.counts.of("status"), STATUS)
             if own_probes:
-                app, loop, at_once = status_app(inspection, metrics=not own_metrics), self._status, None
+                app, loop = status_app(inspection, metrics=not own_metrics), self._status
             else:
                 app, loop = host_app(inspection, self._status, metrics=not own_metrics), self._probes
-                at_once = probes_at_once(inspection, guard)
-            self._bind("status", listen, guarded(app, guard), "host.listen", STATUS, loop, at_once)
+            self._bind("status", listen, guarded(app, guard), "host.listen", STATUS, loop)
         if own_probes and (address := settings.listen_probes):
-            guard = Guard(None, self.counts.of("probes"), PROBES)
-            app, at_once = guarded(probes_app(inspection), guard), probes_at_once(inspection, guard)
-            self._bind("probes", address, app, "host.listen_probes", PROBES, self._probes, at_once)
+            app = guarded(probes_app(inspection), Guard(None, self.counts.of("probes"), PROBES))
+            self._bind("probes", address, app, "host.listen_probes", PROBES, self._probes)
         if own_metrics and (address := settings.listen_metrics):
             app, context = metrics_app(inspection), None
             if access is not None:
@@ -137,23 +134,12 @@ class HostServers:
         setting: str,
         limits: Limits,
         loop: PluginLoop,
-        at_once: AtOnce | None = None,
         context: ssl.SSLContext | None = None,
     ) -> HttpServer:
         from ctrlhost.server.listener import HttpServer
 
         counts = self.counts.of(name)
-        server = HttpServer(
-            address,
-            app,
-            name,
-            setting,
-            limits=limits,
-            counts=counts,
-            loop=loop,
-            at_once=at_once,
-            ssl_context=context,
-        )
+        server = HttpServer(address, app, name, setting, limits=limits, counts=counts, loop=loop, ssl_context=context)
         self._own[name] = server
         return server
 

@@ -28,7 +28,7 @@ _TIMEOUT, _OTHERS = 8.0, 1.0
 #: Requests that are answered at once.
 _MOST = 8
 _HINTS = {
-    404: "paths: /status, /queues/PLUGIN/NAME, /keys/PLUGIN/NAME?key=KEY, /series/PLUGIN/NAME, /events?page=PATH",
+    404: "paths: /status, /queues/PLUGIN/NAME, /keys/PLUGIN/NAME?key=KEY, /series/PLUGIN/NAME",
     405: "use GET",
 }
 
@@ -49,11 +49,8 @@ class Reported(Rendered, Protocol):
         """Return the status of HTTP and the samples of a controller, or a problem."""
 
 
-def api_app(host: Reported, is_allowed: Callable[[Request], bool], events: Respond) -> ASGIApp:
-    """Return the application for the paths below `/api/v1`, of which `events` answers one.
-
-    Requests that are not allowed are answered 403.
-    """
+def api_app(host: Reported, is_allowed: Callable[[Request], bool]) -> ASGIApp:
+    """Return the application for the paths below `/api/v1`; requests that are not allowed are answered 403."""
     threads = Aside[tuple[int, bytes]]("status", _MOST)
 
     async def aside(function: Callable[[], tuple[int, bytes]]) -> Response:
@@ -96,7 +93,6 @@ def api_app(host: Reported, is_allowed: Callable[[Request], bool], events: Respo
 
     routes = [
         Route("/status", status),
-        Route("/events", _Endpoint(events)),
         Route("/queues/{plugin}/{name}", _Endpoint(of_controller(host.queue_json))),
         Route("/keys/{plugin}/{name}", _Endpoint(of_controller(host.key_json))),
         Route("/series/{plugin}/{name}", _Endpoint(of_controller(host.series_json))),

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from ctrlhost.health import Check
     from ctrlhost.server.api import Reported
-    from ctrlhost.server.at_once import AtOnce
-    from ctrlhost.server.guard import Guard
     from ctrlhost.server.relay import Loop
 
 #: Seconds that a request waits for all checks or collectors of plugins together, and until the first look at them.
@@ -115,23 +113,6 @@ def probes_app(host: Inspected, patience: float = PATIENCE, others: ASGIApp | No
     return chosen
 
 
-def probes_at_once(host: Inspected, guard: Guard | None = None) -> AtOnce:
-    """Return what answers a probe without waiting, if `guard` allows it; any other request is for the app."""
-
-    def answer(target: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[int, str] | None:
-        path, _, query = target.partition(b"?")
-        endpoint = path.decode("ascii").removeprefix("/")
-        if endpoint not in _PROBES or query not in (b"", b"verbose"):
-            return None
-        # The guard counts what it refuses, when the app asks it.
-        if guard is not None and not guard.allows(b"GET", len(target), headers):
-            return None
-        checks = host.answer(endpoint, None) if not host.refresh(endpoint, None) else None
-        return report(endpoint, checks, verbose=bool(query)) if checks is not None else None
-
-    return answer
-
-
 def metrics_app(host: Inspected, patience: float = PATIENCE) -> ASGIApp:
     """Return the app that answers scrapes only."""
     return limited(Starlette(routes=[Route("/metrics", _scrapes(host, patience)), _UNKNOWN]), METRICS)
@@ -185,7 +166,7 @@ def _others(host: Inspected, patience: float, *, probes: bool, metrics: bool) ->
             return PlainTextResponse("only for clients on this machine\n", 403)
         return PlainTextResponse(host.stacks())
 
-    pages = StatusPages(host.reports, problem)
+    pages = StatusPages(host.reports)
 
     async def index(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
@@ -206,7 +187,7 @@ def _others(host: Inspected, patience: float, *, probes: bool, metrics: bool) ->
             await PlainTextResponse("only for clients on this machine\n", 403)(scope, receive, send)
 
     routes: list[BaseRoute] = [
-        _below("/api/v1", api_app(host.reports, _is_local, pages.events)),
+        _below("/api/v1", api_app(host.reports, _is_local)),
         Mount("/api", app=_no_path),
         Mount("/admin", app=_no_path),
         Route("/debug/queues", queues),

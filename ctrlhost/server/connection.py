@@ -15,7 +15,6 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from ctrlhost.server.at_once import answer_at_once
 from ctrlhost.server.guard import HEADERS
 from ctrlhost.server.peers import peer_of
 
@@ -24,15 +23,15 @@ if TYPE_CHECKING:
 
     import uvicorn
 
-    from ctrlhost.server.at_once import AtOnce
     from ctrlhost.server.counts import ListenerCounts
     from ctrlhost.server.limits import Limits
 
 log = logging.getLogger("ctrlhost.server")
 
-#: What clients send must not fill the log: of a malformed request, uvicorn logs a warning.
+#: Without uvicorn's own lines: what clients send must not fill the log, an answer that is cut off at the end of the
+#: server is no error, and those of apps are logged where they occur.
 _protocol_log = logging.getLogger("ctrlhost.server.protocol")
-_protocol_log.setLevel(logging.ERROR)
+_protocol_log.setLevel(logging.CRITICAL)
 
 
 class Connections:
@@ -45,7 +44,6 @@ class Connections:
         limits: Limits,
         counts: ListenerCounts,
         ssl_context: ssl.SSLContext | None,
-        at_once: AtOnce | None,
     ) -> None:
         """Start without connections, for the app of `config` with this lifespan state."""
         self.limits = limits
@@ -57,7 +55,6 @@ class Connections:
         self._config = config
         self._state = state
         self._ssl = ssl_context
-        self._at_once = at_once if ssl_context is None else None
         self._loop = asyncio.get_running_loop()
         self._uvicorn = ServerState()
         #: The tasks of requests in progress.
@@ -69,18 +66,12 @@ class Connections:
         if self.limits.kept is not None:
             # So that a client that does not read is noticed, and takes little memory.
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.kept)
-        received: bytes | None = b""
-        if self._at_once is not None:
-            received = answer_at_once(accepted, self._at_once, self.limits, self.counts)
-        if received is None:
-            return
         if len(self.open) >= self.limits.connections:
             self.counts.rejected["full"] += 1
             if not self.close_idle():
                 accepted.close()
                 return
         connection = Connection(self._config, self._uvicorn, self._state, self)
-        connection.received = received
         self.open.add(connection)
         self.none_open.clear()
         connection.accepted = accepted
@@ -143,8 +134,6 @@ class Connection(H11Protocol):
         super().__init__(config, state, app_state)
         self.conn = self._http = _Http(h11.SERVER, connections.limits.header_bytes)
         self.logger = _protocol_log
-        #: What was read before the transport was made.
-        self.received = b""
         #: The socket until the transport is made, and what makes that.
         self.accepted: socket.socket | None = None
         self.connecting: asyncio.Task[None] | None = None
@@ -184,8 +173,6 @@ class Connection(H11Protocol):
             self.app_state = {**self.app_state, "peer": peer_of(own)}
         if self not in self._all.open:
             transport.abort()
-        elif self.received:
-            self.data_received(self.received)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""

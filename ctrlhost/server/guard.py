@@ -59,10 +59,6 @@ class Guard:
         self._counts = counts
         self._limits = limits
 
-    def allows(self, method: bytes, target_size: int, headers: Headers) -> bool:
-        """Return whether a request is not refused; counts nothing."""
-        return self._refusal(method, target_size, headers) is None
-
     def refuses(self, method: bytes, target_size: int, headers: Headers) -> tuple[int, str, str] | None:
         """Return the status, error and hint for a request that is refused, else None; counts unknown names."""
         refused = self._refusal(method, target_size, headers)
@@ -121,16 +117,16 @@ def secured(app: ASGIApp, policy: bytes = OWN_POLICY) -> ASGIApp:
         try:
             await app(scope, receive, send_with_headers)
         except Exception as error:
+            log.error("%s %s failed: %s", scope["method"], scope["path"], error, exc_info=error)
             if begun:
                 raise
-            log.error("%s %s failed: %s", scope["method"], scope["path"], error, exc_info=error)
             await refusal(500, "the host failed to answer")(scope, receive, send_with_headers)
 
     return answer
 
 
 def limited(app: ASGIApp, limits: Limits) -> ASGIApp:
-    """Return `app`, which refuses too long a body, and answers within the limit unless it sends an event stream."""
+    """Return `app`, which refuses too long a body, and answers within the limit."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -147,14 +143,12 @@ def limited(app: ASGIApp, limits: Limits) -> ASGIApp:
 
         begun = False
         try:
-            async with asyncio.timeout(limits.answer) as limit:
+            async with asyncio.timeout(limits.answer):
 
                 async def send_in_time(message: Message) -> None:
                     nonlocal begun
                     if message["type"] == "http.response.start":
                         begun = True
-                        if is_event_stream(message):
-                            limit.reschedule(None)
                     await send(message)
 
                 said = dict(scope["headers"]).get(b"content-length", b"0")
@@ -177,15 +171,7 @@ class _TooLong(OSError):
     """The body of a request is longer than its limit."""
 
 
-def is_event_stream(message: Message) -> bool:
-    """Return whether the head of an answer begins an event stream."""
-    return any(
-        name.lower() == b"content-type" and value.lower().startswith(b"text/event-stream")
-        for name, value in message.get("headers", ())
-    )
-
-
-def refusal(status: int, error: str, hint: str = "", headers: tuple[tuple[bytes, bytes], ...] = ()) -> ASGIApp:
+def refusal(status: int, error: str, hint: str = "") -> ASGIApp:
     """Return an app that says why a request is refused, as JSON below `/api/` and `/admin/`, and closes."""
 
     async def answer(scope: Scope, _receive: Receive, send: Send) -> None:
@@ -194,8 +180,7 @@ def refusal(status: int, error: str, hint: str = "", headers: tuple[tuple[bytes,
         else:
             kind, text = b"text/plain; charset=utf-8", f"error: {error}\n" + (f"hint: {hint}\n" if hint else "")
             body = text.encode()
-        head: list[tuple[bytes, bytes]] = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
-        head += [*headers, _CLOSE]
+        head = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), _CLOSE]
         await send({"type": "http.response.start", "status": status, "headers": head})
         await send({"type": "http.response.body", "body": body})
 

@@ -15,8 +15,6 @@ class Limits:
     #: Bytes of a body, None for any number; and seconds for an answer, None where the app has its own limit.
     body: int | None
     answer: float | None
-    #: How many of the connections may be event streams.
-    streams: int = 0
     #: Seconds from the first byte, or from the connection, to the end of a request's header; and its bytes.
     header: float = 5.0
     header_bytes: int = 16 << 10
@@ -28,7 +26,7 @@ class Limits:
 
 PROBES = Limits(connections=64, idle=30, body=0, answer=1)
 METRICS = Limits(connections=32, idle=60, body=0, answer=10)
-STATUS = Limits(connections=128, idle=60, body=0, answer=10, streams=32, unread=30, kept=64 << 10)
-ADMIN = Limits(connections=8, idle=5, body=64 << 10, answer=60, streams=4, unread=30, kept=64 << 10)
+STATUS = Limits(connections=128, idle=60, body=0, answer=10, unread=30, kept=64 << 10)
+ADMIN = Limits(connections=8, idle=5, body=64 << 10, answer=60, unread=30, kept=64 << 10)
 #: A plugin's own listener, where its deadline `page` limits the answers; and the pages in the process of a plugin.
-PLUGIN = Limits(connections=512, idle=60, body=None, answer=None, streams=512, unread=30)
+PLUGIN = Limits(connections=512, idle=60, body=None, answer=None, unread=30)

@@ -13,7 +13,6 @@ from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.server.acceptor import Acceptor
 from ctrlhost.server.addresses import UNIX, address_of, bind, is_loopback
 from ctrlhost.server.counts import ListenerCounts
-from ctrlhost.server.guard import is_event_stream, refusal, secured
 from ctrlhost.server.limits import PLUGIN, Limits
 from ctrlhost.server.peers import of_this_user
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from ctrlhost.server.at_once import AtOnce
     from ctrlhost.server.connection import Connections
 
 log = logging.getLogger("ctrlhost.server")
@@ -32,7 +30,6 @@ log = logging.getLogger("ctrlhost.server")
 _START_TIMEOUT = 10.0
 #: Seconds that requests in progress have at the end.
 _GRACE = 1.0
-_too_many_streams = refusal(503, "too many event streams", "ask again later", ((b"retry-after", b"10"),))
 
 
 class HttpServer:
@@ -49,26 +46,22 @@ class HttpServer:
         counts: ListenerCounts | None = None,
         loop: PluginLoop | None = None,
         ssl_context: ssl.SSLContext | None = None,
-        at_once: AtOnce | None = None,
     ) -> None:
         """Bind at once, so that a port in use is an early ConfigError, before anything else starts.
 
-        What `at_once` answers does not get to the app. Several servers may share a `loop`, which their owner stops
-        after them; without one, a server has its own.
+        Several servers may share a `loop`, which their owner stops after them; without one, a server has its own.
         """
         self.name = name
         self._app = app
         self._limits = limits
         self._counts = counts or ListenerCounts()
         self._ssl = ssl_context
-        self._at_once = at_once
         self._sockets = bind(address, setting)
         self._loop, self._own_loop = loop or PluginLoop(f"{name}/server"), loop is None
         # Those below belong to the loop.
         self._acceptor: Acceptor | None = None
         self._connections: Connections | None = None
         self._lifespan: Any = None
-        self._streams: set[asyncio.Task[Any]] = set()
 
     @property
     def address(self) -> str:
@@ -125,7 +118,7 @@ class HttpServer:
             if lifespan.should_exit:
                 raise RuntimeError("the application failed to start")
             self._lifespan = lifespan
-            connections = Connections(config, lifespan.state, self._limits, self._counts, self._ssl, self._at_once)
+            connections = Connections(config, lifespan.state, self._limits, self._counts, self._ssl)
             take: Callable[[socket.socket], None] = connections.take
             if self.address.startswith(UNIX):
                 take = of_this_user(take, self._refused)
@@ -146,11 +139,9 @@ class HttpServer:
                 connection.abort()
             else:
                 connection.shutdown()
-        # A stream would go on for ever.
-        for stream in list(self._streams):
-            stream.cancel()
         if connections.requests:
             _, late = await asyncio.wait(set(connections.requests), timeout=_GRACE)
+            # Answers that do not end, such as event streams, are cut off.
             for task in late:
                 task.cancel()
         # The last bytes of answers leave with the next turns of the loop.
@@ -165,46 +156,21 @@ class HttpServer:
         self._counts.requests[403] += 1
 
     async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the app, count its answers, and limit the number of event streams."""
+        """Run the app, and count its answers."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        task = asyncio.current_task()
-        begun = refused = ended = False
+        begun = False
 
         async def counted(message: Message) -> None:
-            nonlocal begun, refused, ended
-            if refused:
-                # The connection is closed, so the app hears that nobody reads the stream.
-                return
+            nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                if is_event_stream(message) and task is not None:
-                    if len(self._streams) >= self._limits.streams:
-                        refused = True
-                        self._counts.requests[503] += 1
-                        await secured(_too_many_streams)(scope, receive, send)
-                        return
-                    self._streams.add(task)
                 self._counts.requests[message["status"]] += 1
-            else:
-                ended = not message.get("more_body", False)
             await send(message)
 
         try:
-            try:
-                await self._app(scope, receive, counted)
-            except asyncio.CancelledError:
-                if task not in self._streams:
-                    raise
-            if task in self._streams and not ended:
-                # A stream that was cut off is at its end, unless the client has ceased to read it.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_GRACE / 10):
-                        await send({"type": "http.response.body"})
+            await self._app(scope, receive, counted)
         except BaseException:
             if not begun:
                 self._counts.requests[500] += 1
             raise
-        finally:
-            if task is not None:
-                self._streams.discard(task)

@@ -1,7 +1,8 @@
-"""A page of the host: sections of rows with ids, so that an open page gets only what has changed."""
+"""A page of the host: sections of rows with ids, by which an open page finds what has changed."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Seconds after which a page without script loads itself again.
 _RELOAD = 10
+#: The row with the time of the rendering.
+TIME_ROW = "updated"
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'%3E"
     "%3Ccircle cx='4' cy='4' r='3' fill='%232563eb'/%3E%3C/svg%3E"
@@ -87,6 +90,14 @@ def problem_page(status: int, error: str, hint: str | None = None) -> Page:
     texts = [text for text in (f"error: {error}", f"hint: {hint}" if hint else "") if text]
     rows = [Row(f"problem-{at}", tag("p", text, id=f"problem-{at}")) for at, text in enumerate(texts)]
     return Page(f"{status} {error}", [Section("facts", rows)], trail=(("Host", "/"),), status=status)
+
+
+def entity_tag(page: Page) -> str:
+    """Return the entity tag of a page; renderings that show the same at different times have the same one."""
+    shown = hashlib.sha256(page.title.encode(errors="replace"))
+    for row in (row for section in page.sections for row in section.rows if row.id != TIME_ROW):
+        shown.update(row.html.encode(errors="replace"))
+    return f'W/"{shown.hexdigest()[:32]}"'
 
 
 def document(page: Page, style: str, script: str) -> bytes:

@@ -98,6 +98,8 @@ class _Exchange:
             if not self._app_ended:
                 with contextlib.suppress(RuntimeError):
                     self._other.call(self._cancel)
+        if status == 502 and self._answered and not self._complete:
+            log.error("%s ended before its answer at %s", self._what, self._scope["path"])
         if status and not self._answered and self._scope["type"] == "http":
             self._answered = True
             if status == 502:

@@ -1,20 +1,20 @@
-"""The status pages of a host over HTTP: documents, their assets, and event streams."""
+"""The status pages of a host over HTTP: documents, which an open page asks for again and again, and their assets."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response
 
 from ctrlhost.server.accepted import accepts_gzip
 from ctrlhost.server.aside import Aside, TooMany
 from ctrlhost.server.asset_files import AssetFiles
-from ctrlhost.server.page import Address, document
-from ctrlhost.server.streams import Streams
+from ctrlhost.server.page import Address, document, entity_tag
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
     from ctrlhost.server.page import Page
 
-    #: Makes the answer to a request for JSON that cannot be answered, of a status, an error and a hint.
-    Problem = Callable[[int, str, str | None], Response]
-
 #: Seconds for a rendering, less than a listener allows, and for what other processes add to it.
 _TIMEOUT, _OTHERS = 8.0, 1.0
 #: Seconds for the page of another process, after which this one says that it does not answer.
 _ELSEWHERE = 2.5
+#: Seconds for which open pages share a rendering; whoever loads a page gets a new one.
+_SHARED = 1.0
 #: Renderings at once.
 _MOST = 8
 #: How much processor time the compression of a page takes, from 1 to 9.
@@ -61,64 +60,37 @@ class Rendered(Protocol):
 class StatusPages:
     """The pages of one host. Belongs to one event loop; nothing here waits for locks of the core."""
 
-    def __init__(self, host: Rendered, problem: Problem) -> None:
-        """Show `host`; requests for a stream that cannot be answered get a `problem`."""
+    def __init__(self, host: Rendered) -> None:
+        """Show `host`."""
         self._host = host
-        self._problem = problem
-        self._threads: Aside[Page] = Aside("page", _MOST)
-        self._assets: AssetFiles | None = None
-        self._streams = Streams(self._render)
+        self._threads: Aside[_Document] = Aside("page", _MOST)
+        #: The last renderings by address, and the loop's time of their start.
+        self._renderings: dict[Address, tuple[float, asyncio.Task[_Document]]] = {}
 
     async def show(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with a page."""
         address = self._address(scope["path"], scope["query_string"].decode("latin-1"))
         other = self._elsewhere(address.path)
-        if other is not None and not await _answered(other, scope, receive, send):
-            other = None
-        if other is None:
-            packs = accepts_gzip(Request(scope).headers.get("accept-encoding", ""))
-            response = await self._document(address, packs=packs)
-            await response(scope, receive, send)
+        if other is not None and await _answered(other, scope, receive, send):
+            return
+        response = await self._answer(address, Request(scope))
+        await response(scope, receive, send)
 
     async def asset(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the style or the script."""
-        found = self._files().by_path.get(scope["path"])
+        asset = self._files.by_path.get(scope["path"])
         response: Response = PlainTextResponse(f"no page at {scope['path']}\n", 404)
-        if found is not None:
+        if asset is not None:
             # The address has a hash of the content.
             headers = {"Cache-Control": "public, max-age=31536000, immutable"}
-            response = Response(found.content, headers=headers, media_type=found.media_type)
+            response = Response(asset.content, headers=headers, media_type=asset.media_type)
         await response(scope, receive, send)
-
-    async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the events of the page in the parameter `page`."""
-        path, _, query = Request(scope).query_params.get("page", "/").partition("?")
-        address = self._address(unquote(path), query)
-        if (other := self._elsewhere(address.path)) is not None:
-            await other(scope, receive, send)
-            return
-        async with self._streams.follow(address) as followed:
-            try:
-                async with asyncio.timeout(_TIMEOUT):
-                    await followed.first()
-            except TimeoutError:
-                response = self._problem(504, f"no answer within {_TIMEOUT:g} s", "`/readyz?verbose` names what hangs")
-            else:
-                if scope["method"] == "HEAD":
-                    # Nobody reads what would never end.
-                    response = Response(status_code=followed.status, media_type="text/event-stream")
-                elif followed.status == 200:
-                    response = StreamingResponse(followed.events(), media_type="text/event-stream")
-                else:
-                    hint = "`page` is the path of a page, with its query"
-                    response = self._problem(followed.status, followed.title, hint)
-            await response(scope, receive, send)
 
     def _address(self, path: str, query: str) -> Address:
         """Return the address of a page: viewers whose addresses differ in nothing that it reads share it."""
         path, known = f"/{path.strip('/')}", self._host.parameters(path)
-        found = {name: value for name, value in parse_qsl(query, keep_blank_values=True) if name in known}
-        return Address(path, tuple(sorted(found.items())))
+        parameters = {name: value for name, value in parse_qsl(query, keep_blank_values=True) if name in known}
+        return Address(path, tuple(sorted(parameters.items())))
 
     def _elsewhere(self, path: str) -> ASGIApp | None:
         """Return what answers for the page of a controller or a key in another process."""
@@ -127,30 +99,61 @@ class StatusPages:
             return self._host.elsewhere(parts[3], _ELSEWHERE)
         return None
 
-    async def _document(self, address: Address, *, packs: bool) -> Response:
-        files = self._files()
+    async def _answer(self, address: Address, request: Request) -> Response:
+        known = request.headers.get("if-none-match")
         try:
-            page = await self._render(address)
+            rendered = await asyncio.shield(self._rendering(address, shared=known is not None))
         except TooMany:
             return PlainTextResponse("too many requests at once\n", 503, {"Retry-After": "1"})
         except TimeoutError:
             return PlainTextResponse(f"no answer within {_TIMEOUT:g} s; `/readyz?verbose` names what hangs\n", 504)
-        body, headers = document(page, files.style, files.script), {"Vary": "Accept, Accept-Encoding"}
-        if packs:
-            body, headers["Content-Encoding"] = gzip.compress(body, _LEVEL), "gzip"
-        return Response(body, page.status, headers, "text/html; charset=utf-8")
+        headers = {"Vary": "Accept, Accept-Encoding", "ETag": rendered.etag}
+        if known == rendered.etag:
+            return Response(status_code=304, headers=headers)
+        body = rendered.body
+        if accepts_gzip(request.headers.get("accept-encoding", "")):
+            body, headers["Content-Encoding"] = rendered.packed, "gzip"
+        return Response(body, rendered.status, headers, "text/html; charset=utf-8")
 
-    async def _render(self, address: Address) -> Page:
+    def _rendering(self, address: Address, *, shared: bool) -> asyncio.Task[_Document]:
+        """Begin to render a page, unless it was rendered a moment ago and that may be `shared`."""
+        now = asyncio.get_running_loop().time()
+        self._renderings = {key: last for key, last in self._renderings.items() if now - last[0] < _SHARED}
+        if shared and (last := self._renderings.get(address)) is not None:
+            return last[1]
+        task = asyncio.create_task(self._render(address))
+        # Without this, an error that nobody waits for any more is logged.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._renderings[address] = now, task
+        return task
+
+    async def _render(self, address: Address) -> _Document:
         """Render a page on a thread of its own: a lock of the core must not hold up other requests."""
         path, query = address
         if not path.startswith(("/status/controllers/", "/status/keys/")) and (others := self._host.begin_status()):
-            await asyncio.wait([asyncio.wrap_future(one) for one in others], timeout=_OTHERS)
-        return await self._threads.call(lambda: self._host.page(path, dict(query)), _TIMEOUT, waits=True)
+            await asyncio.wait([asyncio.wrap_future(other) for other in others], timeout=_OTHERS)
+        files = self._files
+        return await self._threads.call(
+            lambda: _Document(self._host.page(path, dict(query)), files), _TIMEOUT, waits=True
+        )
 
+    @cached_property
     def _files(self) -> AssetFiles:
-        if self._assets is None:
-            self._assets = AssetFiles()
-        return self._assets
+        return AssetFiles()
+
+
+class _Document:
+    """A rendering of a page."""
+
+    def __init__(self, page: Page, files: AssetFiles) -> None:
+        self.status = page.status
+        self.etag = entity_tag(page)
+        self.body = document(page, files.style, files.script)
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The body with gzip."""
+        return gzip.compress(self.body, _LEVEL)
 
 
 async def _answered(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> bool:

@@ -1,11 +1,6 @@
-"""Pages of a long queue, and a page that finds no stream left."""
+"""Pages of a long queue."""
 
 from __future__ import annotations
-
-import http.client
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,25 +9,10 @@ from tests.support.browser import Browser
 from tests.support.pages_rig import WORKERS, PagesRig
 from tests.support.waiting import eventually
 
-#: Streams of events at once.
-STREAMS = 32
 KEYS = 100_000
 SHOWN = "return [...document.querySelectorAll('[data-rows=queued] th')].map(one => one.textContent)"
 LAST = "return document.querySelector('[data-rows=queued]').lastElementChild.textContent"
 LINK = "[...document.querySelectorAll('[data-rows=queued] a')].find(one => one.textContent === arguments[0])"
-
-
-@contextmanager
-def streams(url: str, count: int) -> Iterator[list[http.client.HTTPResponse]]:
-    """Hold streams of the page `/` open."""
-    with ExitStack() as stack:
-        found = []
-        for _ in range(count):
-            connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
-            stack.callback(connection.close)
-            connection.request("GET", "/api/v1/events?page=/")
-            found.append(connection.getresponse())
-        yield found
 
 
 def status(browser: Browser, text: str) -> None:
@@ -57,7 +37,7 @@ def test_a_long_queue_has_pages_of_100_keys(browser: Browser) -> None:
         browser.run(f"{LINK}.click()", "next")
         second = eventually(lambda: (found := browser.run(SHOWN)) != first and found, 60, "the next page", pause=0.05)
         assert second == [f"default/name-{number:06}" for number in range(100, 200)]
-        # The stream of that page shows the same keys.
+        # The page asks for the same keys again.
         status(browser, "live")
         assert browser.run(SHOWN) == second
         # Sorted by a column, the links stay below.
@@ -69,21 +49,3 @@ def test_a_long_queue_has_pages_of_100_keys(browser: Browser) -> None:
         assert browser.run(SHOWN) == second[::-1]
         browser.run(f"{LINK}.click()", "first")
         eventually(lambda: browser.run(SHOWN) == first, 60, "the first page", pause=0.05)
-
-
-@pytest.mark.behaviour("operations/OP67")
-def test_a_page_beyond_the_last_stream_says_so_polls_and_gets_the_next_free_one(browser: Browser) -> None:
-    with PagesRig(4) as rig:
-        # The page before this one gives its own stream back.
-        browser.show("about:blank")
-        with streams(rig.url, STREAMS) as held:
-            assert [answer.status for answer in held] == [200] * STREAMS
-            with streams(rig.url, 1) as (refused,):
-                assert (refused.status, refused.headers["Retry-After"] is not None) == (503, True)
-            browser.show(f"{rig.url}/")
-            status(browser, "too many open pages")
-            key = rig.create("failing-while-polled")
-            rows = "return document.querySelector('[data-rows=errors]').textContent"
-            eventually(lambda: key in browser.run(rows), 60, "the error", pause=0.1)
-            assert "too many open pages" in browser.text("#live")
-        status(browser, "live")

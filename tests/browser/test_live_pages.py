@@ -31,7 +31,7 @@ def rows(browser: Browser, section: str, text: str) -> list[str]:
 
 
 def live(browser: Browser) -> None:
-    eventually(lambda: browser.text("#live") == "live", PATIENCE, "a stream of events", pause=0.05)
+    eventually(lambda: browser.text("#live") == "live", PATIENCE, "an answer", pause=0.05)
 
 
 @pytest.mark.behaviour("operations/OP52")

@@ -14,7 +14,7 @@ from ctrlhost_sandbox import Sandbox
 from ctrlhost.client import Client
 from tests.support.byte_servers import Tunnels
 from tests.support.kubeconfigs import kubeconfig, written
-from tests.support.status_page import events_of, page_at
+from tests.support.status_page import page_at
 from tests.support.stub_api_server import Failure, Json, StubApiServer, pod_list, serve
 from tests.support.tls_files import Authority
 
@@ -126,9 +126,6 @@ def test_values_of_secrets_in_a_cache_are_shown_nowhere(
         assert all(page.status == 200 for page in shown_by_pages)
         assert "default/fails" in shown_by_pages[0].text
         pages += [page.source for page in shown_by_pages]
-        with events_of(host) as stream:
-            stream.until(lambda: len(stream.sections) == 9)
-            pages += stream.received
         host.stop()
         shown = "\n".join([*pages, *map(json.dumps, host.lines), *host.output])
         written_back = client.get("v1", "Secret", "fails", "default")["data"]["more"]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import json
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 LIMIT = 60.0
 #: Elements without an end.
@@ -154,60 +151,3 @@ def get(host: Any, path: str, **headers: str) -> tuple[int, Any, bytes]:
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.headers, error.read()
-
-
-class EventStream:
-    """The events of a page, applied as its script does."""
-
-    def __init__(self, answer: Any) -> None:
-        self._answer = answer
-        #: The rows of each section: HTML by id, in their order.
-        self.sections: dict[str, dict[str, str]] = {}
-        #: All that was received, comments and events.
-        self.received: list[str] = []
-
-    def next(self) -> str:
-        """Return the next block, applied."""
-        lines: list[str] = []
-        while line := self._answer.readline().decode().rstrip("\n"):
-            lines.append(line)
-        block = "\n".join(lines)
-        self.received.append(block)
-        if block.startswith("event: rows\ndata: "):
-            self._apply(json.loads(block.partition("\ndata: ")[2]))
-        return block
-
-    def until(self, condition: Callable[[], Any]) -> Any:
-        """Read until a condition holds; return its value."""
-        while not (found := condition()):
-            assert self.next(), "the stream has ended"
-        return found
-
-    def text(self, section: str, row: str) -> str:
-        """Return the text of a row; empty if there is none."""
-        html = self.sections.get(section, {}).get(row)
-        return parse(html).text if html is not None else ""
-
-    def _apply(self, change: dict[str, Any]) -> None:
-        rows = self.sections.setdefault(change["section"], {})
-        assert change["rows"] or change["gone"] or "order" in change
-        for row in change["gone"]:
-            rows.pop(row, None)
-        for row in change["rows"]:
-            (made,) = parse(row["html"]).children
-            assert isinstance(made, Element)
-            assert made.attributes["id"] == row["id"]
-            rows[row["id"]] = row["html"]
-        if "order" in change:
-            self.sections[change["section"]] = {one: rows[one] for one in change["order"]}
-
-
-@contextmanager
-def events_of(host: Any, page: str = "/") -> Iterator[EventStream]:
-    """Open the event stream of a page."""
-    path = f"/api/v1/events?page={quote(page, safe='')}"
-    with urllib.request.urlopen(address_of(host) + path, timeout=LIMIT) as answer:
-        assert answer.headers["Content-Type"].startswith("text/event-stream")
-        stream = EventStream(answer)
-        assert stream.next() == "retry: 2000"
-        yield stream

@@ -1,23 +1,15 @@
-// Keeps an open page current: events of the host replace rows by their ids. Sorts and filters tables.
+// Keeps an open page current: it asks the host for the page again and replaces the rows that differ. Sorts and filters tables.
 
 const live = document.getElementById("live");
 const UNITS = { ms: 1e-3, s: 1, min: 60, h: 3600, d: 86400, B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, "": 1 };
-// The host sends the time each second. Milliseconds without it until the connection counts as lost, and is made anew.
-const LOST = 4000, ANEW = 12000;
-// Milliseconds until the next attempt without a stream, and without an answer.
-const POLL = 10000, AGAIN = 2000;
+// Milliseconds between two questions, and for an answer.
+const PERIOD = 2000, TIMEOUT = 3000;
 
-let source = null, timer = 0, heard = 0;
+let timer = 0, etag = "";
 
 function say(state, text) {
   if (live.textContent !== text) live.textContent = text;
   document.body.dataset.live = state;
-}
-
-function element(html) {
-  const template = document.createElement("template");
-  template.innerHTML = html;
-  return template.content.firstElementChild;
 }
 
 // Change what differs only, so that focus and selection stay.
@@ -64,70 +56,50 @@ function sift() {
     row.hidden = wanted !== "" && !row.textContent.toLowerCase().includes(wanted);
 }
 
-function apply({ section, rows, gone, order }) {
-  const box = document.querySelector(`[data-rows="${CSS.escape(section)}"]`);
-  if (!box) return;
+function apply(box, fresh) {
   const focused = document.activeElement, address = focused?.getAttribute("href"), home = focused?.closest("[id]");
-  for (const id of gone) document.getElementById(id)?.remove();
-  for (const { id, html } of rows) {
-    const old = document.getElementById(id);
-    if (old) merge(old, element(html));
-    else box.append(element(html));
+  const rows = [...fresh.children];
+  box.order = new Map(rows.map((row, at) => [row.id, at]));
+  for (const row of [...box.children]) if (!box.order.has(row.id)) row.remove();
+  for (const row of rows) {
+    const old = document.getElementById(row.id);
+    if (old) merge(old, row);
+    else box.append(row);
   }
-  if (order) {
-    box.order = new Map(order.map((id, at) => [id, at]));
-    for (const row of [...box.children]) if (!box.order.has(row.id)) row.remove();
-  }
-  if (order || box.by) arrange(box);
+  arrange(box);
   if (search.value) sift();
   if (document.activeElement === focused) return;
   const same = address && home?.isConnected && home.querySelector(`[href="${CSS.escape(address)}"]`);
   (focused.isConnected ? focused : same || null)?.focus({ preventScroll: true });
 }
 
-function hear() {
-  heard = performance.now();
-  say("live", "live");
+async function ask() {
+  const headers = { Accept: "text/html", ...(etag && { "If-None-Match": etag }) };
+  const answer = await fetch(location.href, { headers, cache: "no-store", signal: AbortSignal.timeout(TIMEOUT) });
+  if (answer.status === 304) {
+    const now = new Date(answer.headers.get("Date")).toISOString().slice(0, 19).replace("T", " ");
+    const updated = document.getElementById("updated");
+    updated.textContent = updated.textContent.replace(/\d+-\d+-\d+ \d+:\d+:\d+/, now);
+    return;
+  }
+  if (!answer.ok) throw new Error(answer.statusText);
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const fresh of page.querySelectorAll("[data-rows]")) {
+    const box = document.querySelector(`[data-rows="${CSS.escape(fresh.dataset.rows)}"]`);
+    if (box) apply(box, fresh);
+  }
+  etag = answer.headers.get("ETag") ?? "";
 }
 
-function later(milliseconds) {
-  clearTimeout(timer);
-  timer = setTimeout(connect, milliseconds);
-}
-
-// Without a stream, load the page from time to time.
 async function poll() {
   try {
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(4000) });
-    if (!answer.ok) throw new Error(answer.statusText);
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    for (const box of page.querySelectorAll("[data-rows]")) {
-      const rows = [...box.children].map((row) => ({ id: row.id, html: row.outerHTML }));
-      apply({ section: box.dataset.rows, rows, gone: [], order: rows.map((row) => row.id) });
-    }
-    say("polling", "no live updates (too many open pages?): renewed every 10 s");
-    later(POLL);
+    await ask();
+    say("live", "live");
   } catch {
     say("lost", "connection lost; trying again");
-    later(AGAIN);
   }
-}
-
-function connect() {
-  source?.close();
-  const stream = new EventSource("/api/v1/events?page=" + encodeURIComponent(location.pathname + location.search));
-  source = stream;
-  stream.addEventListener("rows", (event) => {
-    hear();
-    apply(JSON.parse(event.data));
-  });
-  stream.addEventListener("error", () => {
-    if (stream !== source) return;
-    // The browser connects again by itself, unless the host has refused.
-    if (stream.readyState === EventSource.CLOSED) poll();
-    else say("lost", "connection lost; trying again");
-  });
-  heard = performance.now();
+  clearTimeout(timer);
+  if (!document.hidden) timer = setTimeout(poll, PERIOD);
 }
 
 for (const head of document.querySelectorAll("thead th")) {
@@ -153,18 +125,9 @@ search.type = "search";
 search.addEventListener("input", sift);
 if (document.querySelector("tbody")) document.querySelector("header").after(label);
 
-setInterval(() => {
-  if (!source || source.readyState !== EventSource.OPEN) return;
-  const silent = performance.now() - heard;
-  if (silent > LOST) say("lost", "connection lost; trying again");
-  if (silent > ANEW) connect();
-}, 1000);
-
-// A browser opens only a few connections to one host: pages in the background give theirs back.
+// A page in the background asks for nothing.
 document.addEventListener("visibilitychange", () => {
   clearTimeout(timer);
-  if (!document.hidden) return connect();
-  source?.close();
-  source = null;
+  if (!document.hidden) poll();
 });
-connect();
+poll();

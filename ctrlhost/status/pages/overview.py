@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctrlhost.server.html import join, tag
-from ctrlhost.server.page import Page, Row, Section
+from ctrlhost.server.page import TIME_ROW, Page, Row, Section
 from ctrlhost.status.pages import tables
 from ctrlhost.status.pages.text import age, clock, rate
 
@@ -67,7 +67,7 @@ def verdict(status: model.Status) -> Section:
 
 def updated(time: str) -> Row:
     """Return when the page was current, which changes with each rendering."""
-    return Row("updated", tag("p", f"As of {clock(time)}. All times are UTC.", id="updated", class_="quiet"))
+    return Row(TIME_ROW, tag("p", f"As of {clock(time)}. All times are UTC.", id=TIME_ROW, class_="quiet"))
 
 
 def _worst(status: model.Status) -> tuple[str, str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import socket
 from typing import Any, cast
 
 import pytest
@@ -13,7 +11,6 @@ import pytest
 from ctrlhost.host.admin import ActingHost, Admin
 from tests.host.test_listeners import ask
 from tests.support.admin import Acting, act, done, send, socket_of
-from tests.support.host_process import LIMIT
 from tests.support.status import status_of
 
 behaviour = pytest.mark.behaviour
@@ -160,20 +157,6 @@ def test_other_listeners_have_no_admin_api(shared: Acting) -> None:
         status, headers, text = ask(shared.host.address, "/admin/v1/pause", "POST", **body)
         assert (status, headers["content-type"]) == (404, "application/json")
         assert json.loads(text)["error"] == "the admin API is served at the local socket only"
-
-
-def test_event_streams_leave_room_for_commands(shared: Acting) -> None:
-    path = socket_of(shared.host)
-    with contextlib.ExitStack() as open_streams:
-        heads = []
-        for _ in range(8):
-            one = open_streams.enter_context(socket.socket(socket.AF_UNIX))
-            one.settimeout(LIMIT)
-            one.connect(str(path))
-            one.sendall(b"GET /api/v1/events?page=/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            heads.append(one.recv(13))
-        assert sorted(heads) == [b"HTTP/1.1 200 "] * 4 + [b"HTTP/1.1 503 "] * 4
-        assert done(shared.host, "resume", plugin="inside", controller="free")["changed"] is False
 
 
 def test_an_action_that_raises_is_answered(caplog: pytest.LogCaptureFixture) -> None:

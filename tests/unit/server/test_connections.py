@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from ctrlhost.server.at_once import answer_at_once
 from ctrlhost.server.counts import ListenerCounts
-from ctrlhost.server.guard import HEADERS, Guard, guarded, limited
+from ctrlhost.server.guard import Guard, guarded, limited
 from ctrlhost.server.limits import ADMIN, METRICS, PROBES, STATUS, Limits
 from ctrlhost.server.listener import HttpServer
 from tests.support.tls_files import Authority
@@ -24,7 +23,7 @@ from tests.support.waiting import eventually
 
 behaviour = pytest.mark.behaviour
 GET = b"GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n"
-SMALL = replace(STATUS, connections=3, streams=2)
+SMALL = replace(STATUS, connections=3)
 
 
 class Rig:
@@ -108,7 +107,6 @@ def answered(client: socket.socket, request: bytes = GET % b"") -> bool:
 
 def test_the_limits_are_those_of_the_specification() -> None:
     assert (PROBES.connections, METRICS.connections, STATUS.connections, ADMIN.connections) == (64, 32, 128, 8)
-    assert STATUS.streams == 32
     assert (PROBES.idle, METRICS.idle, STATUS.idle, ADMIN.idle) == (30, 60, 60, 5)
     assert (PROBES.answer, METRICS.answer, STATUS.answer, ADMIN.answer) == (1, 10, 10, 60)
     assert (PROBES.body, METRICS.body, STATUS.body, ADMIN.body) == (0, 0, 0, 64 << 10)
@@ -178,70 +176,11 @@ def test_long_headers_and_bodies_are_refused(start: Start, request_sent: bytes, 
     assert rig.counts.requests == {status: 1}
 
 
-def test_a_request_that_comes_with_its_connection_may_be_answered_at_once() -> None:
-    asked: list[bytes] = []
-
-    def at_once(target: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[int, str] | None:
-        asked.append(target)
-        return (503, "not yet\n") if target == b"/readyz" and (b"host", b"localhost") in headers else None
-
-    def served(sends: bytes) -> bytes:
-        ours, theirs = socket.socketpair()
-        with ours:
-            theirs.setblocking(False)
-            ours.sendall(sends)
-            read_ahead = answer_at_once(theirs, at_once, PROBES, counts)
-            if read_ahead is None:
-                return read(ours)
-            theirs.close()
-            return b"read: " + read_ahead
-
-    counts = ListenerCounts()
-    close = b"Connection: close\r\n\r\n"
-    request = (GET % b"readyz")[:-2] + close
-    answer = served(request)
-    head, _, body = answer.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
-    assert body == b"not yet\n"
-    assert {line.split(b":")[0].lower() for line in head.splitlines()[1:]} == {
-        *(name for name, _ in HEADERS),
-        *(b"date", b"content-type", b"content-length", b"content-security-policy", b"connection"),
-    }
-    assert counts.requests == {503: 1}
-    assert asked == [b"/readyz"]
-    for other in (
-        # Kept alive, a part of a header, another method, a body, not HTTP, and what the function leaves to the app.
-        GET % b"readyz",
-        request[:-1],
-        request.replace(b"GET", b"PUT"),
-        request.replace(close, b"Content-Length: 4\r\n" + close) + b"body",
-        b"no request\r\n\r\n",
-        (GET % b"metrics")[:-2] + close,
-        b"",
-    ):
-        assert served(other) == b"read: " + other
-    assert asked == [b"/readyz", b"/metrics"]
-    assert counts.requests == {503: 1}
-
-
 def test_a_malformed_request_is_answered_and_does_not_fill_the_log(start: Start, caplog) -> None:
     rig = start()
     assert read(rig.connect(b"\x16\x03\x01 hello\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
     assert rig.counts.requests == {400: 1}
     assert not caplog.records
-
-
-def test_event_streams_have_a_limit_of_their_own_and_end_with_the_server(start: Start) -> None:
-    rig = start(replace(SMALL, connections=9))
-    streams = [rig.connect(GET % b"stream") for _ in range(2)]
-    assert all(b"text/event-stream" in one.recv(1 << 10) for one in streams)
-    refused = read(rig.connect(GET % b"stream"))
-    assert refused.startswith(b"HTTP/1.1 503 ")
-    assert b"retry-after: 10" in refused
-    assert answered(rig.connect())
-    assert rig.server.stop(30)
-    # The end of a stream is not cut off.
-    assert all(read(one).endswith(b"0\r\n\r\n") for one in streams)
 
 
 def test_a_stream_that_is_not_read_does_not_hold_up_the_end(start: Start, caplog) -> None:
