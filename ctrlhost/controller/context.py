@@ -73,8 +73,8 @@ class Context(Parameters[K, S]):
     controller requires leadership, both raise NotLeading for a write outside the term in which the run began.
 
     `Context[K, S]` is that of a controller of `ctrlhost.Plugin`, with the kind's struct and the plugin's settings. Only
-    there are `object`, `settings`, `state`, `cache`, `ensure`, `prune`, `status` and `event`; elsewhere they raise
-    PluginError.
+    there are `object`, `settings`, `state`, `cache`, `ensure`, `prune`, `status`, `write_status` and `event`; elsewhere
+    they raise PluginError.
     """
 
     __slots__ = (
@@ -203,6 +203,15 @@ class Context(Parameters[K, S]):
         """The status that the run sets, written when it ends; NotFound if the object is gone."""
         return self._declared("status").status
 
+    def write_status(self) -> None:
+        """Write now what `status` is set to, before a long part of the run; its end writes the rest.
+
+        Nothing is sent if nothing differs. If another writer has changed the object, the end of the run writes it all.
+        """
+        from ctrlhost.client.steps import carry_out
+
+        carry_out(self._declared("write_status").write_status())
+
     def event(
         self,
         reason: str,
@@ -245,7 +254,8 @@ class Context(Parameters[K, S]):
         else controls the object, or nothing does and `adopt` is false, ValueError for an owner in another namespace.
         Write each object in one controller only: the applies of two would replace each other's fields.
 
-        A write records the event Created, Updated or Repaired about the reconciled object, a refused one ApplyFailed.
+        A write records the event Created, Updated, Repaired or Adopted about the reconciled object, with the fields
+        that differed; a refused one ApplyFailed. With `adopt`, an owner that is gone or being deleted adopts nothing.
         """
         from ctrlhost.client.steps import carry_out
 

@@ -37,6 +37,9 @@ class Declared(Protocol):
     def status(self) -> StatusWriter:
         """The status that the run sets."""
 
+    def write_status(self) -> Steps[None]:
+        """Write what the status is set to so far."""
+
     def event(
         self,
         reason: str,

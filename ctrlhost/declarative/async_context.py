@@ -132,6 +132,13 @@ class AsyncContext(Parameters[K, S]):
         """The status that the run sets, written when it ends: nothing is awaited. NotFound if the object is gone."""
         return self._run.status
 
+    async def write_status(self) -> None:
+        """Write now what `status` is set to, before a long part of the run; its end writes the rest.
+
+        Nothing is sent if nothing differs. If another writer has changed the object, the end of the run writes it all.
+        """
+        await to_its_end(self._run.write_status())
+
     def event(
         self,
         reason: str,
@@ -168,7 +175,8 @@ class AsyncContext(Parameters[K, S]):
         else controls the object, or nothing does and `adopt` is false, ValueError for an owner in another namespace.
         Write each object in one controller only: the applies of two would replace each other's fields.
 
-        A write records the event Created, Updated or Repaired about the reconciled object, a refused one ApplyFailed.
+        A write records the event Created, Updated, Repaired or Adopted about the reconciled object, with the fields
+        that differed; a refused one ApplyFailed. With `adopt`, an owner that is gone or being deleted adopts nothing.
         """
         return await to_its_end(self._run.ensure(obj, owner=owner, adopt=adopt))
 

@@ -38,6 +38,11 @@ class Leaf(NamedTuple):
     live: Any
 
 
+def path_text(path: Path) -> str:
+    """Return a path as in messages: `spec.ports[0].port`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+
+
 def differing(desired: dict[str, Any], live: dict[str, Any], path: Path = ()) -> list[Leaf]:
     """Return the leaves of `desired` that differ in `live`, both as JSON decodes; `path` is where they are.
 

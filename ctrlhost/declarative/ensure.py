@@ -12,7 +12,7 @@ from ctrlhost.client import Client
 from ctrlhost.client.owner import owner_reference, with_owner
 from ctrlhost.client.steps import steps_of
 from ctrlhost.controller.context import owned_lister
-from ctrlhost.declarative.comparison import Leaf
+from ctrlhost.declarative.comparison import Leaf, path_text
 from ctrlhost.declarative.desired import annotation_of, desired_of, mapping_of
 from ctrlhost.declarative.settled import Settled
 from ctrlhost.errors import Invalid, NotOwned, ServerError
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ctrlhost.declarative.owned_kinds import OwnedKinds
     from ctrlhost.errors import ApiError
 
+#: The most fields that an event names.
+_NAMED = 4
 _OWNERS = "metadata.ownerReferences"
 #: How a server refuses, with status 500, an object that has a field which the kind lacks, or a value of another type.
 _UNTYPED = "failed to create typed patch object"
@@ -65,6 +67,10 @@ class Ensure:
         self._check_owner(child, live, adopt=adopt)
         leaves = child.differing(live)
         if not leaves or self._settled.include(live.uid, child.left(leaves)):
+            return live
+        if child.owner is not None and not (yield from _is_kept(context, child.owner)):
+            if child.is_orphan(live):
+                raise NotOwned(f"{child} has no controller, and cannot be adopted: its owner is gone or being deleted")
             return live
         return (yield from self._apply(context, child, live, leaves))
 
@@ -132,8 +138,9 @@ class Ensure:
         if live is None:
             child.record(context, "Created", f"created {child}", applied)
         elif left != leaves:
-            reason = "Repaired" if child.is_applied(live) else "Updated"
-            child.record(context, reason, f"{reason.lower()} {child}", applied)
+            adopted, repaired = child.is_orphan(live), child.is_applied(live)
+            reason = "Adopted" if adopted else "Repaired" if repaired else "Updated"
+            child.record(context, reason, f"{reason.lower()} {child}{child.changed(leaves)}", applied)
         return applied
 
     def _refused(self, context: Context[Any, Any], child: _Child, error: ApiError) -> Steps[None]:
@@ -190,6 +197,17 @@ class _Child:
             leaves.append(Leaf(("metadata", "ownerReferences"), self.uid, found))
         return leaves
 
+    def is_orphan(self, live: Object) -> bool:
+        """Return whether nothing controls the live object, which is to have an owner."""
+        return self.owner is not None and live.controller is None
+
+    def changed(self, leaves: list[Leaf]) -> str:
+        """Return the first fields that differed, as in a message; never their values, which may be secret."""
+        own = (("metadata", "annotations", self.annotation), ("metadata", "ownerReferences"))
+        paths = [path_text(one.path) for one in leaves if one.path not in own]
+        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+        return f": {', '.join(paths[:_NAMED])}{more}" if paths else ""
+
     def left(self, leaves: list[Leaf]) -> tuple[str, bytes]:
         """Return what an apply that leaves these differences is remembered by."""
         return self.desired.digest, msgspec.json.encode(leaves)
@@ -220,6 +238,24 @@ def _read(context: Context[Any, Any], child: _Child) -> Steps[Object | None]:
     desired, namespace = child.desired, child.namespace or None
     found = yield from steps_of(Client.find)(context.client, desired.api_version, desired.kind, desired.name, namespace)
     return None if found is None else Object(found)
+
+
+def _is_kept(context: Context[Any, Any], owner: Mapping[str, Any]) -> Steps[bool]:
+    """Return whether the server still has the owner and is not deleting it, which the cache may not show yet.
+
+    A deletion that orphans takes the references away. With a new one, the object would be deleted after all. The owner
+    is listed by its name: to list its kind is a right that every controller has.
+    """
+    reference = owner_reference(owner)
+    page = yield from context.client.page_steps(
+        reference["apiVersion"],
+        reference["kind"],
+        _identity(owner)[1] or None,
+        None,
+        field_selector=f"metadata.name={reference['name']}",
+    )
+    kept = (one["metadata"] for one in page.get("items") or () if not one["metadata"].get("deletionTimestamp"))
+    return reference["uid"] in [metadata["uid"] for metadata in kept]
 
 
 def _identity(owner: Mapping[str, Any]) -> tuple[str, str]:

@@ -89,6 +89,13 @@ class OwnPatches:
             raise hosted.conflicts.lost(key, self._patched, error) from error
         hosted.conflicts.over(key)
 
+    def write_status(self) -> Steps[None]:
+        """Write the status within the run; after a conflict the end of the run does."""
+        try:
+            yield from self._send_status()
+        except Conflict as error:
+            log.debug("the status of %s was changed meanwhile: %s", self._context.request, error)
+
     def failed(self, error: BaseException) -> Steps[None]:
         """Write the status of a run that has failed with `error`, so that it can say why; that fails with a log line.
 

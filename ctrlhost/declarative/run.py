@@ -85,6 +85,10 @@ class Run:
         """The status that the run sets; NotFound if the object is gone."""
         return self._patches.status(self.object)
 
+    def write_status(self) -> Steps[None]:
+        """Write what the status is set to so far."""
+        return self._patches.write_status()
+
     def event(
         self,
         reason: str,

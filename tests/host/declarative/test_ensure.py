@@ -141,7 +141,7 @@ def test_a_changed_desired_object_is_applied_once(ctrlhost_host) -> None:
     assert stored(host)["spec"]["replicas"] == 3
     assert reasons(host) == [
         ("Created", "created Deployment default/cache", 1),
-        ("Updated", "updated Deployment default/cache", 1),
+        ("Updated", "updated Deployment default/cache: spec.replicas", 1),
     ]
 
 
@@ -158,7 +158,7 @@ def test_a_foreign_change_is_repaired_and_foreign_fields_stay(ctrlhost_host) -> 
     live = stored(host)
     assert live["spec"]["replicas"] == 2
     assert (live["spec"]["minReadySeconds"], live["metadata"]["labels"]) == (7, {"team": "a"})
-    assert reasons(host)[1:] == [("Repaired", "repaired Deployment default/cache", 1)]
+    assert reasons(host)[1:] == [("Repaired", "repaired Deployment default/cache: spec.replicas", 1)]
 
 
 @pytest.mark.behaviour("authoring/AC6")
@@ -321,6 +321,24 @@ def test_an_object_without_controller_is_adopted_on_request(ctrlhost_host, manua
     assert adopted["metadata"]["uid"] == found["metadata"]["uid"]
     assert [one["uid"] for one in adopted["metadata"]["ownerReferences"]] == [owner["metadata"]["uid"]]
     assert adopted["spec"]["replicas"] == 2
+    assert ("Adopted", "adopted Deployment default/cache: spec.replicas", 1) in reasons(host)
+    assert errors(host) == 0
+
+
+def test_orphans_stay_orphans_while_the_cache_still_shows_their_owner(ctrlhost_host) -> None:
+    wanted = Wanted(adopt=True)
+    host = ctrlhost_host(operator(wanted))
+    host.client.create(mine())
+    host.run_until_idle()
+    with host.faults.hold_watches():
+        host.client.delete("v1", "ConfigMap", "cache", "default", propagation="Orphan")
+        eventually(lambda: host.client.find("v1", "ConfigMap", "cache", "default") is None)
+        wanted.wanted, runs = [deployment(replicas=3)], wanted.runs
+        host.controllers["memcached/memcached"].queue.add(ctrlhost.Request("cache", "default"))
+        eventually(lambda: wanted.runs > runs)
+    host.run_until_idle()
+    assert "ownerReferences" not in stored(host)["metadata"]
+    assert stored(host)["spec"]["replicas"] == 2
     assert errors(host) == 0
 
 
@@ -332,7 +350,7 @@ def test_an_adopted_object_gets_its_reference_back(ctrlhost_host) -> None:
     host.client.patch("apps/v1", "Deployment", "cache", "default", {"metadata": {"ownerReferences": None}})
     run_again(host)
     assert len(stored(host)["metadata"]["ownerReferences"]) == 1
-    assert reasons(host)[-1] == ("Repaired", "repaired Deployment default/cache", 1)
+    assert reasons(host)[-1] == ("Adopted", "adopted Deployment default/cache", 1)
 
 
 @pytest.mark.behaviour("authoring/AC11")

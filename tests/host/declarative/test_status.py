@@ -68,6 +68,56 @@ def test_what_differs_is_one_patch_and_what_is_equal_none(
     assert "memcacheds/status" not in [resource for _, resource, _ in cache.host.unused_rights()]
 
 
+@pytest.mark.parametrize("is_async", [False, True], ids=["def", "async def"])
+def test_the_status_may_be_written_before_a_long_part_of_the_run(ctrlhost_host: Any, is_async: bool) -> None:
+    seen: list[Any] = []
+
+    def begin(ctx: Any, mc: Memcached) -> None:
+        seen.append(cache.status.get("phase"))
+        ctx.status.set(phase="Working")
+
+    def end(ctx: Any, mc: Memcached) -> None:
+        seen.append(cache.status.get("phase"))
+        ctx.status.condition("Available", True, "Because")
+
+    def reconcile(ctx: Context, mc: Memcached) -> None:
+        begin(ctx, mc)
+        ctx.write_status()
+        ctx.write_status()
+        end(ctx, mc)
+
+    async def reconcile_async(ctx: ctrlhost.AsyncContext[Memcached, None], mc: Memcached) -> None:
+        await asyncio.to_thread(begin, ctx, mc)
+        await ctx.write_status()
+        await asyncio.to_thread(end, ctx, mc)
+
+    cache = started(ctrlhost_host, reconcile_async if is_async else reconcile)
+    cache.create()
+    assert seen == [None, "Working"]
+    assert [sorted(one["status"]) for one in cache.patches("status")] == [
+        ["observedGeneration", "phase"],
+        ["conditions"],
+    ]
+    assert cache.counts.errors == 0
+    cache.run()
+    assert cache.codes("status") == [200, 200]
+
+
+def test_a_conflict_within_the_run_is_left_to_its_end(ctrlhost_host: Any) -> None:
+    def reconcile(ctx: Context, mc: Memcached) -> None:
+        ctx.status.condition("Available", True, "Because")
+        if first.pop("run", None):
+            cache.patch({"status": {"phase": "Foreign"}}, subresource="status")
+        ctx.write_status()
+
+    first = {"run": True}
+    cache = started(ctrlhost_host, reconcile)
+    cache.create()
+    assert cache.status["phase"] == "Foreign"
+    assert [one["type"] for one in cache.status["conditions"]] == ["Available"]
+    assert cache.counts.errors == 0
+
+
 @pytest.mark.behaviour("authoring/AS2")
 def test_the_transition_time_is_the_clocks_and_changes_with_the_status(
     ctrlhost_host: Any, manual_clock: ManualClock
