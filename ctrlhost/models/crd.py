@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import types
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ctrlhost.errors import ConfigError
 from ctrlhost.models.kinds import ResourceNames, names_of, plural_of
 from ctrlhost.models.model import Model
-from ctrlhost.models.schema import fields_of, schema_of
+from ctrlhost.models.schema import fields_of, rule_of, schema_of
 
+if TYPE_CHECKING:
+    from ctrlhost.models.markers import Column
+
+#: What the subresource calls its paths.
+_SCALE = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
 #: The server knows their schemas.
 _GIVEN = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -54,7 +59,13 @@ def crd_of(model: type[Any]) -> dict[str, Any]:
 
 def _names(names: ResourceNames, plural: str) -> dict[str, Any]:
     found = {"kind": names.kind, "listKind": f"{names.kind}List", "plural": plural, "singular": names.kind.lower()}
-    return found | ({"shortNames": list(names.short_names)} if names.short_names else {})
+    more = {"shortNames": list(names.short_names), "categories": list(names.categories)}
+    return found | {name: texts for name, texts in more.items() if texts}
+
+
+def _column(column: Column) -> dict[str, Any]:
+    found = {"name": column.name, "type": column.type, "jsonPath": column.json_path}
+    return found | ({"priority": column.priority} if column.priority else {})
 
 
 def _version(model: type[Any], names: ResourceNames, version: str) -> dict[str, Any]:
@@ -65,16 +76,15 @@ def _version(model: type[Any], names: ResourceNames, version: str) -> dict[str, 
             hint="write `ctrlhost.Model[Spec, Status]`, or `ctrlhost.Model[Spec, None]`",
         )
     has_status = fields["status"].type is not types.NoneType
-    found = {
-        "name": version,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema_of(model, without=_GIVEN if has_status else _GIVEN | {"status"})},
-    }
-    if has_status:
-        found["subresources"] = {"status": {}}
+    schema = schema_of(model, without=_GIVEN if has_status else _GIVEN | {"status"})
+    if names.rules:
+        schema["x-kubernetes-validations"] = [rule_of(one) for one in names.rules]
+    found = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    subresources: dict[str, Any] = {"status": {}} if has_status else {}
+    if names.scale:
+        subresources["scale"] = dict(zip(_SCALE, names.scale, strict=False))
+    if subresources:
+        found["subresources"] = subresources
     if names.columns:
-        found["additionalPrinterColumns"] = [
-            {"name": one.name, "type": one.type, "jsonPath": one.json_path} for one in names.columns
-        ]
+        found["additionalPrinterColumns"] = [_column(one) for one in names.columns]
     return found

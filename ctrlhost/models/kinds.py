@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from ctrlhost.models.markers import Column
+from ctrlhost.models.markers import Column, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +33,10 @@ class ResourceNames:
     scope: Literal["Namespaced", "Cluster"] = "Namespaced"
     short_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
+    categories: tuple[str, ...] = ()
+    #: The paths of the wanted and of the present number, and of the selector; empty without a scale.
+    scale: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
 
 
 class Kind(NamedTuple):
@@ -84,13 +88,19 @@ def resource(
     scope: Literal["Namespaced", "Cluster"] = "Namespaced",
     short_names: Sequence[str] = (),
     columns: Sequence[Column] = (),
+    categories: Sequence[str] = (),
+    scale: Sequence[str] = (),
+    rules: Sequence[Rule] = (),
 ) -> Callable[[type[K]], type[K]]:
     """Name the kind of a struct's objects.
 
     `api_version` is `group/version`, with `kind` as the struct's name by default; or `group/version/Kind`, such as
     `"v1/Pod"`, for a struct of a built-in kind that has only the fields that are read. The other arguments are for the
-    CustomResourceDefinition of a `ctrlhost.Model`; `plural` None is derived from the kind. ValueError for an invalid
-    name, TypeError for arguments of other types and for a class that is not a struct.
+    CustomResourceDefinition of a `ctrlhost.Model`; `plural` None is derived from the kind. `scale` are the paths of
+    `kubectl scale`: the wanted number, the present one, and for autoscalers the text of the pods' selector, such as
+    `(".spec.size", ".status.replicas", ".status.selector")`. `rules` are about the whole object, of whose metadata they
+    can use `self.metadata.name`. ValueError for an invalid name, TypeError for arguments of other types and for a class
+    that is not a struct.
     """
     if not isinstance(api_version, str):
         raise TypeError(f"the apiVersion is a text, got {api_version!r}")
@@ -105,16 +115,32 @@ def resource(
         raise ValueError(f'{api_version!r} has no version; write it as "{api_version}/v1"')
     if scope not in ("Namespaced", "Cluster"):
         raise ValueError(f'scope must be "Namespaced" or "Cluster", got {scope!r}')
-    if isinstance(short_names, str):
-        raise TypeError(f"short_names is a list: [{short_names!r}]")
+    for name, texts in (("short_names", short_names), ("categories", categories), ("scale", scale)):
+        if isinstance(texts, str):
+            raise TypeError(f"{name} is a list: [{texts!r}]")
+    if scale and (len(scale) not in (2, 3) or not scale[0].startswith(".spec.")):
+        raise ValueError(f'scale has two or three paths: (".spec.size", ".status.replicas"), got {scale!r}')
+    if any(not path.startswith(".status.") for path in scale[1:2]):
+        raise ValueError(f"the present number of scale is in `.status`, got {scale[1]!r}")
     if isinstance(columns, Column) or not all(isinstance(one, Column) for one in columns):
         raise TypeError('columns is a list: [ctrlhost.Column("Size", ".spec.size", "integer")]')
+    if isinstance(rules, Rule) or not all(isinstance(one, Rule) for one in rules):
+        raise TypeError('rules is a list: [ctrlhost.Rule("self.metadata.name.size() < 50")]')
 
     def named(struct: type[K]) -> type[K]:
         if not (isinstance(struct, type) and issubclass(struct, msgspec.Struct)):
             raise TypeError(f"@ctrlhost.resource is for a msgspec.Struct, got {struct!r}")
         checked = _checked(version, kind or struct.__name__)
-        names = ResourceNames(checked.api_version, checked.kind, plural, scope, tuple(short_names), tuple(columns))
+        names = ResourceNames(
+            *checked[:2],
+            plural=plural,
+            scope=scope,
+            short_names=tuple(short_names),
+            columns=tuple(columns),
+            categories=tuple(categories),
+            scale=tuple(scale),
+            rules=tuple(rules),
+        )
         setattr(struct, _ATTRIBUTE, names)
         return struct
 

@@ -58,11 +58,15 @@ ColumnType: TypeAlias = Literal["boolean", "date", "integer", "number", "string"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of `kubectl get`; `json_path` begins with a dot. ValueError if it does not, and for another type."""
+    """A column of `kubectl get`; `json_path` begins with a dot. ValueError if it does not, and for another type.
+
+    One with a `priority` above 0 shows only in `kubectl get -o wide`.
+    """
 
     name: str
     json_path: str
     type: ColumnType = "string"
+    priority: int = 0
 
     def __post_init__(self) -> None:
         """Reject what the server would refuse."""

@@ -71,6 +71,11 @@ def schema_of(struct: type, *, without: frozenset[str] = frozenset()) -> Schema:
     return _Node(struct.__name__).struct(struct, without)
 
 
+def rule_of(rule: Rule) -> Schema:
+    """Return a rule as schemas have it."""
+    return {"rule": rule.rule} | ({} if rule.message is None else {"message": rule.message})
+
+
 def fields_of(struct: type) -> dict[str, msgspec.structs.FieldInfo]:
     """Return the fields of a struct by name; ConfigError if an annotation cannot be evaluated."""
     return {one.name: one for one in _Node(struct.__name__).fields(struct)}
@@ -248,7 +253,7 @@ class _Node:
             elif isinstance(mark, ListMap):
                 schema |= self._list_map(mark, schema)
             elif isinstance(mark, Rule):
-                rules.append({"rule": mark.rule} | ({} if mark.message is None else {"message": mark.message}))
+                rules.append(rule_of(mark))
         if rules:
             schema["x-kubernetes-validations"] = [*schema.get("x-kubernetes-validations", ()), *rules]
         return schema

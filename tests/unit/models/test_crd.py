@@ -7,6 +7,7 @@ import pytest
 
 import ctrlhost
 from ctrlhost.models.crd import defines_kind
+from tests.support.waiting import create_eventually
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -21,6 +22,22 @@ class Spec(msgspec.Struct, frozen=True):
     columns=[ctrlhost.Column("Size", ".spec.size", "integer"), ctrlhost.Column("Image", ".spec.image")],
 )
 class OurThing(ctrlhost.Model[Spec, None]):
+    pass
+
+
+class SetStatus(ctrlhost.ModelStatus):
+    replicas: int | None = None
+    selector: str | None = None
+
+
+@ctrlhost.resource(
+    "example.com/v1",
+    categories=["all"],
+    scale=(".spec.size", ".status.replicas", ".status.selector"),
+    rules=[ctrlhost.Rule("self.metadata.name.size() <= 4", message="metadata.name is too long")],
+    columns=[ctrlhost.Column("Selector", ".status.selector", priority=1)],
+)
+class Set(ctrlhost.Model[Spec, SetStatus]):
     pass
 
 
@@ -68,6 +85,31 @@ def test_names_scope_and_columns_are_those_of_the_decorator() -> None:
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
         {"name": "Image", "type": "string", "jsonPath": ".spec.image"},
     ]
+
+
+def test_the_decorator_adds_a_scale_categories_and_rules_for_the_whole_object() -> None:
+    crd = ctrlhost.crd_of(Set)
+    assert crd["spec"]["names"]["categories"] == ["all"]
+    (version,) = crd["spec"]["versions"]
+    paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.replicas"}
+    assert version["subresources"] == {"status": {}, "scale": {**paths, "labelSelectorPath": ".status.selector"}}
+    assert version["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] == [
+        {"rule": "self.metadata.name.size() <= 4", "message": "metadata.name is too long"}
+    ]
+    assert version["additionalPrinterColumns"][0]["priority"] == 1
+
+
+def test_a_server_scales_a_model_and_keeps_its_rules(sandbox) -> None:
+    client = ctrlhost.Client.load(sandbox.kubeconfig)
+    client.create(ctrlhost.crd_of(Set))
+    thing = {"apiVersion": "example.com/v1", "kind": "Set", "metadata": {"name": "long", "namespace": "default"}}
+    create_eventually(client, {**thing, "spec": {}})
+    patch = {"spec": {"replicas": 3}}
+    client.patch("example.com/v1", "Set", "long", "default", patch, subresource="scale")
+    assert client.get("example.com/v1", "Set", "long", "default")["spec"]["size"] == 3
+    with pytest.raises(ctrlhost.Invalid, match=r"metadata\.name is too long"):
+        client.create({**thing, "metadata": {"name": "longer", "namespace": "default"}, "spec": {}})
+    client.close()
 
 
 def test_without_a_status_there_is_no_subresource() -> None:
