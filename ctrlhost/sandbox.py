@@ -41,10 +41,11 @@ def is_sandbox(server: object) -> TypeIs[Sandbox]:
 
 @contextmanager
 def sandbox_errors() -> Iterator[None]:
-    """Raise what the sandbox refuses as a ConfigError."""
-    from ctrlhost_sandbox import SandboxError
-
+    """Raise what the sandbox refuses as a ConfigError, without importing the package."""
     try:
         yield
-    except SandboxError as error:
+    except Exception as error:
+        package = sys.modules.get("ctrlhost_sandbox")
+        if package is None or not isinstance(error, package.SandboxError):
+            raise
         raise ConfigError(error.message, hint=error.hint) from error

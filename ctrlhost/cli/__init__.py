@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from ctrlhost.cli.group import main_group
 from ctrlhost.cli.messages import print_error
 from ctrlhost.host.output import flush
+from ctrlhost.sandbox import sandbox_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     import click
 
     try:
-        code = main_group().main(args=arguments, prog_name="ctrlhost", standalone_mode=False)
+        with sandbox_errors():
+            code = main_group().main(args=arguments, prog_name="ctrlhost", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return 2

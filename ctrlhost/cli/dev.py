@@ -114,7 +114,7 @@ def command(
     try:
         with ExitStack() as stack:
             if kubeconfig is None:
-                from ctrlhost.cli.sandbox import announced
+                from ctrlhost_sandbox.cli.serving import announced
 
                 sandbox = stack.enter_context(announced(make_sandbox(chosen)))
                 kubeconfig, context, install_crds = sandbox.kubeconfig, sandbox.context, True

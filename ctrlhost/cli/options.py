@@ -59,30 +59,6 @@ def refused(flag: str, message: str, **kind: Any) -> Callable[[Callable[..., Any
     return click.option(flag, hidden=True, expose_value=False, is_eager=True, callback=refuse, **kind)
 
 
-_POD_DELAYS = {
-    "start": "Time until a pod runs, with the controllers `workloads`.",
-    "ready": "Time until a container is ready.",
-    "run": "Time until a pod ends that is not restarted forever.",
-    "stop": "Time until a deleted pod is gone.",
-}
-_NETWORKS = {"pod": "pods", "service": "Services", "lb": "load balancers"}
-_FIELDS = {"lb_cidr": "load_balancer_cidr"}
-_TUNING = ("version", *(f"pod_{what}_delay" for what in _POD_DELAYS), *(f"{what}_cidr" for what in _NETWORKS))
-#: Options that are arguments of the same name.
-_PASSED = ("kubeconfig", "insecure_http", "rbac", "audit_log", "crd_conditions")
-
-
-def _seconds(flag: str, text: str) -> float:
-    """Parse a duration as in the settings, such as `300ms`."""
-    from ctrlhost.duration import Duration
-    from ctrlhost.errors import ConfigError
-
-    try:
-        return float(Duration(text))
-    except ValueError as error:
-        raise ConfigError(f"{flag}: {error}") from None
-
-
 def names(values: tuple[str, ...]) -> tuple[str, ...]:
     """Split comma-separated lists and remove duplicates; a label selector is not split."""
     pieces = (piece for value in values for piece in ([value] if value.startswith(LABEL) else value.split(",")))
@@ -140,68 +116,22 @@ def isolate(configuration: Configuration, chosen: tuple[str, ...], files: Collec
 
 
 def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of the sandbox to a command, which receives them as parameters that begin with `sandbox_`."""
-    path = click.Path(path_type=Path)
-    options = [
-        click.option("--sandbox-addr", default="127.0.0.1:0", metavar="HOST:PORT", help="Address of the sandbox."),
-        click.option("--sandbox-kubeconfig", type=path, metavar="FILE", help="File for its kubeconfig."),
-        click.option(
-            "--sandbox-data", type=path, metavar="DIR", help="Directory that keeps its objects across restarts."
-        ),
-        click.option(
-            "--sandbox-audit-log", type=path, metavar="FILE", help="File for its audit events, one per request."
-        ),
-        click.option("--sandbox-rbac", is_flag=True, help="Authorize requests by Roles and bindings."),
-        click.option("--sandbox-admin", is_flag=True, help="Serve endpoints for tests under /sandbox/v1/."),
-        click.option("--sandbox-version", metavar="X.Y.Z", help="Kubernetes version to report."),
-        *(click.option(f"--sandbox-pod-{what}-delay", metavar="TIME", help=text) for what, text in _POD_DELAYS.items()),
-        *(
-            click.option(f"--sandbox-{what}-cidr", metavar="NETWORK", help=f"Address range of {text}.")
-            for what, text in _NETWORKS.items()
-        ),
-        click.option("--sandbox-insecure-http", is_flag=True, help="Serve without TLS and tokens."),
-        click.option(
-            "--sandbox-controllers",
-            metavar="NAME,NAME…|none",
-            help="Controllers to run; `workloads` and `service` are groups (default: gc and namespace).",
-        ),
-        click.option(
-            "--sandbox-crd-conditions",
-            type=click.Choice(["builtin", "external"]),
-            default="builtin",
-            help="Who accepts the names of CRDs: the sandbox, or a controller such as the plugin `naming`.",
-        ),
-        click.option(
-            "--sandbox-cel",
-            type=click.Choice(["enforce", "warn"]),
-            default="enforce",
-            help="Whether to enforce the validation rules of CRDs, or only warn.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+    """Add the options of the sandbox to a command, which receives them as parameters that begin with `sandbox_`.
+
+    None are added where the package is not installed.
+    """
+    try:
+        from ctrlhost_sandbox.cli.options import sandbox_options as options
+    except ModuleNotFoundError:
+        return command
+    return options("--sandbox-")(command)
 
 
 def make_sandbox(chosen: dict[str, Any]) -> Sandbox:
-    """Return the sandbox that the options describe; ConfigError for an invalid option."""
-    from ctrlhost.sandbox import load_sandbox, sandbox_errors
-    from ctrlhost.server.addresses import parse_address
+    """Return the sandbox that the options describe; ConfigError without the package."""
+    from ctrlhost.sandbox import load_sandbox
 
-    package = load_sandbox()
-    host, port = parse_address(chosen["sandbox_addr"], "--sandbox-addr")
-    passed = {name: chosen[f"sandbox_{name}"] for name in _PASSED}
-    if chosen["sandbox_controllers"] is not None:
-        passed["controllers"] = [name for name in names((chosen["sandbox_controllers"],)) if name != "none"]
-    tuning = {_FIELDS.get(name, name): value for name in _TUNING if (value := chosen[f"sandbox_{name}"]) is not None}
-    for name in [name for name in tuning if name.endswith("_delay")]:
-        tuning[name] = _seconds(f"--sandbox-{name.replace('_', '-')}", tuning[name])
-    with sandbox_errors():
-        sandbox: Sandbox = package.Sandbox(
-            options=package.Options(admin=chosen["sandbox_admin"], cel=chosen["sandbox_cel"], **tuning),
-            address=host,
-            port=port,
-            data_dir=chosen["sandbox_data"],
-            **passed,
-        )
-    return sandbox
+    load_sandbox()
+    from ctrlhost_sandbox.cli.options import make_sandbox
+
+    return make_sandbox(chosen)

@@ -166,7 +166,7 @@ def _run(configuration: Configuration, files: list[PluginFile], sandbox: Sandbox
     )
     with ExitStack() as stack:
         if sandbox is not None:
-            from ctrlhost.cli.sandbox import announced
+            from ctrlhost_sandbox.cli.serving import announced
 
             # Announced only after all checks: the reader of the kubeconfig's path may use it at once.
             try:

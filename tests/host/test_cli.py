@@ -146,10 +146,12 @@ def test_a_failing_command_prints_one_line(ctrlhost, distributions):
         (["rum"], "unknown command `rum`; did you mean `run`?"),
         (["plugins", "extra"], "unexpected extra argument"),
         (["manifests"], "no plugins selected"),
-        (["sandbox", "--sandbox-addr=here"], "--sandbox-addr: invalid address `here`"),
-        (["sandbox", "--sandbox-controllers=gc,proxy"], "--sandbox-controllers: unknown controller `proxy`"),
-        (["sandbox", "--sandbox-data=/dev/null"], "/dev/null cannot be used: File exists"),
-        (["sandbox", "--sandbox-kubeconfig=/dev"], "/dev: "),
+        (["sandbox", "--addr=here"], "Invalid value for '--addr': invalid address `here`"),
+        (["run", "--sandbox", "--sandbox-addr=here"], "Invalid value for '--sandbox-addr': invalid address `here`"),
+        (["sandbox", "--pod-run-delay=2"], "invalid duration `2`"),
+        (["sandbox", "--controllers=gc,proxy"], "unknown controller `proxy`"),
+        (["sandbox", "--data=/dev/null"], "/dev/null cannot be used: File exists"),
+        (["sandbox", "--kubeconfig=/dev"], "/dev: "),
     ],
 )
 def test_usage_errors_are_one_line_and_code_2(ctrlhost, arguments, message):

@@ -135,7 +135,7 @@ def test_a_dead_network_is_noticed_although_nothing_resets_the_connections(tmp_p
     distributions.add("watcher", PLUGIN)
     environment, kubeconfig = distributions.environment(), tmp_path / "kubeconfig"
     with TwoNetworks() as networks, ExitStack() as running:
-        serve = ["sandbox", "--sandbox-addr=127.0.0.1:6443", f"--sandbox-kubeconfig={kubeconfig}"]
+        serve = ["sandbox", "--addr=127.0.0.1:6443", f"--kubeconfig={kubeconfig}"]
         for process in (
             subprocess.Popen([*networks.there, sys.executable, "-m", "ctrlhost", *serve], env=environment),
             networks.relay(6443),

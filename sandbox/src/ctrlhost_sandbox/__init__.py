@@ -10,9 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_sandbox._native import __version__
-
 if TYPE_CHECKING:
+    from ctrlhost_sandbox._native import __version__
     from ctrlhost_sandbox.auth.audit import AuditRecord
     from ctrlhost_sandbox.context import Options
     from ctrlhost_sandbox.errors import SandboxError
@@ -26,6 +25,7 @@ _HOMES = {
     "Options": "context",
     "Sandbox": "server.server",
     "SandboxError": "errors",
+    "__version__": "_native",
     "crd_problem": "server.crd_problem",
 }
 

@@ -44,7 +44,7 @@ def choose_controllers(names: Iterable[str]) -> frozenset[str]:
         if name not in single and name not in CONTROLLER_GROUPS:
             groups = " and ".join(f"`{group}` for {', '.join(found)}" for group, found in CONTROLLER_GROUPS.items())
             raise SandboxError(
-                f"--sandbox-controllers: unknown controller `{name}`",
+                f"unknown controller `{name}`",
                 hint=f"valid are {', '.join(single)}; {groups}; or `none`",
             )
         chosen.update(CONTROLLER_GROUPS.get(name, (name,)))

@@ -104,7 +104,7 @@ def test_a_data_directory_has_one_owner(tmp_path: Path) -> None:
     with Sandbox(data_dir=tmp_path) as sandbox, api_of(sandbox) as api:
         with pytest.raises(SandboxError, match="in use"):
             Sandbox(data_dir=tmp_path).start()
-        command = [sys.executable, "-m", "ctrlhost", "sandbox", "--sandbox-data", str(tmp_path)]
+        command = [sys.executable, "-m", "ctrlhost_sandbox", "--data", str(tmp_path)]
         other = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert other.returncode != 0
         assert f"{tmp_path} is in use by another sandbox" in other.stderr

@@ -1,9 +1,9 @@
-"""The user of a request: bearer tokens and impersonation."""
+"""The user of a request: client certificates, bearer tokens and impersonation."""
 
 from __future__ import annotations
 
 import hmac
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from ctrlhost_sandbox.apimachinery.objects import ADMIN, User
@@ -65,6 +65,8 @@ class Identity:
     def _authenticate(self, request: Request) -> User:
         if self._tokens is None:
             return ADMIN
+        if request.certificate:
+            return _certified_user(request.certificate)
         header = request.headers.get("authorization", "")
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer":
@@ -102,6 +104,16 @@ class Identity:
 def unauthorized() -> Failure:
     """Return a 401 that does not tell what was wrong."""
     return Failure(401, "Unauthorized", "Unauthorized")
+
+
+def _certified_user(certificate: Mapping[str, Any]) -> User:
+    """Return the user whom a client's certificate names: the common name, in the organisations as groups."""
+    names = [pair for part in certificate["subject"] for pair in part]
+    groups = [value for key, value in names if key == "organizationName"]
+    user = next((value for key, value in names if key == "commonName"), "")
+    if not user:
+        raise unauthorized()
+    return User(user, tuple(dict.fromkeys((*groups, AUTHENTICATED))))
 
 
 def _impersonated_user(request: Request) -> User | None:

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import deque
 from http import HTTPStatus
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ctrlhost_sandbox._native import RequestHead, RequestParser
 from ctrlhost_sandbox.apimachinery.status import Failure, bad_request
@@ -44,6 +44,7 @@ class Connection(asyncio.Protocol):
         self._outbox = outbox
         self._parser = RequestParser()
         self._transport = cast("asyncio.Transport", None)
+        self._certificate: dict[str, Any] = {}
         self._waiting: deque[tuple[Request, bool]] = deque()
         self._waiting_bytes = 0
         self._rest = memoryview(b"")
@@ -75,6 +76,7 @@ class Connection(asyncio.Protocol):
                 return
             victim.abort()
         self._connections[self] = None
+        self._certificate = transport.get_extra_info("peercert") or {}
 
     def connection_lost(self, _: Exception | None) -> None:
         """Unregister the connection and stop its stream."""
@@ -157,6 +159,7 @@ class Connection(asyncio.Protocol):
         target = head.target.partition("#")[0]
         path, _, query = target.partition("?")
         request = Request(head.method, path, Query.parse(query), head.headers, b"".join(self._body), target)
+        request.certificate = self._certificate
         self._reset()
         self._phase = "idle"
         # The connections are in the order of their last requests.

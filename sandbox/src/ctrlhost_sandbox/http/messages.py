@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs
 
 from ctrlhost_sandbox.apimachinery.status import Failure, bad_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ctrlhost_sandbox.apimachinery.objects import User
     from ctrlhost_sandbox.http.channel import Channel
@@ -121,6 +121,8 @@ class Request:
     """The user who impersonates `user`."""
     annotations: dict[str, str] = field(default_factory=dict)
     """Annotations of the audit event."""
+    certificate: Mapping[str, Any] = field(default_factory=dict)
+    """The client's verified certificate as `ssl.SSLSocket.getpeercert` returns it; empty without one."""
 
 
 @dataclass(slots=True)

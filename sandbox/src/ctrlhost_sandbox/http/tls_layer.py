@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,6 +116,10 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             self._socket.write(self._outgoing.read())
 
     # the transport to the protocol above
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return the client's verified certificate for `peercert`, None if it has none; else what the socket has."""
+        return self._tls.getpeercert() if name == "peercert" else self._socket.get_extra_info(name, default)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Encrypt `data`, which is not empty, and send it."""

@@ -12,16 +12,30 @@ import yaml
 CONTEXT = "ctrlhost-sandbox"
 
 
-def write(path: Path, *, url: str, ca: str | None, token: str | None, namespace: str = "default") -> None:
-    """Write a kubeconfig for `url` atomically, readable by its owner only."""
+def write(
+    path: Path,
+    *,
+    url: str,
+    ca: str | None,
+    token: str | None,
+    certificate: tuple[str, str] = ("", ""),
+    namespace: str = "default",
+) -> None:
+    """Write a kubeconfig for `url` atomically, readable by its owner only.
+
+    The user has a token, a client's `certificate` with its key, both as PEM, or all of these.
+    """
     cluster: dict[str, str] = {"server": url}
     if ca is not None:
-        cluster["certificate-authority-data"] = base64.b64encode(ca.encode()).decode()
+        cluster["certificate-authority-data"] = _encoded(ca)
+    user = {} if token is None else {"token": token}
+    if all(certificate):
+        user["client-certificate-data"], user["client-key-data"] = map(_encoded, certificate)
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": CONTEXT, "cluster": cluster}],
-        "users": [{"name": CONTEXT, "user": {} if token is None else {"token": token}}],
+        "users": [{"name": CONTEXT, "user": user}],
         "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": namespace}}],
         "current-context": CONTEXT,
     }
@@ -35,3 +49,7 @@ def write(path: Path, *, url: str, ca: str | None, token: str | None, namespace:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -73,6 +73,7 @@ class Sandbox:
         crd_conditions: str | None = None,
         rbac: bool = False,
         audit_log: Path | str | None = None,
+        certificates: tls.Certificates | None = None,
         options: Options | None = None,
     ) -> None:
         """Check the arguments; `start` runs the server."""
@@ -89,6 +90,8 @@ class Sandbox:
         self._wanted_audit_log = None if audit_log is None else Path(audit_log)
         self._audit = Audit()
         self._insecure = insecure_http
+        self._certificates = certificates
+        self._client_certificate = ("", "")
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: ServerContext | None = None
@@ -276,8 +279,11 @@ class Sandbox:
         loop = context.loop
         stop = self._stop
         assert stop is not None
-        certificates = None if self._insecure else tls.issue(self._address)
+        certificates = (
+            None if self._insecure else self._certificates or tls.issue(self._address, ADMIN.name, ADMIN.groups[:1])
+        )
         self.ca = "" if certificates is None else certificates.ca
+        self._client_certificate = ("", "") if certificates is None else (certificates.client, certificates.client_key)
         self.token = "" if certificates is None else secrets.token_urlsafe(32)
         tokens = None if certificates is None else {self.token: ADMIN}
         admin = Admin(context) if self._options.admin else None
@@ -315,7 +321,13 @@ class Sandbox:
         else:
             self.kubeconfig = (self._data_dir or self._own_directory()) / "kubeconfig"
         try:
-            kubeconfig_file.write(self.kubeconfig, url=self.url, ca=self.ca or None, token=self.token or None)
+            kubeconfig_file.write(
+                self.kubeconfig,
+                url=self.url,
+                ca=self.ca or None,
+                token=self.token or None,
+                certificate=self._client_certificate,
+            )
         except OSError as error:
             raise SandboxError(f"cannot write the kubeconfig {self.kubeconfig}: {error.strerror}") from error
 

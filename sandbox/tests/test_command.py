@@ -1,0 +1,192 @@
+"""`ctrlhost-sandbox`, its pytest plugin, and the programs for envtest, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import yaml
+from ctrlhost_sandbox.cli.options import _TIME, _UNITS
+from ctrlhost_sandbox.http import tls
+
+COMMAND = [sys.executable, "-m", "ctrlhost_sandbox"]
+LIMIT = 60
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=LIMIT, check=False)
+
+
+READ = """
+import os, ssl, sys, urllib.request, base64, yaml
+config = yaml.safe_load(open(os.environ["KUBECONFIG"]))
+cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
+request = urllib.request.Request(cluster["server"] + "/api/v1/namespaces/default")
+request.add_header("Authorization", "Bearer " + user["token"])
+print(urllib.request.urlopen(request, context=ssl.create_default_context(cadata=ca)).status)
+print(os.environ["USE_EXISTING_CLUSTER"], *sys.argv[1:])
+"""
+
+
+def test_a_command_finds_the_server_and_keeps_its_flags() -> None:
+    done = run("--", sys.executable, "-c", READ, "-v", "--rbac", "./...")
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["200", "true -v --rbac ./..."]), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [(["sh", "-c", "exit 7"], 7), (["sh", "-c", "kill -9 $$"], 137), (["no-such-program"], 127)]
+)
+def test_the_exit_code_is_that_of_the_command(command: list[str], code: int) -> None:
+    assert run("--", *command).returncode == code
+
+
+def test_a_termination_is_forwarded_to_the_command() -> None:
+    waits = "import signal, sys; signal.signal(15, lambda *_: sys.exit(9)); print('up', flush=True); signal.pause()"
+    with subprocess.Popen([*COMMAND, "--", sys.executable, "-c", waits], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT) == 9
+
+
+def test_it_serves_until_a_signal_and_removes_its_kubeconfig() -> None:
+    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        kubeconfig = Path(process.stdout.readline().removeprefix("kubeconfig: ").strip())
+        assert kubeconfig.exists()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT) == 0
+    assert not kubeconfig.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--addr=here"], "invalid address `here`"),
+        (["--pod-run-delay=2"], "invalid duration `2`"),
+        (["--controllers=proxy"], "error: unknown controller `proxy`"),
+        (["--kubeconfig=/dev"], "error: "),
+        (["assets", "/dev/null/x"], "error: /dev/null/x: Not a directory"),
+    ],
+)
+def test_invalid_usage_is_a_line_and_code_2(arguments: list[str], message: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_times_have_units() -> None:
+    assert sum(float(number) * _UNITS[unit] for number, unit in _TIME.findall("1m30s500ms")) == 90.5
+
+
+# ---- the pytest plugin ----
+
+
+def test_the_fixtures_serve_a_project_that_does_not_know_ctrlhost(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        dedent("""
+        def pytest_sandbox_arguments(request):
+            return {"rbac": "limited" in request.node.name}
+        """)
+    )
+    (tmp_path / "test_it.py").write_text(
+        dedent("""
+        import os
+
+        def test_open(kubeconfig, sandbox):
+            assert os.environ["KUBECONFIG"] == str(kubeconfig) == str(sandbox.kubeconfig)
+            assert not sandbox.rbac
+
+        def test_limited(sandbox):
+            assert sandbox.rbac
+        """)
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(tmp_path)]
+    environment = {**os.environ, "PYTEST_ADDOPTS": ""}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+# ---- client certificates ----
+
+
+def review(url: str, context: ssl.SSLContext, token: str = "") -> dict[str, object]:
+    body = json.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).encode()
+    request = urllib.request.Request(f"{url}/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
+    request.add_header("Content-Type", "application/json")
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
+    with urllib.request.urlopen(request, context=context, timeout=LIMIT) as answer:
+        user: dict[str, object] = json.load(answer)["status"]["userInfo"]
+        return user
+
+
+def context_with(ca: str, certificate: str, key: str, tmp_path: Path) -> ssl.SSLContext:
+    pem = tmp_path / "client.pem"
+    pem.write_text(certificate + key)
+    context = ssl.create_default_context(cadata=ca)
+    context.load_cert_chain(pem)
+    return context
+
+
+# What envtest gives the program: certificates of its own, in a folder that it names.
+@pytest.fixture
+def assets(tmp_path: Path) -> Path:
+    assert run("assets", str(tmp_path / "assets")).returncode == 0
+    return tmp_path / "assets"
+
+
+def test_the_programs_for_envtest_serve_its_certificates(assets: Path, tmp_path: Path) -> None:
+    issued = tls.issue("127.0.0.1", "alice", ["system:masters", "authors"])
+    (tmp_path / "apiserver.crt").write_text(issued.leaf)
+    (tmp_path / "apiserver.key").write_text(issued.key)
+    (tmp_path / "ca.crt").write_text(issued.ca)
+    flags = [f"--cert-dir={tmp_path}", f"--client-ca-file={tmp_path / 'ca.crt'}", "--secure-port=0"]
+    flags += [
+        "--authorization-mode=RBAC",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--etcd-servers=http://127.0.0.1:1",
+    ]
+    command = [assets / "kube-apiserver", *flags]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        user = review(url, context_with(issued.ca, issued.client, issued.client_key, tmp_path))
+        assert user == {"username": "alice", "groups": ["system:masters", "authors", "system:authenticated"]}
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            review(url, ssl.create_default_context(cadata=issued.ca))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT) == 0
+
+
+def test_etcd_of_envtest_only_says_that_it_is_well(assets: Path) -> None:
+    command = [assets / "etcd", "--listen-client-urls=http://127.0.0.1:0", "--data-dir=/nowhere"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        with urllib.request.urlopen(f"{url}/health", timeout=LIMIT) as answer:
+            assert json.load(answer) == {"health": "true"}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT) == 0
+
+
+@pytest.mark.behaviour("findings3/NS14")
+def test_the_kubeconfig_has_a_client_certificate_beside_the_token(server: object, tmp_path: Path) -> None:
+    config = yaml.safe_load(Path(server.kubeconfig).read_text())  # type: ignore[attr-defined]
+    user = config["users"][0]["user"]
+    assert set(user) == {"token", "client-certificate-data", "client-key-data"}
+    import base64
+
+    certificate, key = (base64.b64decode(user[f"client-{what}-data"]).decode() for what in ("certificate", "key"))
+    found = review(server.url, context_with(server.ca, certificate, key, tmp_path))  # type: ignore[attr-defined]
+    assert found == {"username": "sandbox-admin", "groups": ["system:masters", "system:authenticated"]}
