@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit the process."""
-    code = run(arguments)
+    code = execute(arguments)
     flush()
     if threading.active_count() > 1:
         # A thread that is blocked in a plugin's code must not keep the process, or crash while the interpreter ends.
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(code)
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
+def execute(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; errors are printed as one line and a hint, without traceback."""
     import click
 

@@ -21,10 +21,22 @@ def test_the_version_is_printed(ctrlhost):
 def test_printing_the_version_imports_nothing_heavy():
     heavy = ["kubernetes", "msgspec", "pluggy", "prometheus_client", "starlette", "structlog", "urllib3", "yaml"]
     code = f"""import sys, ctrlhost.cli
-ctrlhost.cli.run(["version"])
+ctrlhost.cli.execute(["version"])
 print([name for name in {heavy} if name in sys.modules])"""
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_command_line_may_be_called_again_in_a_process():
+    code = """from ctrlhost.cli import main
+for arguments in (["run", "--help"], ["run", "--help"], ["version"]):
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        print("code", ended.code)"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.count("Usage: ctrlhost run ") == 2
+    assert [line for line in result.stdout.splitlines() if line.startswith("code ")] == ["code 0"] * 3
 
 
 def test_installed_plugins_are_listed_without_importing_them(ctrlhost, distributions):

@@ -13,7 +13,7 @@ from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost.authoring.start_objects import StartObjects
-from ctrlhost.cli import run
+from ctrlhost.cli import execute
 from tests.support.host_process import HostProcess
 from tests.support.kubeconfigs import kubeconfig, written
 from tests.support.plugin_sources import to_greet
@@ -257,7 +257,7 @@ def test_the_command_line_is_checked_before_anything_starts(tmp_path, capsys):
         ([str(file), f"--manifest={tmp_path}/date.yaml"], "date.yaml: invalid YAML"),
         ([str(file), f"--manifest={tmp_path}/none.yaml"], "none.yaml: No such file or directory"),
     ):
-        assert run(["dev", *arguments]) == 2
+        assert execute(["dev", *arguments]) == 2
         printed = capsys.readouterr()
         assert message in printed.err
         assert printed.out == ""

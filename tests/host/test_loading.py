@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ctrlhost.cli import run
+from ctrlhost.cli import execute
 from ctrlhost.errors import PluginLoadError, PluginNotFound
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, misplaced_plugins
 
@@ -55,7 +55,7 @@ def test_an_unknown_plugin_without_a_similar_name_gets_the_names_that_are_instal
 
 @pytest.mark.parametrize("name", ["evc.py", "./code/evc"])
 def test_a_file_in_place_of_the_name_of_a_plugin_is_called_so(name, capsys):
-    assert run(["settings", name]) == 2
+    assert execute(["settings", name]) == 2
     printed = capsys.readouterr().err
     assert f"error: `{name}` is a file, not the name of an installed plugin" in printed
     assert "hint: files are arguments of `run`, `dev`, `check`, `crds` and `manifests`, without `--plugins`" in printed

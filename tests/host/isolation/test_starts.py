@@ -12,7 +12,7 @@ import pytest
 from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client, ConfigError
-from ctrlhost.cli import run
+from ctrlhost.cli import execute
 from ctrlhost.config.load import Configuration
 from ctrlhost.config.settings import HostSettings
 from ctrlhost.host.host import Host
@@ -107,7 +107,7 @@ def test_a_host_without_a_private_directory_does_not_start(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(blocked / "runtime"))
     monkeypatch.setenv("TMPDIR", str(blocked / "temporary"))
     arguments = ["run", f"--kubeconfig={sandbox.kubeconfig}", "--listen=", "--plugins=bad", "--isolate=bad"]
-    assert run(arguments) == 2
+    assert execute(arguments) == 2
     message, hint = error_of(capsys.readouterr().err)
     assert message.startswith("error: no private directory can be made: ")
     for place in ("runtime/ctrlhost", "system", "temporary/ctrlhost-"):

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ctrlhost.cache import Object
-from ctrlhost.cli import run
+from ctrlhost.cli import execute
 
 ROOT = Path(__file__).parents[3]
 BITCOIN = ROOT / "plugins/bitcoin/src/ctrlhost_bitcoin"
@@ -48,7 +48,7 @@ def models(tmp_path, capsys):
     def make(properties: dict[str, Any]) -> ModuleType:
         file = tmp_path / "crd.yaml"
         file.write_text(yaml.safe_dump(crd(properties)))
-        assert run(["models", str(file)]) == 0
+        assert execute(["models", str(file)]) == 0
         module = ModuleType("written_models")
         sys.modules[module.__name__] = module
         exec(capsys.readouterr().out, module.__dict__)
@@ -159,7 +159,7 @@ def test_a_module_of_any_kind_passes_the_linter_and_the_strictest_type_check(tmp
     odd["spec"]["names"]["kind"] = kind
     odd["metadata"]["name"] = 'x"""\nraise SystemExit'
     (tmp_path / "crd.yaml").write_text(yaml.safe_dump(odd))
-    assert run(["models", str(tmp_path / "crd.yaml")]) == 0
+    assert execute(["models", str(tmp_path / "crd.yaml")]) == 0
     file = tmp_path / "models.py"
     file.write_text(capsys.readouterr().out)
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import models; print(models.__doc__)"
@@ -209,7 +209,7 @@ def test_a_list_has_its_own_struct(models):
 def test_an_invalid_crd_is_reported_in_one_line(tmp_path, capsys, text, options, message):
     file = tmp_path / "crd.yaml"
     file.write_text(text)
-    assert run(["models", str(file), *options]) == 2
+    assert execute(["models", str(file), *options]) == 2
     written = capsys.readouterr()
     assert written.out == ""
     assert message in written.err.splitlines()[0]
@@ -217,11 +217,11 @@ def test_an_invalid_crd_is_reported_in_one_line(tmp_path, capsys, text, options,
 
 
 def test_a_missing_file_is_a_usage_error(tmp_path, capsys):
-    assert run(["models", str(tmp_path / "none.yaml")]) == 2
+    assert execute(["models", str(tmp_path / "none.yaml")]) == 2
     assert "none.yaml" in capsys.readouterr().err
-    assert run(["models", str(tmp_path)]) == 2
+    assert execute(["models", str(tmp_path)]) == 2
 
 
 def test_the_models_of_bitcoin_match_its_crd(capsys):
-    assert run(["models", str(BITCOIN / "bitcoinnetworks.yaml")]) == 0
+    assert execute(["models", str(BITCOIN / "bitcoinnetworks.yaml")]) == 0
     assert capsys.readouterr().out == (BITCOIN / "models.py").read_text()

@@ -15,7 +15,7 @@ import yaml
 from ctrlhost.authoring.scaffold.choices import Choices
 from ctrlhost.authoring.scaffold.owned import OWNED
 from ctrlhost.authoring.scaffold.project import project
-from ctrlhost.cli import run
+from ctrlhost.cli import execute
 
 EVERY_OWNED = [argument for reference in OWNED for argument in ("--owns", reference)]
 #: Arguments of `ctrlhost new` after the name, and the reconciled kind in names of files.
@@ -47,7 +47,7 @@ def written(folder: Path) -> set[str]:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_tree_is_that_of_the_specification(folder, capsys, variant):
     arguments, kind = VARIANTS[variant]
-    assert run(["new", "my-op", *arguments]) == 0
+    assert execute(["new", "my-op", *arguments]) == 0
     expected = {
         "pyproject.toml",
         "README.md",
@@ -90,7 +90,7 @@ def test_the_tree_is_that_of_the_specification(folder, capsys, variant):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_code_of_each_variant_is_formatted(folder, variant):
     """That it runs is the test of the installed project."""
-    assert run(["new", "n" * 40 if variant == "everything" else "my-op", *VARIANTS[variant][0]]) == 0
+    assert execute(["new", "n" * 40 if variant == "everything" else "my-op", *VARIANTS[variant][0]]) == 0
     for arguments in (["check"], ["format", "--check"]):
         command = [Path(sys.executable).with_name("ruff"), *arguments, "--no-cache", "."]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -135,7 +135,7 @@ def test_all_that_is_chosen_is_in_the_code():
     ],
 )
 def test_what_cannot_be_written_is_refused_with_the_rule(folder, capsys, arguments, rule):
-    assert run(["new", *arguments]) == 2
+    assert execute(["new", *arguments]) == 2
     assert rule in capsys.readouterr().err
     assert list(folder.iterdir()) == []
 
@@ -151,7 +151,7 @@ def test_an_existing_target_is_left_alone(folder, capsys, contents):
         for name in contents:
             (target / name).write_text("")
     before = sorted(folder.rglob("*"))
-    assert run(["new", "my-op"]) == 2
+    assert execute(["new", "my-op"]) == 2
     printed = capsys.readouterr()
     assert "my-op exists" in printed.err
     assert printed.out == ""
@@ -164,6 +164,6 @@ def test_the_same_choices_give_the_same_texts():
 
 
 def test_the_help_lists_the_kinds_that_a_plugin_can_own(capsys):
-    assert run(["new", "--help"]) == 0
+    assert execute(["new", "--help"]) == 0
     shown = capsys.readouterr().out
     assert all(one in shown for one in OWNED)
