@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import click
     import msgspec
@@ -24,6 +24,14 @@ PROJECT = "ctrlhost"
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def ctrlhost_loaded(name: str) -> None:
+    """Take the name of the plugin, before any other hook is called.
+
+    An object with this hook, such as a `ctrlhost.Plugin`, stands for the module without hooks that it is in.
+    """
 
 
 @hookspec
@@ -42,6 +50,11 @@ def ctrlhost_permissions(settings: Any) -> Iterable[Permission]:  # type: ignore
 
     Reads by name through the client need `get`.
     """
+
+
+@hookspec
+def ctrlhost_finalizers() -> Mapping[str, Iterable[str]]:  # type: ignore[empty-body]
+    """Return the plugin's own finalizers by controller, which `ctrlhost explain-key` shows as such."""
 
 
 @hookspec

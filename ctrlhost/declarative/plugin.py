@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import ExitStack
 from copy import deepcopy
@@ -12,6 +13,7 @@ from ctrlhost.controller.index import Index
 from ctrlhost.declarative import parentheses
 from ctrlhost.declarative.controller import Controller
 from ctrlhost.declarative.declaration import Declaration, DeclaredFunction
+from ctrlhost.errors import PluginLoadError
 from ctrlhost.hookspecs import hookimpl
 from ctrlhost.models.kinds import kind_of
 from ctrlhost.permissions import Permission
@@ -46,6 +48,9 @@ else:
     from ctrlhost.controller.parameters import Parameters
 
     S = object
+
+#: The names of plugins, which `ctx.ensure` writes as annotations.
+_ANNOTATION_NAME = re.compile(r"(?=.{1,63}\Z)[a-z0-9](?:[-a-z0-9_.]*[a-z0-9])?", re.IGNORECASE | re.ASCII)
 
 K = TypeVar("K")
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -328,10 +333,14 @@ class Plugin(Parameters[S]):
 
         return declare
 
-    def loaded(self, name: str) -> None:
-        """End the declarations and check them; called when a host loads the plugin. PluginLoadError for mistakes."""
+    @hookimpl
+    def ctrlhost_loaded(self, name: str) -> None:
+        """End the declarations and check them; PluginLoadError for mistakes."""
         from ctrlhost.declarative.checks import check
 
+        if not _ANNOTATION_NAME.fullmatch(name):
+            hint = "at most 63 characters, the last one a letter or a digit: it is a part of annotations on objects"
+            raise PluginLoadError(name, f"invalid plugin name `{name}`: no annotation can have it", hint=hint)
         self.declaration.loaded_as = name
         check(self.declaration, name)
 
@@ -356,6 +365,14 @@ class Plugin(Parameters[S]):
     def ctrlhost_permissions(self, settings: Any) -> list[Permission]:
         """Return the declared permissions; those of the sources come from the controllers."""
         return self.declaration.permissions_for(settings)
+
+    @hookimpl
+    def ctrlhost_finalizers(self) -> dict[str, list[str]]:
+        """Return the declared finalizers by controller."""
+        names: dict[str, list[str]] = {}
+        for finalizer in self.declaration.finalizers:
+            names.setdefault(finalizer.options["of"].name, []).append(str(finalizer.options["name"]))
+        return names
 
     @hookimpl
     def ctrlhost_setup(self, plugin: PluginContext) -> None:

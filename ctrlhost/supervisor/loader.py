@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import click
     import msgspec
 
-    from ctrlhost.declarative.plugin import Plugin as DeclaredPlugin
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin.context import PluginContext
 
@@ -44,9 +43,6 @@ RESERVED_NAMES = frozenset(
     top version
     """.split()  # noqa: SIM905 - a list of so many strings is not easier to read
 )
-
-#: The names of `ctrlhost.Plugin`s, which `ctx.ensure` writes as annotations.
-_ANNOTATION_NAME = re.compile(r"(?=.{1,63}\Z)[a-z0-9](?:[-a-z0-9_.]*[a-z0-9])?", re.IGNORECASE | re.ASCII)
 
 
 #: What helps where a module has no plugin, and where a file has several.
@@ -124,6 +120,10 @@ class Plugin:
         callers = self._hooks.get_hookcallers(self.implementation) or ()
         return any(caller.name == hook for caller in callers)
 
+    def loaded(self) -> None:
+        """Tell the plugin its name."""
+        self._call("ctrlhost_loaded", name=self.name)
+
     def settings_type(self) -> type[msgspec.Struct] | None:
         """Return the struct of the plugin's settings; None if it has no settings."""
         import msgspec
@@ -169,12 +169,8 @@ class Plugin:
         self._call("ctrlhost_stopping", plugin=context)
 
     def finalizers(self, controller: str) -> list[str]:
-        """Return the finalizers that a `ctrlhost.Plugin` declares for a controller; none for plugins with hooks."""
-        declared, plugin = _declared(), self.implementation
-        if declared is None or not isinstance(plugin, declared):
-            return []
-        found = getattr(plugin.declaration, "finalizers", ())
-        return [str(one.options["name"]) for one in found if one.options["of"].name == controller]
+        """Return the finalizers of a controller."""
+        return list((self._call("ctrlhost_finalizers") or {}).get(controller, ()))
 
     def commands(self, group: click.Group) -> None:
         """Add the plugin's commands to `group`."""
@@ -252,7 +248,9 @@ class PluginManager:
                 raise PluginLoadError(name, "the same module is already loaded under another name")
             self._loaded[name] = implementation
         try:
-            return Plugin(name, implementation, _hooks_of(name, implementation), installed, version)
+            plugin = Plugin(name, implementation, _hooks_of(name, implementation), installed, version)
+            plugin.loaded()
+            return plugin
         except BaseException:
             with self._lock:
                 self._loaded.pop(name, None)
@@ -261,11 +259,6 @@ class PluginManager:
 
 def _hooks_of(name: str, implementation: object) -> pluggy.PluginManager:
     """Return a manager with the hooks of one plugin; PluginLoadError if it has none, or misuses one."""
-    if (declared := _declared()) is not None and isinstance(implementation, declared):
-        if not _ANNOTATION_NAME.fullmatch(name):
-            hint = "at most 63 characters, the last one a letter or a digit: it is a part of annotations on objects"
-            raise PluginLoadError(name, f"invalid plugin name `{name}`: no annotation can have it", hint=hint)
-        implementation.loaded(name)
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     try:
@@ -279,28 +272,23 @@ def _hooks_of(name: str, implementation: object) -> pluggy.PluginManager:
     return manager
 
 
-def _declared() -> type[DeclaredPlugin] | None:
-    """Return `ctrlhost.Plugin`; None if nothing has imported it, so that no plugin is one."""
-    module = sys.modules.get("ctrlhost.declarative.plugin")
-    return None if module is None else module.Plugin
-
-
 def _plugin_of(name: str, implementation: object, hint: str | None = None) -> object:
     """Return the only `ctrlhost.Plugin` of a module without hooks; PluginLoadError with `hint` for several."""
-    declared = _declared()
-    if declared is None or not isinstance(implementation, types.ModuleType):
+    if not isinstance(implementation, types.ModuleType) or any(hasattr(implementation, hook) for hook in hook_names()):
         return implementation
-    members = vars(implementation).items()
-    found = {id(value): (variable, value) for variable, value in members if isinstance(value, declared)}
-    if not found or any(hasattr(implementation, hook) for hook in hook_names()):
-        return implementation
-    if len(found) > 1:
-        variables = " and ".join(f"`{variable}`" for variable, _ in found.values())
-        message = f"the module `{implementation.__name__}` has {len(found)} objects of `ctrlhost.Plugin`: {variables}"
-        variable = next(iter(found.values()))[0]
+    # By their types: an attribute of an object may run the plugin's code.
+    plugins = {
+        id(value): (variable, value)
+        for variable, value in vars(implementation).items()
+        if inspect.getattr_static(type(value), "ctrlhost_loaded", None) is not None
+    }
+    if len(plugins) > 1:
+        variables = " and ".join(f"`{variable}`" for variable, _ in plugins.values())
+        message = f"the module `{implementation.__name__}` has {len(plugins)} objects of `ctrlhost.Plugin`: {variables}"
+        variable = next(iter(plugins.values()))[0]
         hint = hint or f'name the one to load in the entry point, as `{name} = "{implementation.__name__}:{variable}"`'
         raise PluginLoadError(name, message, hint=hint)
-    return next(iter(found.values()))[1]
+    return next((value for _, value in plugins.values()), implementation)
 
 
 def check_installed(name: str) -> None:

@@ -122,9 +122,11 @@ def test_objects_are_plugins_too():
 
 def test_every_hook_of_the_contract_exists():
     assert hook_names() == [
+        "ctrlhost_loaded",
         "ctrlhost_settings",
         "ctrlhost_crds",
         "ctrlhost_permissions",
+        "ctrlhost_finalizers",
         "ctrlhost_setup",
         "ctrlhost_synced",
         "ctrlhost_elected",
