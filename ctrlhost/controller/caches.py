@@ -132,6 +132,11 @@ class Caches:
         self._scope = scope
         self._object = obj
 
+    @property
+    def state(self) -> Any:
+        """What the plugin's `setup` returned for this host; None without one."""
+        return self._scope.plugin.state
+
     @overload
     def __getitem__(self, kind: type[T]) -> Cache[T]: ...
     @overload

@@ -72,6 +72,8 @@ class PluginScope:
         """Prepare; this starts nothing."""
         self.name = name
         self.services = services
+        #: The plugin's own object.
+        self.state: Any = None
         self.log = logging.getLogger(f"ctrlhost.plugin.{name}")
         self.entries = services.entries(name)
         #: Calls the plugin's handlers, maps, predicates and index functions.

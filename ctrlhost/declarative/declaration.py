@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 #: The options that may be functions of the settings.
-OF_SETTINGS = frozenset({"owns", "watches", "every", "workers", "timeout", "needs_leader", "first_after"})
+OF_SETTINGS = frozenset(
+    {"owns", "watches", "every", "workers", "timeout", "needs_leader", "rate_limiter", "enabled", "first_after"}
+)
 
 
 def is_of_settings(name: str, option: Any) -> bool:

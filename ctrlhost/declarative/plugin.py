@@ -99,6 +99,8 @@ class Plugin(Parameters[S]):
         workers: OfSettings[int, S] = 1,
         timeout: OfSettings[DurationLike | None, S] = None,
         needs_leader: OfSettings[bool, S] = True,
+        rate_limiter: OfSettings[Any, S] = None,
+        enabled: OfSettings[bool, S] = True,
         gone: Literal[False] = False,
     ) -> ControllerDecorator[K, S]: ...
     @overload
@@ -114,6 +116,8 @@ class Plugin(Parameters[S]):
         workers: OfSettings[int, S] = 1,
         timeout: OfSettings[DurationLike | None, S] = None,
         needs_leader: OfSettings[bool, S] = True,
+        rate_limiter: OfSettings[Any, S] = None,
+        enabled: OfSettings[bool, S] = True,
         gone: Literal[False] = False,
     ) -> ControllerDecorator[Object, S]: ...
     @overload
@@ -130,6 +134,8 @@ class Plugin(Parameters[S]):
         workers: OfSettings[int, S] = 1,
         timeout: OfSettings[DurationLike | None, S] = None,
         needs_leader: OfSettings[bool, S] = True,
+        rate_limiter: OfSettings[Any, S] = None,
+        enabled: OfSettings[bool, S] = True,
     ) -> GoneDecorator[K, S]: ...
     @overload
     def controller(
@@ -145,6 +151,8 @@ class Plugin(Parameters[S]):
         workers: OfSettings[int, S] = 1,
         timeout: OfSettings[DurationLike | None, S] = None,
         needs_leader: OfSettings[bool, S] = True,
+        rate_limiter: OfSettings[Any, S] = None,
+        enabled: OfSettings[bool, S] = True,
     ) -> GoneDecorator[Object, S]: ...
     @parentheses.needed
     def controller(self, kind: Any, **options: Any) -> Any:
@@ -160,7 +168,7 @@ class Plugin(Parameters[S]):
         change does. `name` is the kind in lower case by default. Mistakes are reported when a host loads the plugin.
 
         An option other than `kind`, `name`, `predicates` and `gone` may be a function of the settings that returns it:
-        `workers=lambda settings: settings.workers`.
+        `workers=lambda settings: settings.workers`. One that is not `enabled` is left out.
         """
 
         def declare(function: Callable[..., Any]) -> Controller[Any, Any]:
@@ -237,7 +245,10 @@ class Plugin(Parameters[S]):
 
     @parentheses.needless
     def setup(self, function: F) -> F:
-        """Call `function(host)` at set-up; it must not use the network. What it returns is `host.state`."""
+        """Call `function(host)` at set-up; it must not use the network. What it returns is `host.state`.
+
+        The controllers are registered before it, so that it can ask for `host.handle(controller)`.
+        """
         return self._declares("setup", "setup", ("host",))(function)
 
     @parentheses.needless

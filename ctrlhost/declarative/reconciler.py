@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from ctrlhost.declarative.hosted import HostedController
     from ctrlhost.request import Request
 
+#: The options that the host knows, too.
+_OPTIONS = ("workers", "timeout", "needs_leader", "rate_limiter")
+
 
 class Reconciler:
     """Calls the function of a declared controller, in a `Run` for each request."""
@@ -25,7 +28,7 @@ class Reconciler:
         """Add the controller to the host."""
         hosted = self._hosted
         given = hosted.options
-        options = {name: given[name] for name in ("workers", "timeout", "needs_leader") if name in given}
+        options = {name: given[name] for name in _OPTIONS if name in given}
         reconcile = self.reconcile_async if hosted.controller.declared.is_async else self.reconcile
         hosted.host.add_controller(hosted.controller.name, reconcile, *hosted.sources(), **options)
 

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def set_up(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping[str, Any]]) -> None:
-    """Call the functions for the set-up, and register the rest; `crds` are those of the plugin."""
+    """Register what is declared, and call the functions for the set-up; `crds` are those of the plugin."""
+    for controller in _hosted(declaration, host, crds):
+        Reconciler(controller).register()
     for one in declaration.setup:
         state = one.function(host)
         if state is not None:
             host.state = state
-    for controller in _hosted(declaration, host, crds):
-        Reconciler(controller).register()
     for one in declaration.tasks:
         _add_task(one, host)
     for one in declaration.health:
@@ -41,8 +41,9 @@ def set_up(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping
 
 
 def _hosted(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping[str, Any]]) -> list[HostedController]:
-    """Return the controllers; each reads the kinds of those indexes that no controller declares."""
-    controllers = [HostedController(one, host, declaration, crds) for one in declaration.controllers]
+    """Return the enabled controllers; each reads the kinds of those indexes that no controller declares."""
+    hosted = [HostedController(one, host, declaration, crds) for one in declaration.controllers]
+    controllers = [one for one in hosted if one.options.get("enabled", True)]
     declared = {source.reference[:2] for one in controllers for source in one.kinds}
     read = {one.kind[:2]: one.kind for one in declaration.indexes if one.kind[:2] not in declared}
     for controller in controllers:

@@ -14,7 +14,7 @@ from ctrlhost.controller.options import ControllerOptions
 from ctrlhost.controller.services import PluginScope, PluginServices
 from ctrlhost.controller.sources import Watches
 from ctrlhost.duration import in_seconds
-from ctrlhost.errors import PluginLoadError
+from ctrlhost.errors import PluginError, PluginLoadError
 from ctrlhost.informers.plugin_informer import PluginInformer
 from ctrlhost.plugin.metrics import PluginMetrics
 from ctrlhost.plugin.probe import PluginCheck
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Awaitable, Callable, Sequence
     from typing import Generic as Parameters
+    from typing import Protocol
 
     from typing_extensions import TypeVar
 
@@ -38,6 +39,13 @@ if TYPE_CHECKING:
 
     #: The plugin's settings.
     S = TypeVar("S", default=Any)
+
+    class NamedController(Protocol):
+        """A declared controller, which has a name."""
+
+        @property
+        def name(self) -> str:
+            """The controller's name within its plugin."""
 else:
     from ctrlhost.controller.parameters import Parameters
 
@@ -67,8 +75,6 @@ class PluginContext(Parameters[S]):
         self.metrics = CollectorRegistry()
         #: What the host collects from `metrics`.
         self.collected = PluginMetrics(name, self.metrics, self.scope.entries)
-        #: The plugin's own object, set in `ctrlhost_setup` for its later hooks; the host does not use it.
-        self.state: Any = None
         self.controllers: list[Controller] = []
         self.tasks: list[Task] = []
         #: ASGI applications, by path below `/NAME` on the host's server.
@@ -83,6 +89,15 @@ class PluginContext(Parameters[S]):
         self.informers: list[PluginInformer] = []
         #: Whether no worker starts before the caches of all controllers are full.
         self.starts_together = False
+
+    @property
+    def state(self) -> Any:
+        """The plugin's own object, set in `ctrlhost_setup` for its later hooks; the host does not use it."""
+        return self.scope.state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.scope.state = state
 
     def start_together(self) -> None:
         """Hold back all workers and `ctrlhost_synced` until the caches of all controllers are full.
@@ -157,6 +172,17 @@ class PluginContext(Parameters[S]):
         controller = Controller(self.scope, name, reconcile, sources, options)
         self.controllers.append(controller)
         return ControllerHandle(controller)
+
+    def handle(self, controller: NamedController) -> ControllerHandle:
+        """Return the handle of a function that `@plugin.controller` has declared, to enqueue requests.
+
+        PluginError for one that is not enabled.
+        """
+        name = f"{self.name}/{controller.name}"
+        found = next((one for one in self.controllers if one.name == name), None)
+        if found is None:
+            raise PluginError(self.name, f"controller `{name}` is not enabled")
+        return ControllerHandle(found)
 
     def informer(
         self,

@@ -115,6 +115,15 @@ def clean_up_wrong(ctx: ctrlhost.Context[Memcached, Settings], pod: Pod) -> None
 plugin.finalizer("cache.example.com/when", of=reconcile, when=lambda mc: mc.spec.sice)  # type: ignore[attr-defined]
 
 
+@plugin.controller(Pod, enabled=lambda settings: bool(settings.image))
+def configured(ctx: ctrlhost.Context[Pod, Settings], pod: Pod) -> None: ...
+
+
+@plugin.synced
+def synced(host: ctrlhost.PluginContext[Settings]) -> None:
+    host.handle(configured).enqueue(Request("a", "b"))
+
+
 @plain.controller(Memcached, name="loose")
 def loose(ctx: ctrlhost.Context, mc: Memcached) -> None:
     ctx.log.info("%s", mc.metadata.name)
