@@ -9,6 +9,6 @@ from ctrlhost.client.async_client import AsyncClient
 from ctrlhost.client.client import Client
 from ctrlhost.client.resources import Resource
 from ctrlhost.client.target import Target, Write
-from ctrlhost.transport.interface import Response, Stream, StreamTimeouts, Transport
+from ctrlhost.transport.interface import HttpRequest, Response, Stream, Transport
 
-__all__ = ["AsyncClient", "Client", "Resource", "Response", "Stream", "StreamTimeouts", "Target", "Transport", "Write"]
+__all__ = ["AsyncClient", "Client", "HttpRequest", "Resource", "Response", "Stream", "Target", "Transport", "Write"]

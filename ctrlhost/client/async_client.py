@@ -7,15 +7,15 @@ import functools
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ctrlhost.client.client import Client
-from ctrlhost.client.steps import carry_out_async, do_async, steps_of
+from ctrlhost.transport.steps import carry_out_async, do_async, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
     from kubernetes.client import ApiClient
 
-    from ctrlhost.client.steps import Pause, Send, Steps
     from ctrlhost.transport.interface import Response
+    from ctrlhost.transport.steps import Pause, Send, Steps
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

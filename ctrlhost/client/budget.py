@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from typing import TYPE_CHECKING
 
 from ctrlhost.errors import TransportError
+from ctrlhost.transport.steps import Pause, Steps
 from ctrlhost.workqueue import BucketRateLimiter
 
 if TYPE_CHECKING:
@@ -30,22 +30,18 @@ class Budget:
         #: When a token is available that a request took and could not wait for, by `time.monotonic`; None if none is.
         self._due: float | None = None
 
-    def wait(self, timeout: float, what: str) -> float:
+    def turn(self, timeout: float, what: str) -> Steps[float]:
         """Wait for the turn of the request `what`, and return the rest of its `timeout`, in seconds.
 
         TransportError, which was not sent, if the timeout ends before.
         """
         wait, rest = self._reserve(timeout)
         if wait > 0:
-            time.sleep(wait)
-        return self._passed(rest, timeout, what)
-
-    async def wait_async(self, timeout: float, what: str) -> float:  # noqa: ASYNC109 - as in `wait`
-        """Do `wait` without blocking the event loop."""
-        wait, rest = self._reserve(timeout)
-        if wait > 0:
-            await asyncio.sleep(wait)
-        return self._passed(rest, timeout, what)
+            yield Pause(wait)
+        if rest is None:
+            message = f"{what}: no turn within {timeout:.3g} s: the plugin's `client_qps` is {self._qps:g}"
+            raise TransportError(message, sent=False)
+        return rest
 
     def _reserve(self, timeout: float) -> tuple[float, float | None]:
         """Take a token; return the seconds until it is available, and the rest of the timeout then.
@@ -70,9 +66,3 @@ class Budget:
         if wait > 0 or late:
             self._throttled(waited + wait)
         return wait, None if late else max(timeout - waited - wait, 0.0)
-
-    def _passed(self, rest: float | None, timeout: float, what: str) -> float:
-        if rest is None:
-            message = f"{what}: no turn within {timeout:.3g} s: the plugin's `client_qps` is {self._qps:g}"
-            raise TransportError(message, sent=False)
-        return rest

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ctrlhost.client.requests import OnWrite, Requests
-from ctrlhost.client.steps import Steps, carry_out, steps_of, verb
 from ctrlhost.client.target import content_of, delete_options
 from ctrlhost.duration import in_seconds
 from ctrlhost.errors import ConfigError, NotFound, UnknownKind
 from ctrlhost.kubeconfig.connection import Connection, from_configuration, from_url
 from ctrlhost.kubeconfig.load import from_files, load_connection
 from ctrlhost.transport.interface import CONNECT_TIMEOUT
-from ctrlhost.transport.metrics import ClientMetrics
 from ctrlhost.transport.native import NativeTransport
+from ctrlhost.transport.steps import Steps, carry_out, steps_of, verb
 
 if TYPE_CHECKING:
     import os
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.duration import DurationLike
     from ctrlhost.transport.interface import Query, Transport
+    from ctrlhost.transport.metrics import ClientMetrics
 
 PatchType = Literal["merge", "json", "strategic"]
 Propagation = Literal["Foreground", "Background", "Orphan"]
@@ -129,8 +129,8 @@ class Client(Requests):
 
         Its requests never wait for those of this client. Close it when done.
         """
-        separate = getattr(self.transport, "separate", None)
-        return self if separate is None else self.derive(transport=separate())
+        transport = self.transport.separate()
+        return self if transport is self.transport else self.derive(transport=transport)
 
     def official(self) -> ApiClient:
         """Return an `ApiClient` of the official package `kubernetes` that sends through this client, always the same.
@@ -150,13 +150,12 @@ class Client(Requests):
     @property
     def dry_run(self) -> bool:
         """Whether the server only tries writes, and what they would change is logged."""
-        return bool(getattr(self.transport, "dry_run", False))
+        return self.transport.dry_run
 
     @property
     def metrics(self) -> ClientMetrics | None:
         """Requests and durations so far, a collector for prometheus-client; None for a transport without metrics."""
-        found = getattr(self.transport, "metrics", None)
-        return found if isinstance(found, ClientMetrics) else None
+        return self.transport.metrics
 
     @verb
     def get(

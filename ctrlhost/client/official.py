@@ -17,11 +17,11 @@ from kubernetes import client as kubernetes_client
 from urllib3 import HTTPResponse
 
 from ctrlhost.client.retry import retried
-from ctrlhost.client.steps import Pause, Send, carry_out, do
 from ctrlhost.client.target import Target, WriteVerb
 from ctrlhost.client.written_path import WrittenPath, parse
 from ctrlhost.errors import ApiError, CtrlhostError, TransportError
-from ctrlhost.transport.interface import DEFAULT_TIMEOUT, Response
+from ctrlhost.transport.interface import DEFAULT_TIMEOUT, HttpRequest, Response
+from ctrlhost.transport.steps import Pause, Send, carry_out, do
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ class _ApiClient(kubernetes_client.ApiClient):
 
     def __init__(self, client: Requests) -> None:
         """Send through the transport of `client`."""
-        host = getattr(client.transport, "url", "") or "https://kubernetes.default.svc"
+        host = client.transport.url or "https://kubernetes.default.svc"
         configuration = kubernetes_client.Configuration(host=host.rstrip("/"))
         configuration.proxy = None
         super().__init__(configuration)
@@ -141,8 +141,8 @@ class _Sent(msgspec.Struct, frozen=True):
 
 def _plainly(client: Requests, sent: _Sent) -> Response:
     """Send a request that no cache has to know of."""
-    steps = retried(client.transport, sent.method, sent.path, sent.query, sent.body, sent.headers, sent.timeout)
-    return carry_out(steps)
+    request = HttpRequest(sent.method, sent.path, sent.query, sent.body, sent.headers, sent.timeout)
+    return carry_out(retried(client.transport, request))
 
 
 def _followed(client: Requests, sent: _Sent) -> Response | None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.client.steps import Send, Steps
 from ctrlhost.errors import ApiError, TransportError
+from ctrlhost.transport.interface import HttpRequest
 from ctrlhost.transport.responses import error_from_response
+from ctrlhost.transport.steps import Send, Steps
 from ctrlhost.typed_json import decode, prepare
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class DryRunSupport:
 
     def _read(self, path: str) -> Steps[frozenset[tuple[str, str]]]:
         headers = {"Accept": "application/json"}
-        response = yield Send(self._transport, "GET", path, headers=headers, timeout=_TIMEOUT)
+        response = yield Send(self._transport, HttpRequest("GET", path, headers=headers, timeout=_TIMEOUT))
         if response.status != 200:
             error = error_from_response(response, f"GET {path}")
             if isinstance(error, ApiError) and (error.status == 429 or error.status >= 500):

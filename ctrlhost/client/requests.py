@@ -10,11 +10,11 @@ import msgspec
 from ctrlhost.cache import plain
 from ctrlhost.client.resources import Resource, Resources
 from ctrlhost.client.retry import retried
-from ctrlhost.client.steps import Steps, verb
 from ctrlhost.client.target import Target, Write, WriteVerb, parent_of, target_of
 from ctrlhost.duration import in_seconds
-from ctrlhost.transport.interface import DEFAULT_TIMEOUT
+from ctrlhost.transport.interface import DEFAULT_TIMEOUT, HttpRequest
 from ctrlhost.transport.responses import decode_object
+from ctrlhost.transport.steps import Steps, verb
 
 if TYPE_CHECKING:
     from ctrlhost.duration import DurationLike
@@ -133,4 +133,4 @@ class Requests:
         body = None if content is None else msgspec.json.encode(content, enc_hook=plain)
         headers = {} if body is None else {"Content-Type": content_type}
         limit = DEFAULT_TIMEOUT if timeout is None else in_seconds(timeout)
-        return retried(self.transport, method, path, query, body, headers, limit)
+        return retried(self.transport, HttpRequest(method, path, query, body, headers, limit))

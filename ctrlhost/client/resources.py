@@ -11,11 +11,12 @@ from urllib.parse import quote
 import msgspec
 
 from ctrlhost.client.builtin_kinds import BUILTIN_KINDS, builtin_kind, builtin_plural, builtin_versions
-from ctrlhost.client.steps import Send, Steps
 from ctrlhost.duration import in_seconds
 from ctrlhost.errors import CtrlhostError, NotFound, TransportError, UnknownKind
 from ctrlhost.suggestions import did_you_mean, nearest
+from ctrlhost.transport.interface import DEFAULT_TIMEOUT, HttpRequest
 from ctrlhost.transport.responses import decode_object
+from ctrlhost.transport.steps import Send, Steps
 from ctrlhost.typed_json import prepare
 
 if TYPE_CHECKING:
@@ -198,6 +199,11 @@ def _hint(api_version: str) -> str:
     return _HINT if "." in group and group not in builtin else "`kubectl api-resources` lists the kinds of the server"
 
 
+def _read(path: str, timeout: DurationLike | None, transport: Transport) -> Steps[Any]:
+    request = HttpRequest("GET", path, timeout=DEFAULT_TIMEOUT if timeout is None else in_seconds(timeout))
+    return decode_object((yield Send(transport, request)), request.what)
+
+
 def _discover(
     api_version: str, timeout: DurationLike | None, transport: Transport
 ) -> Steps[dict[str, Resource] | None]:
@@ -207,8 +213,7 @@ def _discover(
     path = "".join(f"/{segment(part, 'apiVersion')}" for part in parts)
     what = f"GET {path}"
     try:
-        limit = None if timeout is None else in_seconds(timeout)
-        answer = decode_object((yield Send(transport, "GET", path, timeout=limit)), what)
+        answer = yield from _read(path, timeout, transport)
     except NotFound:
         return None
     try:
@@ -225,9 +230,7 @@ def _discover(
 def _served_groups(timeout: DurationLike | None, transport: Transport) -> Steps[dict[str, list[str]]]:
     """Return the versions of each group, for a message; none if the server does not answer."""
     try:
-        limit = None if timeout is None else in_seconds(timeout)
-        answer = decode_object((yield Send(transport, "GET", "/apis", timeout=limit)), "GET /apis")
-        listed = msgspec.convert(answer, _ApiGroupList)
+        listed = msgspec.convert((yield from _read("/apis", timeout, transport)), _ApiGroupList)
     except (CtrlhostError, msgspec.ValidationError):
         return {}
     return {"": ["v1"], **{each.name: [one.version for one in each.versions] for each in listed.groups}}

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ctrlhost.client.steps import Pause, Send, Steps
 from ctrlhost.errors import TransportError
 from ctrlhost.transport.responses import error_from_response
+from ctrlhost.transport.steps import Pause, Send, Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ctrlhost.transport.interface import Query, Response, Transport
+    from ctrlhost.transport.interface import HttpRequest, Response, Transport
 
 _TRIES = 4
 _MAX_WAIT = 1.0
@@ -21,48 +20,39 @@ _MAX_WAIT = 1.0
 _BUSY_FOR_READS = frozenset({429, 500, 502, 503, 504})
 
 
-def retried(
-    transport: Transport,
-    method: str,
-    path: str,
-    query: Query | None,
-    body: bytes | None,
-    headers: Mapping[str, str],
-    timeout: float,
-) -> Steps[Response]:
-    """Send through `transport` and return the response within `timeout` seconds for all tries.
+def retried(transport: Transport, request: HttpRequest) -> Steps[Response]:
+    """Send through `transport` and return the response within the request's timeout for all tries.
 
     If the server asks for a retry within a second, the request is repeated: every verb after a 429, which has no
     effect, only reads after a 5xx. A read whose connection broke is repeated once; a write never, since the server may
     have executed it.
     """
+    method, timeout = request.method, request.timeout
     if not timeout >= 0:
         raise ValueError(f"timeout must be a non-negative number of seconds, got {timeout!r}")
     deadline = time.monotonic() + timeout
     broken = False
-    # Transports that others wrote need not count.
-    count_retry = getattr(transport, "count_retry", lambda _method, _code: None)
     for left in range(_TRIES - 1, -1, -1):
         rest = max(deadline - time.monotonic(), 0.001)
         try:
-            response: Response = yield Send(transport, method, path, query, body, headers, rest)
+            response: Response = yield Send(transport, replace(request, timeout=rest))
         except TransportError as error:
             if broken or method != "GET" or not error.sent or not left or deadline - time.monotonic() < timeout / 2:
                 raise
             broken = True
-            count_retry(method, "<error>")
+            transport.count_retry(method, "<error>")
             continue
-        wait = _wait(method, response, f"{method} {path}")
+        wait = _wait(request, response)
         if wait is None or not left or time.monotonic() + wait >= deadline:
             return response
-        count_retry(method, str(response.status))
+        transport.count_retry(method, str(response.status))
         yield Pause(wait)
     raise AssertionError("unreachable: the last try returns or raises")
 
 
-def _wait(method: str, response: Response, what: str) -> float | None:
+def _wait(request: HttpRequest, response: Response) -> float | None:
     """Return the seconds until the next try; None for no retry."""
-    if response.status != 429 and not (method == "GET" and response.status in _BUSY_FOR_READS):
+    if response.status != 429 and not (request.method == "GET" and response.status in _BUSY_FOR_READS):
         return None
-    asked = error_from_response(response, what).retry_after
-    return asked if asked is not None and asked <= _MAX_WAIT else None
+    wait = error_from_response(response, request.what).retry_after
+    return wait if wait is not None and wait <= _MAX_WAIT else None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctrlhost.client.client import Client
-from ctrlhost.client.steps import Send, Steps, steps_of
 from ctrlhost.errors import NotFound
+from ctrlhost.transport.interface import HttpRequest
 from ctrlhost.transport.responses import decode_object
+from ctrlhost.transport.steps import Send, Steps, steps_of
 
 if TYPE_CHECKING:
     from ctrlhost.client.resources import Resource
@@ -18,8 +19,8 @@ def lacks(client: Client, api_version: str, kind: str, subresource: str) -> Step
     try:
         resource: Resource = yield from steps_of(Client.resource)(client, api_version, kind)
         path = f"/apis/{api_version}" if resource.group else f"/api/{api_version}"
-        answer = decode_object((yield Send(client.discovery, "GET", path)), f"GET {path}")
+        answer = decode_object((yield Send(client.discovery, HttpRequest("GET", path))), f"GET {path}")
     except NotFound:
         return False
-    served = {one.get("name") for one in answer.get("resources") or ()}
+    served = {entry.get("name") for entry in answer.get("resources") or ()}
     return resource.plural in served and f"{resource.plural}/{subresource}" not in served

@@ -102,7 +102,7 @@ class Cache(Generic[T]):
         Its lists do not wait for later ones, which other tasks may write all the time. Stale after 2 s.
         """
         # Imported late: a plugin that is only declared needs no client.
-        from ctrlhost.client.steps import carry_out_async
+        from ctrlhost.transport.steps import carry_out_async
 
         lister = self._cached.lister
         await carry_out_async(lister.catch_up(namespace))

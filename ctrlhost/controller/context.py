@@ -257,7 +257,7 @@ class Context(Parameters[K, S]):
         A write records the event Created, Updated, Repaired or Adopted about the reconciled object, with the fields
         that differed; a refused one ApplyFailed. With `adopt`, an owner that is gone or being deleted adopts nothing.
         """
-        from ctrlhost.client.steps import carry_out
+        from ctrlhost.transport.steps import carry_out
 
         return carry_out(self._declared("ensure").ensure(obj, owner=owner, adopt=adopt))
 
@@ -269,7 +269,7 @@ class Context(Parameters[K, S]):
         Returns what was deleted. PluginError unless the kind is in `owns` with `prune=True`, Stale if the cache does
         not show the plugin's own writes in time, Conflict if an object has changed since.
         """
-        from ctrlhost.client.steps import carry_out
+        from ctrlhost.transport.steps import carry_out
 
         return carry_out(self._declared("prune").prune(kind, keep=keep))
 

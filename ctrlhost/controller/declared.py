@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     import msgspec
 
     from ctrlhost.cache import Object
-    from ctrlhost.client.steps import Steps
     from ctrlhost.controller.caches import Cache
     from ctrlhost.controller.status import StatusWriter
     from ctrlhost.models.kinds import KindRef
     from ctrlhost.request import Request
+    from ctrlhost.transport.steps import Steps
 
 
 class Declared(Protocol):

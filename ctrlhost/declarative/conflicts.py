@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from ctrlhost.client.steps import Pause
 from ctrlhost.controller.results import RunAgain
+from ctrlhost.transport.steps import Pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.cache import Object
-    from ctrlhost.client.steps import Steps
     from ctrlhost.errors import Conflict
     from ctrlhost.request import Request
+    from ctrlhost.transport.steps import Steps
 
 #: The conflicts in a row of a key that do not count as failures.
 FORGIVEN = 5

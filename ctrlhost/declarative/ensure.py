@@ -10,23 +10,23 @@ import msgspec
 from ctrlhost.cache import Object
 from ctrlhost.client import Client
 from ctrlhost.client.owner import owner_reference, with_owner
-from ctrlhost.client.steps import steps_of
 from ctrlhost.controller.context import owned_lister
 from ctrlhost.declarative.comparison import Leaf, path_text
 from ctrlhost.declarative.desired import annotation_of, desired_of, mapping_of
 from ctrlhost.declarative.settled import Settled
 from ctrlhost.errors import Invalid, NotOwned, ServerError
+from ctrlhost.transport.steps import steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import EllipsisType
 
     from ctrlhost.cache import OwnerReference
-    from ctrlhost.client.steps import Steps
     from ctrlhost.controller.context import Context
     from ctrlhost.declarative.desired import AnyObject, Desired
     from ctrlhost.declarative.owned_kinds import OwnedKinds
     from ctrlhost.errors import ApiError
+    from ctrlhost.transport.steps import Steps
 
 #: The most fields that an event names.
 _NAMED = 4

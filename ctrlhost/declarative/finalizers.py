@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client import Client
-from ctrlhost.client.steps import steps_of
 from ctrlhost.errors import InvalidObject, NotFound
 from ctrlhost.own_writes.client import ended
+from ctrlhost.transport.steps import steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ctrlhost.cache import Object
-    from ctrlhost.client.steps import Steps
     from ctrlhost.declarative.declaration import Declaration, DeclaredController, DeclaredFunction
     from ctrlhost.request import Request
+    from ctrlhost.transport.steps import Steps
 
 #: The API's rule: a DNS name of at most 253 characters, a slash, and a name of at most 63.
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"

@@ -13,12 +13,12 @@ from ctrlhost.errors import Conflict, CtrlhostError, NotLeading, PluginRestarted
 
 if TYPE_CHECKING:
     from ctrlhost.cache import Object
-    from ctrlhost.client.steps import Steps
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.status import StatusWriter
     from ctrlhost.declarative.finalizers import Finalizer
     from ctrlhost.declarative.hosted import HostedController
     from ctrlhost.request import Result
+    from ctrlhost.transport.steps import Steps
 
 log = logging.getLogger("ctrlhost.controller")
 

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.client import Client
-from ctrlhost.client.steps import steps_of
 from ctrlhost.controller.caches import OWNERS
 from ctrlhost.controller.context import owned_lister
 from ctrlhost.declarative.desired import AnyObject, mapping_of
 from ctrlhost.errors import NotFound
 from ctrlhost.models.kinds import kind_of
 from ctrlhost.request import Request
+from ctrlhost.transport.steps import steps_of
 
 if TYPE_CHECKING:
     from ctrlhost.cache import Object
-    from ctrlhost.client.steps import Steps
     from ctrlhost.controller.context import Context
     from ctrlhost.declarative.owned_kinds import OwnedKinds
     from ctrlhost.models.kinds import Kind, KindRef
+    from ctrlhost.transport.steps import Steps
 
 
 def prune(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.client.steps import awaiting, carry_out, carry_out_async
 from ctrlhost.declarative.async_context import AsyncContext
 from ctrlhost.declarative.run import Run
+from ctrlhost.transport.steps import awaiting, carry_out, carry_out_async
 
 if TYPE_CHECKING:
     from ctrlhost.controller.context import Context

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from types import EllipsisType
 
     from ctrlhost.cache import Object
-    from ctrlhost.client.steps import Steps
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.status import StatusWriter
     from ctrlhost.declarative.declaration import DeclaredFunction
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from ctrlhost.declarative.hosted import HostedController
     from ctrlhost.models.kinds import KindRef
     from ctrlhost.request import Request
+    from ctrlhost.transport.steps import Steps
 
 
 #: The type of what was not awaited, in messages such as `'Call' object is not iterable`.

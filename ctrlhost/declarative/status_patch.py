@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ctrlhost.client import Client
-from ctrlhost.client.steps import steps_of
 from ctrlhost.client.subresources import lacks
 from ctrlhost.controller.status import StatusWriter
 from ctrlhost.declarative.settled import Settled
 from ctrlhost.errors import Forbidden, NotFound
+from ctrlhost.transport.steps import steps_of
 
 if TYPE_CHECKING:
     from ctrlhost.cache import Object
-    from ctrlhost.client.steps import Steps
     from ctrlhost.clock import Clock
     from ctrlhost.controller.status_shape import StatusShape
+    from ctrlhost.transport.steps import Steps
 
 
 class StatusPatches:

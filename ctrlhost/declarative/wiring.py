@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.client.steps import awaiting
 from ctrlhost.controller.sources import Watches
 from ctrlhost.declarative.checks import options_of
 from ctrlhost.declarative.hosted import HostedController
 from ctrlhost.declarative.reconciler import Reconciler
 from ctrlhost.errors import PluginLoadError
+from ctrlhost.transport.steps import awaiting
 
 if TYPE_CHECKING:
     import threading

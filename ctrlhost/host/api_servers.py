@@ -6,7 +6,6 @@ import threading
 from typing import TYPE_CHECKING
 
 from ctrlhost.health import Check
-from ctrlhost.transport.interface import ProbedTransport
 from ctrlhost.transport.reachability import Reachability
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class ApiServers:
         `on_return` is called whenever the server is reachable again. Does nothing for a transport that cannot probe.
         """
         transport = client.transport
-        if not isinstance(transport, ProbedTransport):
+        if not transport.host:
             return
         with self._lock:
             if transport.host in self._known:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ctrlhost.errors import ConfigError, PluginLoadError, PluginNotFound, TransportError
 from ctrlhost.supervisor.containment import failure_of
 from ctrlhost.supervisor.crd_changes import marked
 from ctrlhost.supervisor.loader import PluginManager, name_of
+from ctrlhost.transport.interface import HttpRequest, Transport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -126,14 +127,10 @@ def _offline_services(configuration: Configuration) -> PluginServices:
     )
 
 
-class _NoNetwork:
+class _NoNetwork(Transport):
     """The transport of a set-up without a cluster."""
 
-    def request(self, method: str, path: str, **_options: Any) -> Any:
-        raise TransportError(f"{method} {path}: ctrlhost_setup must not use the network", sent=False)
+    def send(self, request: HttpRequest) -> NoReturn:
+        raise TransportError(f"{request.what}: ctrlhost_setup must not use the network", sent=False)
 
-    def stream(self, path: str, **_options: Any) -> Any:
-        self.request("GET", path)
-
-    def close(self) -> None:
-        """Do nothing: there is no connection."""
+    open = send

@@ -8,12 +8,12 @@ from ctrlhost.client import Client
 from ctrlhost.own_writes.self_events import DELETION
 
 if TYPE_CHECKING:
-    from ctrlhost.client.steps import Steps
     from ctrlhost.client.target import Target, WriteVerb
     from ctrlhost.duration import DurationLike
     from ctrlhost.own_writes.overlay import OwnWrites
     from ctrlhost.own_writes.self_events import SelfEvents
     from ctrlhost.transport.interface import Query
+    from ctrlhost.transport.steps import Steps
 
 
 class WritingClient(Client):

@@ -7,16 +7,16 @@ import copy
 import time
 from typing import TYPE_CHECKING
 
-from ctrlhost.client.steps import Pause, carry_out_async
 from ctrlhost.errors import Stale
+from ctrlhost.transport.steps import Pause, carry_out_async
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost.cache import Object
-    from ctrlhost.client.steps import Steps
     from ctrlhost.informers import Informer
     from ctrlhost.own_writes.overlay import PendingWrites
+    from ctrlhost.transport.steps import Steps
 
 #: The beginning of the names of indexes that the host adds to a source.
 _OWN_INDEXES = "ctrlhost."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.errors import ApiError, CtrlhostError
 from ctrlhost.reflector.steps import Open, Steps, Stopped
-from ctrlhost.transport.interface import StreamTimeouts
+from ctrlhost.transport.interface import HttpRequest
 
 if TYPE_CHECKING:
     from ctrlhost.client.resources import Resource
@@ -56,8 +56,8 @@ class ListWatch:
             "limit": limit or None,
             "continue": token or None,
         }
-        timeouts = StreamTimeouts(connect=self._options.list_timeout, idle=self._options.list_timeout)
-        return self._open(resource, query, "PartialObjectMetadataList", timeouts)
+        seconds = self._options.list_timeout
+        return self._open(resource, query, "PartialObjectMetadataList", seconds, seconds)
 
     def watch(self, resource: Resource, version: str, *, initial_events: bool = False) -> Steps[Stream]:
         """Open a watch; with `initial_events` it begins with all objects, followed by a bookmark."""
@@ -74,14 +74,14 @@ class ListWatch:
         }
         # Servers send initial events and their bookmark without pauses; one that pauses does not send the bookmark.
         idle = min(self.idle_timeout, self._options.initial_idle_timeout) if initial_events else self.idle_timeout
-        timeouts = StreamTimeouts(connect=self._options.connect_timeout, idle=idle)
-        return self._open(resource, query, "PartialObjectMetadata", timeouts)
+        return self._open(resource, query, "PartialObjectMetadata", self._options.connect_timeout, idle)
 
-    def _open(self, resource: Resource, query: Query, metadata_kind: str, timeouts: StreamTimeouts) -> Steps[Stream]:
+    def _open(self, resource: Resource, query: Query, metadata_kind: str, timeout: float, idle: float) -> Steps[Stream]:
         def request() -> Open:
             headers = {"Accept": self._negotiation.accept(metadata_kind)}
             path = resource.path(self._namespace)
-            return Open(self._transport, path, query, headers, timeouts)
+            wanted = HttpRequest("GET", path, query, headers=headers, timeout=timeout, idle=idle)
+            return Open(self._transport, wanted)
 
         try:
             try:
@@ -90,7 +90,7 @@ class ListWatch:
                 if not self._negotiation.refused(error):
                     raise
                 stream = yield request()
-            if self._negotiation.protobuf and not hasattr(stream, "content_type"):
+            if self._negotiation.protobuf and stream.content_type is None:
                 # A transport of somebody else, whose streams do not say what they hold.
                 stream.close()
                 self._negotiation.only_json()
@@ -119,7 +119,7 @@ class ListWatch:
             return self._held_back_so_far()
 
     def _held_back_so_far(self) -> float:
-        return self._held_back + getattr(self._stream, "held_back", 0.0)
+        return self._held_back + (self._stream.held_back if self._stream is not None else 0.0)
 
     def interrupt(self) -> None:
         """End the open stream; later ones are not affected."""

@@ -100,7 +100,7 @@ class Pager:
     def _page(self, resource: Resource, version: str, limit: int, token: str) -> Steps[ListMeta]:
         stream = yield from self._requests.list_page(resource, version, limit, token)
         try:
-            self._engine.begin_page(getattr(stream, "content_type", None))
+            self._engine.begin_page(stream.content_type)
             while (meta := (yield Read(stream, self._engine, "page"))) is None:
                 self._status.last_byte_at = self._clock.now()
             listed: ListMeta = meta

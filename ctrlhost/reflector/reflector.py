@@ -8,11 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ctrlhost.client.client import Client
-from ctrlhost.client.steps import steps_of
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import ApiError, BadRequest, CtrlhostError, Forbidden, NotFound, OverBudget, Unauthorized
 from ctrlhost.reflector.backoff import Backoff, RetryWindow
-from ctrlhost.reflector.drivers import Driver, OnLoop, OnThread
+from ctrlhost.reflector.driver import Driver
 from ctrlhost.reflector.list_watch import ListWatch
 from ctrlhost.reflector.negotiation import Negotiation
 from ctrlhost.reflector.pager import Pager
@@ -21,6 +20,7 @@ from ctrlhost.reflector.skipped import SkippedObjects
 from ctrlhost.reflector.status import ReflectorStatus, State
 from ctrlhost.reflector.steps import BackOff, Call, Steps, Stopped
 from ctrlhost.reflector.watcher import NoStreamingList, Watcher
+from ctrlhost.transport.steps import steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,8 +53,7 @@ class Reflector:
     """Feeds one engine from one resource in one namespace, or in all of them.
 
     It never gives up: it reports every failure in `status` and in the log, backs off and retries. It runs on the thread
-    that all reflectors share; one with a transform, a clock of a test or a transport written in Python has a daemon
-    thread of its own. All methods may be called from any thread.
+    that all reflectors share. All methods may be called from any thread.
     """
 
     def __init__(
@@ -130,14 +129,9 @@ class Reflector:
             report=self._report,
             skipped=skipped,
         )
-        where = f"{namespace}/" if namespace else ""
-        # Not of the instance: one that forwards what it lacks has a `stream` of its own.
-        followed = hasattr(type(client.transport), "stream_async")
-        #: The decode threads read its streams.
-        self._followed = followed and type(clock) is SystemClock and not engine.transforms
-        self._driver: Driver = (
-            OnLoop(self._run()) if self._followed else OnThread(self._run(), clock, f"reflector {where}{kind}")
-        )
+        #: Whether the decode threads read its streams.
+        self._native = client.transport.native_streams and type(clock) is SystemClock and not engine.transforms
+        self._driver = Driver(self._run(), clock, native=self._native)
 
     def start(self) -> None:
         """Start to list and watch."""
@@ -171,7 +165,7 @@ class Reflector:
     @property
     def status(self) -> ReflectorStatus:
         """The status at present."""
-        if self._followed:
+        if self._native:
             self._status.arrived(*self._engine.arrived())
         return self._status
 

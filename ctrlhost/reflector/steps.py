@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from ctrlhost.client.steps import Pause, Send
+from ctrlhost.transport.steps import Pause, Send
 
 if TYPE_CHECKING:
     from ctrlhost.cache import SharedInformer
-    from ctrlhost.transport.interface import Body, Query, Stream, StreamTimeouts, Transport
+    from ctrlhost.transport.interface import Body, HttpRequest, Stream, Transport
 
 _R = TypeVar("_R")
 
@@ -24,10 +24,7 @@ class Open:
     """A step that opens a stream; its outcome is the stream."""
 
     transport: Transport
-    path: str
-    query: Query
-    headers: Mapping[str, str]
-    timeouts: StreamTimeouts
+    request: HttpRequest
 
 
 @dataclass(frozen=True, slots=True)

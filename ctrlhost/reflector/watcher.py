@@ -139,7 +139,7 @@ class Watcher:
         started, events, listed = self._clock.now(), 0, ListProgress(self._clock)
         self._engine.begin_list()
         try:
-            self._engine.begin_watch(getattr(stream, "content_type", None))
+            self._engine.begin_watch(stream.content_type)
             while (progress := (yield Read(stream, self._engine, "initial"))) is not None:
                 events += self._record(progress)
                 if progress.damaged:
@@ -198,7 +198,7 @@ class Watcher:
             self._check()
             try:
                 stream = yield from self._requests.watch(resource, self._position.last)
-                self._engine.begin_watch(getattr(stream, "content_type", None))
+                self._engine.begin_watch(stream.content_type)
                 return stream
             except CtrlhostError as error:
                 self._check()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from ctrlhost.client.steps import send_async
 from ctrlhost.errors import CtrlhostError, Forbidden
+from ctrlhost.transport.interface import HttpRequest
 from ctrlhost.transport.responses import decode_object
 
 if TYPE_CHECKING:
@@ -109,9 +109,9 @@ class Reviews:
         path = f"/apis/{api_version}/{plural}"
         body = msgspec.json.encode({"apiVersion": api_version, "kind": kind, "spec": spec})
         headers = {"Content-Type": "application/json"}
+        request = HttpRequest("POST", path, body=body, headers=headers, timeout=_TIMEOUT)
         try:
-            response = await send_async(transport, "POST", path, body=body, headers=headers, timeout=_TIMEOUT)
-            return decode_object(response, f"POST {path}").get("status") or {}
+            return decode_object(await transport.send_async(request), request.what).get("status") or {}
         except Forbidden as error:
             raise Unanswered(str(error), "bind the ClusterRole system:auth-delegator to the host's account") from error
         except CtrlhostError as error:

@@ -6,16 +6,16 @@ import json
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ctrlhost.client import Response
+from ctrlhost.client import HttpRequest, Response, Stream, Transport
 from ctrlhost.errors import ApiError
+from ctrlhost.transport.wrapped import WrappedTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ctrlhost.client import Stream, Transport
-    from ctrlhost.transport.interface import Query
+    from ctrlhost.transport.steps import Steps
 
 VERBS = ("get", "list", "watch", "create", "replace", "apply", "patch", "delete", "delete_collection")
 #: Resources of the host's own requests, which a fault hits only if it names them.
@@ -99,62 +99,46 @@ class Faults:
         return None
 
 
-class FaultyTransport:
+class FaultyTransport(WrappedTransport):
     """A transport that fails the requests that a fault hits, and forwards all others."""
 
     def __init__(self, transport: Transport, faults: Faults) -> None:
         """Wrap `transport`."""
-        self._transport = transport
+        super().__init__(transport)
         self._faults = faults
-        self.metrics = getattr(transport, "metrics", None)
 
-    def request(self, method: str, path: str, **options: Any) -> Response:
+    def steps(self, request: HttpRequest) -> Steps[Response]:
         """Return a fault's answer or raise its error, otherwise return the server's answer."""
-        content_type = (options.get("headers") or {}).get("Content-Type", "")
-        error = self._faults.take(request_info(method, path, content_type))
-        permit = options.get("permit")
-        if error is not None and permit is not None:
+        error = self._faults.take(request_info(request.method, request.path, request.headers.get("Content-Type", "")))
+        if error is not None and request.permit is not None:
             # A request that must not be sent gets no answer.
-            permit()
+            request.permit()
         if isinstance(error, ApiError):
             return answer(error)
         if error is not None:
             raise error
-        return self._transport.request(method, path, **options)
+        return (yield from super().steps(request))
 
-    def separate(self) -> FaultyTransport:
-        """Return a transport with connections of its own, which the same faults hit."""
-        inner: Any = self._transport
-        return FaultyTransport(inner.separate() if hasattr(inner, "separate") else inner, self._faults)
-
-    def stream(self, path: str, *, query: Query | None = None, **options: Any) -> Stream:
+    def open(self, request: HttpRequest) -> Stream:
         """Open the stream, or raise a fault's error."""
-        request = request_info("GET", path)
-        if (query or {}).get("watch"):
-            request = replace(request, verb="watch")
-        error = self._faults.take(request)
+        hit = request_info("GET", request.path)
+        if (request.query or {}).get("watch"):
+            hit = replace(hit, verb="watch")
+        error = self._faults.take(hit)
         if error is not None:
             raise error
-        return HeldStream(self._transport.stream(path, query=query, **options), self._faults)
-
-    def close(self) -> None:
-        """Close the wrapped transport."""
-        self._transport.close()
+        return HeldStream(self.transport.open(request), self._faults)
 
 
-class HeldStream:
+class HeldStream(Stream):
     """A stream whose data is held back while watches are held."""
 
     def __init__(self, stream: Stream, faults: Faults) -> None:
         """Wrap `stream`."""
+        self.content_type = stream.content_type
         self._stream = stream
         self._faults = faults
         self._closed = threading.Event()
-
-    @property
-    def content_type(self) -> str:
-        """The content type of the wrapped stream."""
-        return self._stream.content_type
 
     def read(self) -> bytes:
         """Return the next bytes, once watches are not held."""

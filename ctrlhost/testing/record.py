@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from ctrlhost.client import HttpRequest, Response, Stream, Transport
 from ctrlhost.client.differences import differences
 from ctrlhost.controller.context import current
 from ctrlhost.controller.key_text import key_text
 from ctrlhost.status.writes import WrittenTo, target_of
 from ctrlhost.testing.faults import request_info
+from ctrlhost.transport.wrapped import WrappedTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from ctrlhost.client import Response, Stream, Transport
-    from ctrlhost.transport.interface import Query
+    from ctrlhost.transport.steps import Steps
 
 #: Group, resource and verb, as in a role.
 Right = tuple[str, str, str]
@@ -103,13 +104,14 @@ class RequestRecord:
         with self._lock:
             return set(self._used)
 
-    def wrote(self, method: str, path: str, options: Mapping[str, Any], response: Response) -> None:
+    def wrote(self, request: HttpRequest, response: Response) -> None:
         """Note a write that the server accepted, on the thread or in the task that made it."""
-        target, query = target_of(path), options.get("query") or {}
+        path, query = request.path, request.query or {}
+        target = target_of(path)
         if target is None or query.get("dryRun"):
             return
         answer = _decoded(response.body)
-        verb = request_info(method, path, (options.get("headers") or {}).get("Content-Type", "")).verb
+        verb = request_info(request.method, path, request.headers.get("Content-Type", "")).verb
         name = target.name or (answer.get("metadata") or {}).get("name", "")
         resource, _, subresource = target.resource.partition("/")
         written = Written(
@@ -157,43 +159,33 @@ class RequestRecord:
             return list(self._created.values())[::-1]
 
 
-class RecordingTransport:
+class RecordingTransport(WrappedTransport):
     """A transport that records the requests that the server received."""
 
     def __init__(self, transport: Transport, record: RequestRecord) -> None:
         """Wrap `transport`."""
-        self._transport = transport
+        super().__init__(transport)
         self._record = record
-        self.metrics = getattr(transport, "metrics", None)
 
-    def request(self, method: str, path: str, **options: Any) -> Response:
+    def steps(self, request: HttpRequest) -> Steps[Response]:
         """Return the response of the wrapped transport."""
-        response = self._transport.request(method, path, **options)
-        self._note(method, path, options.get("query"))
-        if method == "PATCH" and response.status == 201:
+        response = yield from super().steps(request)
+        self._note(request)
+        if request.method == "PATCH" and response.status == 201:
             # An apply that creates needs both rights.
-            self._note("POST", path, None)
-        if method != "GET" and response.status < 300:
-            self._record.wrote(method, path, options, response)
+            self._note(HttpRequest("POST", request.path))
+        if request.method != "GET" and response.status < 300:
+            self._record.wrote(request, response)
         return response
 
-    def separate(self) -> RecordingTransport:
-        """Return a transport with connections of its own and the same record."""
-        inner: Any = self._transport
-        return RecordingTransport(inner.separate() if hasattr(inner, "separate") else inner, self._record)
-
-    def stream(self, path: str, *, query: Query | None = None, **options: Any) -> Stream:
+    def open(self, request: HttpRequest) -> Stream:
         """Open the stream of the wrapped transport."""
-        self._note("GET", path, query)
-        return self._transport.stream(path, query=query, **options)
+        self._note(request)
+        return super().open(request)
 
-    def close(self) -> None:
-        """Close the wrapped transport."""
-        self._transport.close()
-
-    def _note(self, method: str, path: str, query: Query | None) -> None:
-        if (target := target_of(path)) is not None:
-            self._record.used(_right(method, target, watch=bool((query or {}).get("watch"))))
+    def _note(self, request: HttpRequest) -> None:
+        if (target := target_of(request.path)) is not None:
+            self._record.used(_right(request.method, target, watch=bool((request.query or {}).get("watch"))))
 
 
 def who_writes(writes: Sequence[Write]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctrlhost._core import Following
 from ctrlhost.transport.answers import Awaited, answers
+from ctrlhost.transport.interface import Stream
 
 if TYPE_CHECKING:
     from ctrlhost._core import HttpStream, ListMeta, SharedInformer, WatchProgress
@@ -16,8 +17,8 @@ _REPORT = 5.0
 """Seconds after which the progress of initial events is reported."""
 
 
-class NativeStream:
-    """A `Stream` and `FollowedStream` over a connection of the core. It is either read or followed."""
+class NativeStream(Stream):
+    """A stream over a connection of the core. It is either read or followed."""
 
     def __init__(self, stream: HttpStream, idle: float, content_type: str = "") -> None:
         """Read `stream`; `idle` is the idle timeout in seconds."""
@@ -35,7 +36,7 @@ class NativeStream:
         return self._stream.waiting
 
     @property
-    def held_back(self) -> float:
+    def held_back(self) -> float:  # type: ignore[override]
         """Seconds in which the connection was not read because its reader was behind."""
         return self._stream.held_back
 
@@ -48,19 +49,23 @@ class NativeStream:
             raise
 
     async def follow(self, engine: SharedInformer, body: Body) -> WatchProgress | ListMeta | None:
-        """Pass everything on to the engine, and wait for something to report; see `FollowedStream.follow`."""
+        """Pass everything on to the engine from the first call on, and wait for something to report.
+
+        Returns the metadata of a page at its end. Otherwise what a watch brought, at the latest after some seconds for
+        initial events, and None at the end.
+        """
         if self._following is None:
             self._following = Following(engine, self._stream, body, self._idle)
         if self._asked is None:
             self._asked = Awaited(asyncio.get_running_loop())
             self._following.ask(answers(), self._asked.done)
-        told = self._asked.future
+        report = self._asked.future
         if body == "initial":
-            await asyncio.wait((told,), timeout=_REPORT)
-            if not told.done():
+            await asyncio.wait((report,), timeout=_REPORT)
+            if not report.done():
                 return self._following.so_far()
         try:
-            outcome: WatchProgress | ListMeta | None = await told
+            outcome: WatchProgress | ListMeta | None = await report
         finally:
             self._asked = None
         return outcome

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from ctrlhost.transport.answers import in_thread
 
 if TYPE_CHECKING:
-    from ctrlhost._core import Gate, ListMeta, SharedInformer, WatchProgress
+    from ctrlhost._core import Gate
+    from ctrlhost.transport.metrics import ClientMetrics
 
 DEFAULT_TIMEOUT = 30.0
-"""Seconds for a whole request without its own timeout."""
+"""Seconds for a whole request without its own timeout, or until the headers of a stream arrive."""
+
+IDLE_TIMEOUT = 180.0
+"""Seconds between two reads of a stream that return data, without an idle timeout of its own."""
 
 CONNECT_TIMEOUT = 30.0
 """Seconds for a new connection, with its proxy and TLS, unless another time is configured."""
@@ -38,6 +44,29 @@ class Permit(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request to the API server, without its credentials. Not the `Request` of a reconciler, which is a key."""
+
+    method: str
+    path: str
+    query: Query | None = None
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    #: Seconds for all of it, or until the headers of a stream arrive.
+    timeout: float = DEFAULT_TIMEOUT
+    #: Of a stream: seconds between two reads that return data.
+    idle: float = IDLE_TIMEOUT
+    #: Asked before any bytes leave, after everything else that may wait, and again if the request is repeated; what it
+    #: raises ends the request.
+    permit: Permit | None = None
+
+    @property
+    def what(self) -> str:
+        """Method and path, for messages."""
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
 class Response:
     """A whole response; the names in `headers` are lower-case."""
 
@@ -46,129 +75,83 @@ class Response:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class StreamTimeouts:
-    """Timeouts of a stream, in seconds: until the headers arrive, and between two reads that return data."""
+class Stream:
+    """The body of a response while it arrives. A subclass defines `read` and `close`."""
 
-    connect: float = 30.0
-    idle: float = 180.0
-
-
-class Stream(Protocol):
-    """The body of a response while it arrives."""
-
-    @property
-    def content_type(self) -> str:
-        """The header `Content-Type` of the response, empty if there is none.
-
-        Informers ask for JSON alone where a transport's streams lack this property.
-        """
+    #: The header `Content-Type` of the response, empty if there is none. None for a transport whose streams do not say;
+    #: informers ask it for JSON alone.
+    content_type: str | None = None
+    #: Seconds in which the connection was not read because its reader was behind.
+    held_back: float = 0.0
 
     def read(self) -> bytes:
         """Return the next bytes as soon as there are some, b"" at the regular end and after `close`.
 
         Raises TransportError if the body is cut, its framing is invalid, or nothing arrived within the idle timeout.
         """
+        raise NotImplementedError
 
     def set_idle(self, seconds: float) -> None:
         """Change the idle timeout; for the reading thread."""
 
     def close(self) -> None:
         """Drop the connection; a waiting `read` returns at once. Callable repeatedly and from any thread."""
+        raise NotImplementedError
 
 
-class FollowedStream(Stream, Protocol):
-    """A stream that the decode threads of the core read."""
+class Transport:
+    """Sends requests with the client's credentials. Safe to use from any thread.
 
-    @property
-    def held_back(self) -> float:
-        """Seconds in which the connection was not read because the decode threads were behind."""
+    A subclass defines `send`, and `open` if informers read through it. A transport over another one is a
+    `WrappedTransport`.
+    """
 
-    async def follow(self, engine: SharedInformer, body: Body) -> WatchProgress | ListMeta | None:
-        """Pass everything on to the engine from the first call on, and wait for something to report.
+    #: The address of the server, without credentials; empty if it is not known.
+    url: str = ""
+    #: Requests and durations so far, if it counts them.
+    metrics: ClientMetrics | None = None
+    #: Whether the server only tries writes.
+    dry_run: bool = False
+    #: Host and port of a server that `probe` can ask whether it answers, else empty.
+    host: str = ""
+    #: Whether its streams are `NativeStream`s, which the decode threads of the core can read.
+    native_streams: bool = False
 
-        Returns the metadata of a page at its end. Otherwise what a watch brought, at the latest after some seconds for
-        initial events, and None at the end.
-        """
+    def send(self, request: HttpRequest) -> Response:
+        """Return the response, whatever its status; TransportError if there is none within the timeout."""
+        raise NotImplementedError
 
+    async def send_async(self, request: HttpRequest) -> Response:
+        """Do `send` without blocking the event loop. Cancelling may leave it running."""
+        return await in_thread(lambda: self.send(request))
 
-class Transport(Protocol):
-    """Sends requests with the client's credentials. Safe to use from any thread."""
+    def open(self, request: HttpRequest) -> Stream:
+        """Return the body of the response; ApiError unless the status is 200, TransportError without a response."""
+        raise NotImplementedError
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query | None = None,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        permit: Permit | None = None,
-    ) -> Response:
-        """Return the response, whatever its status; TransportError if there is none within `timeout` seconds.
+    async def open_async(self, request: HttpRequest) -> Stream:
+        """Do `open` without blocking the event loop."""
+        return await in_thread(lambda: self.open(request))
 
-        `permit` is asked before any bytes of the request leave, after everything else that may wait, and again if the
-        transport repeats the request; what it raises ends the request.
-        """
+    def request(self, method: str, path: str, **fields: Any) -> Response:
+        """Send a request with these fields of `HttpRequest`."""
+        return self.send(HttpRequest(method, path, **fields))
 
-    def stream(
-        self,
-        path: str,
-        *,
-        query: Query | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeouts: StreamTimeouts | None = None,
-    ) -> Stream:
-        """GET `path` and return its body; ApiError unless the status is 200, TransportError without a response."""
+    def stream(self, path: str, **fields: Any) -> Stream:
+        """Open the stream of a GET with these fields of `HttpRequest`."""
+        return self.open(HttpRequest("GET", path, **fields))
 
-    def close(self) -> None:
-        """Drop the idle connections."""
+    def separate(self) -> Transport:
+        """Return a transport with the same credentials and connections of its own, if it can have some; else itself."""
+        return self
 
-
-@runtime_checkable
-class AsyncTransport(Protocol):
-    """A transport whose requests can also be awaited, on any event loop, without a thread for each."""
-
-    async def request_async(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query | None = None,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - as in `Transport.request`
-        permit: Permit | None = None,
-    ) -> Response:
-        """Do `Transport.request`. Cancelling a GET drops its connection; a write that was sent continues."""
-
-
-class FollowedTransport(Protocol):
-    """A transport whose streams the decode threads of the core read, so that informers need no thread."""
-
-    async def stream_async(
-        self,
-        path: str,
-        *,
-        query: Query | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeouts: StreamTimeouts | None = None,
-    ) -> FollowedStream:
-        """Do `Transport.stream` on an event loop."""
-
-
-@runtime_checkable
-class ProbedTransport(Protocol):
-    """A transport that can tell whether its API server answers. All members may be used from any thread."""
-
-    @property
-    def host(self) -> str:
-        """Host and port of the server, as in its URL."""
+    def count_retry(self, method: str, code: str) -> None:
+        """Count that a request is sent again after this answer, `<error>` for none."""
 
     @property
     def last_byte_age(self) -> float | None:
         """Seconds since the last byte of a response came from the server, on any connection; None before the first."""
+        return None
 
     def probe(self, timeout: float) -> int:
         """Return the status of `GET /version` over a new connection.
@@ -176,3 +159,7 @@ class ProbedTransport(Protocol):
         TransportError without a response within `timeout` seconds. Carries the credentials if they are at hand: a 401
         is an answer, too. Not for the main thread.
         """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Drop the idle connections."""

@@ -19,25 +19,22 @@ from ctrlhost.kubeconfig.exec_credentials import ExecPlugin
 from ctrlhost.transport.answers import Awaited, answers
 from ctrlhost.transport.authorization import Authorization
 from ctrlhost.transport.followed import NativeStream
-from ctrlhost.transport.interface import (
-    CONNECT_TIMEOUT,
-    DEFAULT_TIMEOUT,
-    Permit,
-    Query,
-    Response,
-    Stream,
-    StreamTimeouts,
-)
+from ctrlhost.transport.interface import CONNECT_TIMEOUT, HttpRequest, Query, Response, Transport
 from ctrlhost.transport.last_byte import last_byte_from
 from ctrlhost.transport.metrics import ClientMetrics, Expiries
 from ctrlhost.transport.responses import error_from_response
+from ctrlhost.transport.steps import carry_out, carry_out_async
 from ctrlhost.transport.trust import Trust
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator
+    from typing import Any, TypeAlias
 
     from ctrlhost._core import HttpResponse, HttpStream
     from ctrlhost.kubeconfig.connection import Connection
+
+    #: A response; with its stream if it was streamed and the status is 200.
+    _Answer: TypeAlias = tuple[HttpResponse, HttpStream | None]
 
 log = logging.getLogger("ctrlhost.client.transport")
 
@@ -50,11 +47,10 @@ _TARGET = re.compile(r"[!-~]+")
 class _Call(NamedTuple):
     """A request without its credentials."""
 
-    method: str
+    request: HttpRequest
+    #: Whether the body of the response is a stream.
+    streamed: bool
     target: str
-    headers: Mapping[str, str]
-    body: bytes | None
-    permit: Permit | None
     #: Method and URL, for messages.
     what: str
     #: By `time.monotonic`.
@@ -66,15 +62,39 @@ class _Call(NamedTuple):
 
     def with_credentials(self, authorization: str | None) -> list[tuple[str, str]]:
         """Return the headers of an attempt; `Accept` may be the request's own."""
-        own = list(self.headers.items())
+        own = list(self.request.headers.items())
         if authorization is not None:
             own.append(("Authorization", authorization))
-        given = {name.lower() for name in self.headers}
-        return [*(each for each in _FIXED if each[0].lower() not in given), *own]
+        names = {name.lower() for name in self.request.headers}
+        return [*(header for header in _FIXED if header[0].lower() not in names), *own]
 
 
-class NativeTransport:
+class _Header(NamedTuple):
+    """A step that returns the credentials of a call."""
+
+    call: _Call
+
+
+class _Refresh(NamedTuple):
+    """A step that renews credentials that got a 401; it returns whether another attempt may carry new ones."""
+
+    call: _Call
+    rejected: str | None
+    sent_at: float
+
+
+class _Attempt(NamedTuple):
+    """A step that sends a call; it returns the response, which is the head of a stream if there is one."""
+
+    call: _Call
+    headers: list[tuple[str, str]]
+
+
+class NativeTransport(Transport):
     """Sends requests, keeps up to `pool_size` idle connections and opens more if needed."""
+
+    metrics: ClientMetrics
+    native_streams = True
 
     def __init__(
         self,
@@ -94,6 +114,7 @@ class NativeTransport:
         self._base = connection.url
         parts = urlsplit(self._base)
         self.host, self._path = parts.netloc, parts.path
+        self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         self._authorization = Authorization(connection.credentials)
         self._trust = Trust(connection)
         self._here = MadeHere()
@@ -128,88 +149,96 @@ class NativeTransport:
             connect_timeout=self._connect_timeout,
         )
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query | None = None,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        permit: Permit | None = None,
-    ) -> Response:
-        """Return the response, whatever its status; see `Transport.request`."""
-        call = self._call(method, path, query, body, headers, timeout, permit)
-        authorization = self._authorization.header(call.left())
-        sent_at = time.monotonic()
-        response = self._send(call, authorization)
-        if response.status == 401 and self._authorization.refresh(authorization, sent_at, call.left()):
-            response = self._send(call, self._authorization.header(call.left()), rejected=True)
-        return Response(response.status, response.headers, response.body)
+    def send(self, request: HttpRequest) -> Response:
+        """Return the response, whatever its status; see `Transport.send`."""
+        head, _ = carry_out(self._exchange(self._call(request)), self._do)
+        return Response(head.status, head.headers, head.body)
 
-    async def request_async(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query | None = None,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - as in `request`
-        permit: Permit | None = None,
-    ) -> Response:
-        """Do `request` on an event loop; see `AsyncTransport.request_async`."""
-        call = self._call(method, path, query, body, headers, timeout, permit)
-        authorization = await self._authorization.header_async(call.left())
-        sent_at = time.monotonic()
-        response = await self._send_async(call, authorization)
-        if response.status == 401 and await self._authorization.refresh_async(authorization, sent_at, call.left()):
-            response = await self._send_async(call, await self._authorization.header_async(call.left()), rejected=True)
-        return Response(response.status, response.headers, response.body)
+    async def send_async(self, request: HttpRequest) -> Response:
+        """Do `send` on an event loop. Cancelling a GET drops its connection; a write that was sent continues."""
+        head, _ = await carry_out_async(self._exchange(self._call(request)), self._do_async)
+        return Response(head.status, head.headers, head.body)
 
-    def stream(
-        self,
-        path: str,
-        *,
-        query: Query | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeouts: StreamTimeouts | None = None,
-    ) -> Stream:
-        """GET `path` and return its body; see `Transport.stream`."""
-        limits = timeouts or StreamTimeouts()
-        call = self._call("GET", path, query, None, headers, limits.connect, None)
-        authorization = self._authorization.header(call.left())
-        sent_at = time.monotonic()
-        head, stream = self._open(call, authorization)
-        if head.status == 401 and self._authorization.refresh(authorization, sent_at, call.left()):
-            head, stream = self._open(call, self._authorization.header(call.left()), rejected=True)
-        return _followed(call, limits, head, stream)
+    def open(self, request: HttpRequest) -> NativeStream:
+        """Return the body of the response; see `Transport.open`."""
+        call = self._call(request, streamed=True)
+        return _opened(call, *carry_out(self._exchange(call), self._do))
 
-    async def stream_async(
-        self,
-        path: str,
-        *,
-        query: Query | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeouts: StreamTimeouts | None = None,
-    ) -> NativeStream:
-        """Do `stream` on an event loop; see `FollowedTransport.stream_async`."""
-        limits = timeouts or StreamTimeouts()
-        call = self._call("GET", path, query, None, headers, limits.connect, None)
-        authorization = await self._authorization.header_async(call.left())
-        sent_at = time.monotonic()
-        head, stream = await self._open_async(call, authorization)
-        if head.status == 401 and await self._authorization.refresh_async(authorization, sent_at, call.left()):
-            authorization = await self._authorization.header_async(call.left())
-            head, stream = await self._open_async(call, authorization, rejected=True)
-        return _followed(call, limits, head, stream)
+    async def open_async(self, request: HttpRequest) -> NativeStream:
+        """Do `open` on an event loop."""
+        call = self._call(request, streamed=True)
+        return _opened(call, *await carry_out_async(self._exchange(call), self._do_async))
 
-    @property
-    def url(self) -> str:
-        """The address of the server, without credentials."""
-        parts = urlsplit(self._base)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    def _exchange(self, call: _Call) -> Generator[_Header | _Refresh | _Attempt, Any, _Answer]:
+        """Send a call; if its credentials are rejected, once more with new ones."""
+        authorization = yield _Header(call)
+        sent_at = time.monotonic()
+        answer: _Answer = yield from self._attempt(call, authorization)
+        if answer[0].status == 401 and (yield _Refresh(call, authorization, sent_at)):
+            answer = yield from self._attempt(call, (yield _Header(call)), rejected=True)
+        return answer
+
+    def _attempt(
+        self, call: _Call, authorization: str | None, *, rejected: bool = False
+    ) -> Generator[_Attempt, _Answer, _Answer]:
+        self._renew(call, rejected)
+        started = time.perf_counter()
+        answer = None
+        try:
+            answer = yield _Attempt(call, call.with_credentials(authorization))
+        finally:
+            self._observe(call, answer[0] if answer is not None else None, started)
+        return answer
+
+    def _do(self, step: _Header | _Refresh | _Attempt) -> Any:
+        """Carry out a step in this thread."""
+        call = step.call
+        match step:
+            case _Header():
+                return self._authorization.header(call.left())
+            case _Refresh(_, rejected, sent_at):
+                return self._authorization.refresh(rejected, sent_at, call.left())
+            case _Attempt(_, headers) if call.streamed:
+                return self._client.stream(call.target, headers, call.left(), call.what)
+            case _Attempt(_, headers):
+                method, body, permit = call.request.method, call.request.body, call.request.permit
+                return self._client.call(method, call.target, headers, body, call.left(), call.what, permit), None
+
+    async def _do_async(self, step: _Header | _Refresh | _Attempt) -> Any:
+        """Carry out a step on this event loop."""
+        call = step.call
+        match step:
+            case _Header():
+                return await self._authorization.header_async(call.left())
+            case _Refresh(_, rejected, sent_at):
+                return await self._authorization.refresh_async(rejected, sent_at, call.left())
+            case _Attempt(_, headers) if call.streamed:
+                awaited = Awaited(asyncio.get_running_loop())
+                self._client.begin_stream(answers(), awaited.done, call.target, headers, call.left(), call.what)
+                return await awaited.future
+            case _Attempt(_, headers):
+                return await self._begin(call, headers), None
+
+    async def _begin(self, call: _Call, headers: list[tuple[str, str]]) -> HttpResponse:
+        request, awaited = call.request, Awaited(asyncio.get_running_loop())
+        cancel = self._client.begin(
+            answers(),
+            awaited.done,
+            request.method,
+            call.target,
+            headers,
+            request.body,
+            call.left(),
+            call.what,
+            request.permit,
+        )
+        try:
+            response: HttpResponse = await awaited.future
+        except asyncio.CancelledError:
+            if request.method == "GET":
+                cancel.cancel()
+            raise
+        return response
 
     def expiries(self) -> Expiries:
         """Return when the credentials in use expire."""
@@ -223,12 +252,12 @@ class NativeTransport:
 
     @property
     def last_byte_age(self) -> float | None:
-        """Seconds since the last byte of a response from the server; see `ProbedTransport.last_byte_age`."""
+        """Seconds since the last byte of a response from the server; see `Transport.last_byte_age`."""
         return self._last_byte.age()
 
     def probe(self, timeout: float) -> int:
-        """Return the status of `GET /version` over a new connection; see `ProbedTransport.probe`."""
-        call = self._call("GET", "/version", None, None, None, timeout, None)
+        """Return the status of `GET /version` over a new connection; see `Transport.probe`."""
+        call = self._call(HttpRequest("GET", "/version", timeout=timeout))
         self._renew(call, rejected=False)
         started = time.perf_counter()
         response = None
@@ -247,102 +276,19 @@ class NativeTransport:
         """Drop the idle connections; a later request opens new ones."""
         self._client.close()
 
-    def _call(
-        self,
-        method: str,
-        path: str,
-        query: Query | None,
-        body: bytes | None,
-        headers: Mapping[str, str] | None,
-        timeout: float | None,
-        permit: Permit | None,
-    ) -> _Call:
+    def _call(self, request: HttpRequest, *, streamed: bool = False) -> _Call:
         # Before any lock: another thread of the parent process may have held it.
         self._here.check()
-        target = self._path + path + encode_query(query)
+        target = self._path + request.path + encode_query(request.query)
         if not _TARGET.fullmatch(target):
             target = quote(target, safe="%/:?#[]@!$&'()*+,;=~")
-        deadline = time.monotonic() + (DEFAULT_TIMEOUT if timeout is None else timeout)
-        return _Call(method, target, headers or {}, body, permit, f"{method} {self._base}{path}", deadline)
-
-    def _send(self, call: _Call, authorization: str | None, *, rejected: bool = False) -> HttpResponse:
-        self._renew(call, rejected)
-        started = time.perf_counter()
-        response = None
-        try:
-            response = self._client.call(
-                call.method,
-                call.target,
-                call.with_credentials(authorization),
-                call.body,
-                call.left(),
-                call.what,
-                call.permit,
-            )
-        finally:
-            self._observe(call, response, started)
-        return response
-
-    async def _send_async(self, call: _Call, authorization: str | None, *, rejected: bool = False) -> HttpResponse:
-        self._renew(call, rejected)
-        started = time.perf_counter()
-        awaited = Awaited(asyncio.get_running_loop())
-        response: HttpResponse | None = None
-        cancel = self._client.begin(
-            answers(),
-            awaited.done,
-            call.method,
-            call.target,
-            call.with_credentials(authorization),
-            call.body,
-            call.left(),
-            call.what,
-            call.permit,
-        )
-        try:
-            response = await awaited.future
-        except asyncio.CancelledError:
-            if call.method == "GET":
-                cancel.cancel()
-            raise
-        finally:
-            self._observe(call, response, started)
-        return response
-
-    def _open(
-        self, call: _Call, authorization: str | None, *, rejected: bool = False
-    ) -> tuple[HttpResponse, HttpStream | None]:
-        self._renew(call, rejected)
-        started = time.perf_counter()
-        head = None
-        try:
-            head, stream = self._client.stream(
-                call.target, call.with_credentials(authorization), call.left(), call.what
-            )
-        finally:
-            self._observe(call, head, started)
-        return head, stream
-
-    async def _open_async(
-        self, call: _Call, authorization: str | None, *, rejected: bool = False
-    ) -> tuple[HttpResponse, HttpStream | None]:
-        self._renew(call, rejected)
-        started = time.perf_counter()
-        awaited = Awaited(asyncio.get_running_loop())
-        head = stream = None
-        self._client.begin_stream(
-            answers(), awaited.done, call.target, call.with_credentials(authorization), call.left(), call.what
-        )
-        try:
-            head, stream = await awaited.future
-        finally:
-            self._observe(call, head, started)
-        return head, stream
+        what = f"{request.method} {self._base}{request.path}"
+        return _Call(request, streamed, target, what, time.monotonic() + request.timeout)
 
     def _renew(self, call: _Call, rejected: bool) -> None:
         """Use new certificates for new connections, if there are some; count a request that was rejected before."""
         if rejected:
-            self.count_retry(call.method, "401")
+            self.count_retry(call.request.method, "401")
         tls = self._trust.changed(now=rejected)
         if tls is not None:
             self._client.set_tls(tls)
@@ -350,13 +296,13 @@ class NativeTransport:
     def _observe(self, call: _Call, response: HttpResponse | None, started: float) -> None:
         code = "<error>" if response is None else str(response.status)
         seconds = time.perf_counter() - started if response is None else response.began
-        self.metrics.observe(call.method, self.host, code, seconds, call.target[len(self._path) :])
+        self.metrics.observe(call.request.method, self.host, code, seconds, call.target[len(self._path) :])
 
 
-def _followed(call: _Call, limits: StreamTimeouts, head: HttpResponse, stream: HttpStream | None) -> NativeStream:
+def _opened(call: _Call, head: HttpResponse, stream: HttpStream | None) -> NativeStream:
     if stream is None:
         raise error_from_response(Response(head.status, head.headers, head.body), call.what)
-    return NativeStream(stream, limits.idle, head.headers.get("content-type", ""))
+    return NativeStream(stream, call.request.idle, head.headers.get("content-type", ""))
 
 
 def encode_query(query: Query | None) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.clock import Clock
-    from ctrlhost.transport.interface import ProbedTransport
+    from ctrlhost.transport.interface import Transport
 
 log = logging.getLogger("ctrlhost.client.reachability")
 
@@ -29,7 +29,7 @@ class Reachability:
     """Probes one API server while nothing comes from it. All methods may be called from any thread."""
 
     def __init__(
-        self, transport: ProbedTransport, *, clock: Clock | None = None, on_return: Callable[[], None] = lambda: None
+        self, transport: Transport, *, clock: Clock | None = None, on_return: Callable[[], None] = lambda: None
     ) -> None:
         """Prepare; `on_return` is called whenever the server is reachable again, on the thread of the probes."""
         self.host = transport.host

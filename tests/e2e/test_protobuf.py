@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ctrlhost.client import HttpRequest, Stream, Transport
 from ctrlhost.informers import Encodings, InformerFactory, ReflectorOptions
+from ctrlhost.transport.wrapped import WrappedTransport
 from tests.support import plugin_modules
 from tests.support.informer_rig import synced
 from tests.support.objects import crd
@@ -28,21 +30,24 @@ _namespaces = itertools.count(1)
 config_map = functools.partial(plugin_modules.config_map, labels=LABELS)
 
 
-class Recorded:
+class Recorded(WrappedTransport):
     """A transport that records what was asked for and what came."""
 
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-        self.streams: list[tuple[str, str, str]] = []
+    def __init__(self, inner: Transport) -> None:
+        super().__init__(inner)
+        self.native_streams = inner.native_streams
+        self.streams: list[tuple[str, str, str | None]] = []
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+    def open(self, request: HttpRequest) -> Stream:
+        return self._recorded(request, super().open(request))
 
-    def stream(self, path: str, **options: Any) -> Any:
-        stream = self._inner.stream(path, **options)
-        query = options.get("query") or {}
+    async def open_async(self, request: HttpRequest) -> Stream:
+        return self._recorded(request, await self.transport.open_async(request))
+
+    def _recorded(self, request: HttpRequest, stream: Stream) -> Stream:
+        query = request.query or {}
         verb = "streaming list" if query.get("sendInitialEvents") else "watch" if query.get("watch") else "list"
-        self.streams.append((verb, options["headers"]["Accept"], stream.content_type))
+        self.streams.append((verb, request.headers["Accept"], stream.content_type))
         return stream
 
 

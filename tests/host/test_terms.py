@@ -10,6 +10,7 @@ import pytest
 
 import ctrlhost
 from ctrlhost import NotLeading
+from ctrlhost.client import HttpRequest
 from ctrlhost.testing import ManualClock
 from ctrlhost.transport.native import NativeTransport
 from tests.support.elections import LIMIT, gain, hold_lease, lapse_and_renew, lease, lose, refused, secret, written
@@ -334,12 +335,12 @@ def test_a_lease_that_lapsed_and_was_renewed_by_its_holder_is_a_new_term(ctrlhos
 @behaviour("supervision/LD19")
 def test_leadership_that_flips_sends_no_write_outside_a_term_and_loses_no_key(ctrlhost_host, monkeypatch) -> None:
     keys, captured = [f"x{number}" for number in range(16)], Captured()
-    exchange, send = threading.Lock(), NativeTransport.request
+    exchange, send = threading.Lock(), NativeTransport.send
 
-    def send_alone(self: NativeTransport, *args: Any, **options: Any) -> Any:
+    def send_alone(self: NativeTransport, request: HttpRequest) -> Any:
         # No request is on its way while leadership changes, so the order at the server is exact.
         with exchange:
-            return send(self, *args, **options)
+            return send(self, request)
 
     def setup(plugin: ctrlhost.PluginContext) -> None:
         captured.setup(plugin)
@@ -354,7 +355,7 @@ def test_leadership_that_flips_sends_no_write_outside_a_term_and_loses_no_key(ct
 
         plugin.add_controller("c", reconcile, MAPS, workers=8)
 
-    monkeypatch.setattr(NativeTransport, "request", send_alone)
+    monkeypatch.setattr(NativeTransport, "send", send_alone)
     host = ctrlhost_host(
         plugin_of(setup),
         leader_elect=True,

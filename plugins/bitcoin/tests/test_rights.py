@@ -58,14 +58,13 @@ class Recorded(FaultyTransport):
         super().__init__(transport, faults)
         self.used: set[Right | None] = set()
 
-    def request(self, method: str, path: str, **options: Any) -> Any:
-        self.used.add(right(method, path))
-        return super().request(method, path, **options)
+    def steps(self, request: Any) -> Any:
+        self.used.add(right(request.method, request.path))
+        return super().steps(request)
 
-    def stream(self, path: str, **options: Any) -> Any:
-        query = options.get("query") or {}
-        self.used.add(right("GET", path, watches=bool(query.get("watch"))))
-        return super().stream(path, **options)
+    def open(self, request: Any) -> Any:
+        self.used.add(right("GET", request.path, watches=bool((request.query or {}).get("watch"))))
+        return super().open(request)
 
 
 def granted(client: ctrlhost.Client, permissions: list[ctrlhost.Permission]) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import ctrlhost
-from ctrlhost.client import Response
+from ctrlhost.client import HttpRequest, Response, Transport
 from ctrlhost.config.settings import LeaderElectionConfig
 from ctrlhost.coordination.elector import LeaderElector
 from ctrlhost.coordination.lease import API_VERSION, LeaderElectionRecord, LeaseLock
 from ctrlhost.testing import ManualClock
+from ctrlhost.transport.steps import Steps
+from ctrlhost.transport.wrapped import WrappedTransport
 
 LIMIT = 30.0
 
@@ -18,24 +20,18 @@ LIMIT = 30.0
 VERBS = {"GET": "get", "POST": "create", "PUT": "update"}
 
 
-class Recording:
+class Recording(WrappedTransport):
     """A transport that records requests, and can delay or abort one."""
 
-    def __init__(self, transport: Any) -> None:
-        self.transport = transport
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport)
         self.operations: list[str] = []
         self.before: Callable[[str], None] = lambda _: None
 
-    def request(self, method: str, path: str, **options: Any) -> Response:
-        self.operations.append(VERBS[method])
-        self.before(VERBS[method])
-        return self.transport.request(method, path, **options)
-
-    def stream(self, path: str, **options: Any) -> Any:
-        return self.transport.stream(path, **options)
-
-    def close(self) -> None:
-        self.transport.close()
+    def steps(self, request: HttpRequest) -> Steps[Response]:
+        self.operations.append(VERBS[request.method])
+        self.before(VERBS[request.method])
+        return (yield from super().steps(request))
 
 
 class Rig:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
-from ctrlhost.client import Response
+from ctrlhost.client import HttpRequest, Response, Transport
 from ctrlhost.client.governed import GovernedTransport
 from ctrlhost.config.settings import LeaderElectionConfig
 from ctrlhost.coordination.leadership import LeaderElectionCollector
@@ -337,10 +336,10 @@ def test_invalid_times_are_an_error_of_the_settings():
 def test_a_write_is_not_retried_after_losing_leadership():
     tenure, sent = Tenure.endless(), []
 
-    class Busy:
-        def request(self, method: str, path: str, *, permit: Permit, **_options: Any) -> Response:
-            permit()
-            sent.append(method)
+    class Busy(Transport):
+        def send(self, request: HttpRequest) -> Response:
+            request.permit()
+            sent.append(request.method)
             tenure.end()
             return Response(429, {"retry-after": "0"}, b"{}")
 

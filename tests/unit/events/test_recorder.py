@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from ctrlhost import Client, ConfigError, TransportError
-from ctrlhost.client import Response
+from ctrlhost.client import HttpRequest, Response, Transport
 from ctrlhost.events.recorder import EventRecorder, PluginEvents
 from ctrlhost.events.sink import QUEUE_LENGTH, TRIES
 from ctrlhost.testing import ManualClock
@@ -160,24 +159,21 @@ def test_a_refusal_is_final_and_a_broken_connection_is_retried(
     assert rig.recorder.dropped == (0 if attempts == 2 else 1)
 
 
-class MisconfiguredTransport:
+class MisconfiguredTransport(Transport):
     """A transport whose credentials cannot be loaded."""
 
     def __init__(self) -> None:
         self.requests = 0
 
-    def request(self, *_: Any, **__: Any) -> Any:
+    def send(self, request: HttpRequest) -> Response:
         self.requests += 1
         raise ConfigError("the token file is gone")
-
-    def close(self) -> None:
-        return
 
 
 @pytest.mark.behaviour("informers/EV4")
 def test_a_client_that_cannot_be_created_is_not_retried(manual_clock: ManualClock) -> None:
     transport = MisconfiguredTransport()
-    recorder = EventRecorder(Client.over(transport), manual_clock)  # type: ignore[arg-type]
+    recorder = EventRecorder(Client.over(transport), manual_clock)
     recorder.start()
     PluginEvents(recorder, "demo").normal(POD, "Synced", "done")
     eventually(lambda: recorder.dropped == 1)
@@ -194,14 +190,15 @@ def test_failed_events_get_one_more_attempt_without_delay_at_the_end(rig: Record
     assert len(rig.writes()) == 2
 
 
-class FlakyTransport:
+class FlakyTransport(Transport):
     """A transport that loses every event four times."""
 
     def __init__(self) -> None:
         self.failures: dict[str, int] = {}
         self.written: set[str] = set()
 
-    def request(self, _method: str, _path: str, *, body: bytes, **_: Any) -> Response:
+    def send(self, request: HttpRequest) -> Response:
+        body = request.body or b""
         name = json.loads(body)["metadata"]["name"]
         self.failures[name] = self.failures.get(name, 0) + 1
         if self.failures[name] <= 4:
@@ -209,14 +206,11 @@ class FlakyTransport:
         self.written.add(name)
         return Response(201, {}, body)
 
-    def close(self) -> None:
-        return
-
 
 @pytest.mark.behaviour("informers/EV7")
 def test_a_thousand_events_that_fail_four_times_each_are_all_written(manual_clock: ManualClock) -> None:
     transport = FlakyTransport()
-    recorder = EventRecorder(Client.over(transport), manual_clock)  # type: ignore[arg-type]
+    recorder = EventRecorder(Client.over(transport), manual_clock)
     for number in range(QUEUE_LENGTH):
         metadata = {**POD["metadata"], "name": f"web-{number}"}
         PluginEvents(recorder, "demo").normal({**POD, "metadata": metadata}, "Synced", "done")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ctrlhost.clock import SystemClock
-from ctrlhost.reflector.drivers import OnLoop, OnThread
+from ctrlhost.reflector.driver import Driver
 from ctrlhost.reflector.steps import BackOff, Call
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 LIMIT = 30.0
 
 
+def driving(steps: Steps[None]) -> Driver:
+    return Driver(steps, SystemClock(), native=True)
+
+
 def calling(function: Callable[[], None], after: threading.Event) -> Steps[None]:
     yield Call(function)
     yield BackOff(0)
@@ -27,9 +31,8 @@ def calling(function: Callable[[], None], after: threading.Event) -> Steps[None]
 
 
 @pytest.mark.parametrize("error", [KeyError("user"), StopIteration(), SystemExit(1), KeyboardInterrupt()])
-@pytest.mark.parametrize("shared", [True, False], ids=["loop", "thread"])
 def test_a_reflector_goes_on_after_a_callback_that_raises(
-    shared: bool, error: BaseException, caplog: pytest.LogCaptureFixture
+    error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
 
@@ -37,8 +40,7 @@ def test_a_reflector_goes_on_after_a_callback_that_raises(
         raise error
 
     after = threading.Event()
-    steps = calling(fail, after)
-    driver = OnLoop(steps) if shared else OnThread(steps, SystemClock(), "a reflector")
+    driver = driving(calling(fail, after))
     driver.start()
     assert after.wait(LIMIT)
     assert driver.join(LIMIT)
@@ -50,11 +52,11 @@ def test_the_loop_goes_on_after_a_reflector_that_ended_it(caplog: pytest.LogCapt
         yield BackOff(0)
         raise SystemExit(1)
 
-    driver = OnLoop(ending())
+    driver = driving(ending())
     driver.start()
     assert driver.join(LIMIT)
     after = threading.Event()
-    other = OnLoop(calling(lambda: None, after))
+    other = driving(calling(lambda: None, after))
     other.start()
     assert after.wait(LIMIT)
     assert other.join(LIMIT)
@@ -62,11 +64,11 @@ def test_the_loop_goes_on_after_a_reflector_that_ended_it(caplog: pytest.LogCapt
 
 def test_a_callback_that_hangs_holds_up_no_other_reflector() -> None:
     go_on = threading.Event()
-    hanging = [OnLoop(calling(lambda: go_on.wait(LIMIT) and None, threading.Event())) for _ in range(20)]
-    for each in hanging:
-        each.start()
+    hanging = [driving(calling(lambda: go_on.wait(LIMIT) and None, threading.Event())) for _ in range(20)]
+    for driver in hanging:
+        driver.start()
     after = threading.Event()
-    OnLoop(calling(lambda: None, after)).start()
+    driving(calling(lambda: None, after)).start()
     assert after.wait(LIMIT)
     go_on.set()
-    assert all(each.join(LIMIT) for each in hanging)
+    assert all(driver.join(LIMIT) for driver in hanging)

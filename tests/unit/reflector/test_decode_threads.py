@@ -240,7 +240,7 @@ def test_a_frame_may_be_cut_where_the_initial_events_end(rig_with: Any) -> None:
     assert len(rig.watches) == 1
 
 
-def test_an_informer_with_a_transform_has_a_thread_of_its_own(rig: Rig) -> None:
+def test_a_transform_runs_on_threads_that_only_its_informer_waits_for(rig: Rig) -> None:
     threads: set[str] = set()
 
     def transform(obj: Any) -> Any:
@@ -253,7 +253,7 @@ def test_an_informer_with_a_transform_has_a_thread_of_its_own(rig: Rig) -> None:
     changed.enqueue_to(queue)
     rig.synced()
     eventually(lambda: len(queue) == 2)
-    assert threads == {"reflector Pod"}
+    assert threads == {"ctrlhost reader"}
     stream = open_stream(b"x")
     with pytest.raises(ValueError, match="needs a thread of its own"):
         _core.Following(changed.parts[0].engine, stream, "watch", 1.0)

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from ctrlhost.client import Client
+from ctrlhost.client import Client, HttpRequest, Stream
 from ctrlhost.errors import DecodeError
 from ctrlhost.informers import Encodings, InformerFactory, ReflectorOptions
+from ctrlhost.transport.wrapped import WrappedTransport
 from tests.support import protobuf, stub_api_server
 from tests.support.informer_rig import PODS, QUICK, Rig, synced
 from tests.support.stub_api_server import Answer, Body, Computed, Failure, Json, ReceivedRequest, serve
@@ -416,21 +417,15 @@ def test_a_setting_keeps_all_kinds_or_one_at_json(server):
 
 
 def test_a_transport_whose_streams_have_no_content_type_gets_json(server):
-    class Bare:
+    class Bare(Stream):
         """A stream of somebody else's transport."""
 
-        def __init__(self, inner: Any) -> None:
-            self.read, self.set_idle, self.close = inner.read, inner.set_idle, inner.close
+        def __init__(self, inner: Stream) -> None:
+            self.read, self.close = inner.read, inner.close
 
-    class Foreign:
-        def __init__(self, inner: Any) -> None:
-            self._inner = inner
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._inner, name)
-
-        def stream(self, path: str, **options: Any) -> Any:
-            return Bare(self._inner.stream(path, **options))
+    class Foreign(WrappedTransport):
+        def open(self, request: HttpRequest) -> Stream:
+            return Bare(super().open(request))
 
     def answer(request: ReceivedRequest) -> Answer:
         if request.headers["accept"] == BOTH:

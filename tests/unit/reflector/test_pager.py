@@ -7,11 +7,10 @@ import pytest
 
 from ctrlhost.cache import SharedInformer
 from ctrlhost.client import Client
-from ctrlhost.client.steps import carry_out
 from ctrlhost.informers import InformerFactory, ReflectorOptions
-from ctrlhost.reflector.drivers import do_blocking
 from ctrlhost.reflector.list_watch import ListWatch
 from ctrlhost.reflector.negotiation import Negotiation
+from ctrlhost.transport.steps import carry_out
 from tests.support.informer_rig import PODS, Rig
 from tests.support.recording_handler import RecordingHandler
 from tests.support.stub_api_server import (
@@ -268,7 +267,8 @@ def test_watches_last_a_random_time_between_the_shortest_and_twice_that(server, 
     negotiation = Negotiation("v1", "Pod", SharedInformer("pods", "v1", "Pod"), options.encodings)
     requests = ListWatch(client.transport, options, negotiation, rng=random.Random(1))
     for _ in range(20):
-        carry_out(requests.watch(client.resource("v1", "Pod"), "1"), do_blocking).close()
+        steps = requests.watch(client.resource("v1", "Pod"), "1")
+        carry_out(steps, lambda step: step.transport.open(step.request)).close()
     timeouts = [int(each.query["timeoutSeconds"]) for each in server.requests]
     assert all(low <= seconds <= high for seconds in timeouts)
     assert len(set(timeouts)) > 10

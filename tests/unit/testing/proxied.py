@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from ctrlhost import Client
-from ctrlhost.client import StreamTimeouts
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -20,8 +19,7 @@ class Watch:
     """A watch of the ConfigMaps of a namespace, read frame by frame."""
 
     def __init__(self, client: Client, idle: float = 5.0, **query: Any) -> None:
-        timeouts = StreamTimeouts(connect=5, idle=idle)
-        self.stream = client.transport.stream(MAPS, query={"watch": "1", **query}, timeouts=timeouts)
+        self.stream = client.transport.stream(MAPS, query={"watch": "1", **query}, timeout=5, idle=idle)
         self._rest = b""
 
     def frame(self) -> Any:

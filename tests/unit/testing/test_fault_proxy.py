@@ -14,7 +14,6 @@ from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client, Expired, Forbidden, ServerError, TooManyRequests, TransportError, Unauthorized
 from ctrlhost.cache import SharedInformer
-from ctrlhost.client import StreamTimeouts
 from ctrlhost.testing import Fault, FaultProxy
 from ctrlhost.testing.fault_proxy.http1 import error_frame
 from tests.support import protobuf
@@ -114,7 +113,7 @@ def test_a_cut_list_is_an_error_and_never_a_shorter_list(proxy: FaultProxy, clie
     for number in range(5):
         client.create(config_map(f"m{number}"))
     proxy.next(fault, verb="list")
-    stream = client.transport.stream(MAPS, timeouts=StreamTimeouts(connect=5, idle=5))
+    stream = client.transport.stream(MAPS, timeout=5, idle=5)
     body = b""
     try:
         while piece := stream.read():

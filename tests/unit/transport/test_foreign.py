@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import queue
-from typing import Any
 
 import pytest
 
 import ctrlhost
-from ctrlhost.client import Client
+from ctrlhost.client import Client, HttpRequest, Response, Stream, Transport
 from ctrlhost.informers import InformerFactory, ReflectorOptions
-from ctrlhost.transport.interface import Response
 from ctrlhost.workqueue import WorkQueue
 from tests.support.stub_api_server import event, pod, pod_list
 from tests.support.waiting import eventually
 
 
-class Pieces:
+class Pieces(Stream):
     """A stream of pieces; None is its end."""
 
     def __init__(self, *pieces: bytes | None) -> None:
@@ -34,14 +32,11 @@ class Pieces:
             self._pieces.put(None)
         return piece or b""
 
-    def set_idle(self, seconds: float) -> None:
-        pass
-
     def close(self) -> None:
         self.put(None)
 
 
-class InMemory:
+class InMemory(Transport):
     """A transport without a server."""
 
     def __init__(self) -> None:
@@ -49,17 +44,14 @@ class InMemory:
         # Cut anywhere.
         self.listed = Pieces(listed[:30], listed[30:], None)
         self.watched = Pieces()
-        self.requests: list[str] = []
+        self.sent: list[str] = []
 
-    def request(self, method: str, path: str, **options: Any) -> Response:
-        self.requests.append(f"{method} {path}")
+    def send(self, request: HttpRequest) -> Response:
+        self.sent.append(request.what)
         return Response(200, {}, json.dumps(pod("a", 1)).encode())
 
-    def stream(self, path: str, *, query: Any = None, **options: Any) -> Pieces:
-        return self.watched if query.get("watch") else self.listed
-
-    def close(self) -> None:
-        pass
+    def open(self, request: HttpRequest) -> Pieces:
+        return self.watched if (request.query or {}).get("watch") else self.listed
 
 
 @pytest.mark.behaviour("scale/SC24")
@@ -89,4 +81,4 @@ def test_the_async_client_works_over_a_foreign_transport() -> None:
     transport = InMemory()
     found = asyncio.run(ctrlhost.AsyncClient(Client.over(transport)).get("v1", "Pod", "a", "default"))
     assert found["metadata"]["name"] == "a"
-    assert transport.requests == ["GET /api/v1/namespaces/default/pods/a"]
+    assert transport.sent == ["GET /api/v1/namespaces/default/pods/a"]

@@ -21,6 +21,7 @@ from ctrlhost.errors import NotLeading
 from ctrlhost.kubeconfig.connection import Connection, from_url
 from ctrlhost.testing import ManualClock
 from ctrlhost.transport.native import NativeTransport
+from ctrlhost.transport.steps import carry_out
 from tests.support.byte_servers import ByteServer, Tunnels
 from tests.support.stub_api_server import Computed, Failure, Json, ReceivedRequest, StubApiServer
 from tests.support.tls_files import Authority
@@ -108,7 +109,7 @@ def test_no_byte_of_a_write_leaves_after_the_deadline(leader, tmp_path, scheme: 
         elif slow == "budget":
             budget = Budget(20.0, leader.pass_deadline)
             for _ in range(40):
-                budget.wait(30, "GET /")
+                carry_out(budget.turn(30, "GET /"))
         client = leader.client(connection, budget)
         change = {"data": {"x": "1"}}
         patched = Background(partial(client.patch, "v1", "ConfigMap", "a", "default", change, timeout=20))

@@ -11,7 +11,7 @@ from ctrlhost.client import Client
 from ctrlhost.errors import TransportError
 from ctrlhost.kubeconfig.connection import from_url
 from ctrlhost.testing import ManualClock
-from ctrlhost.transport.interface import ProbedTransport
+from ctrlhost.transport.interface import Transport
 from ctrlhost.transport.native import NativeTransport
 from ctrlhost.transport.reachability import FAILURES, LIMIT, QUIET, Reachability
 from tests.support.stub_api_server import Failure, Frames, Hang, Json, Raw, StubApiServer, event, pod
@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 NOTICED, PODS = 25.0, "/api/v1/pods"
 
 
-class Silent:
+class Silent(Transport):
     """A transport on a manual clock: bytes come when the test says so, and probes fail or succeed as it says."""
 
     host = "server:6443"
@@ -176,13 +176,12 @@ def server() -> Iterator[StubApiServer]:
 def test_any_http_answer_is_a_sign_of_life(server: StubApiServer, status: int) -> None:
     server.on("GET", "/version", Json({}) if status == 200 else Failure(status))
     transport = NativeTransport(from_url(server.url, "token", None, True))
-    assert isinstance(transport, ProbedTransport)
     assert transport.probe(LIMIT) == status
     # A 401 is not followed by another attempt with new credentials.
     (request,) = server.requests
     assert request.headers["authorization"] == "Bearer token"
 
-    class Quiet:
+    class Quiet(Transport):
         """The same transport, on which nothing else ever comes."""
 
         host, last_byte_age, probe = transport.host, 100.0, transport.probe

@@ -13,7 +13,6 @@ import pytest
 
 from ctrlhost.errors import TransportError
 from ctrlhost.kubeconfig.connection import from_unix_socket
-from ctrlhost.transport.interface import StreamTimeouts
 from ctrlhost.transport.native import NativeTransport
 
 
@@ -84,7 +83,7 @@ def test_without_a_server_nothing_was_sent(path: Path, gone: bool) -> None:
     transport = NativeTransport(from_unix_socket(str(path)))
     for call in (
         lambda: transport.request("GET", "/a"),
-        lambda: transport.stream("/a", timeouts=StreamTimeouts(connect=5)),
+        lambda: transport.stream("/a", timeout=5),
     ):
         with pytest.raises(TransportError, match=os.strerror(2 if gone else 111)) as raised:
             call()

@@ -1,4 +1,4 @@
-"""The verbs of the client as steps, which a thread or an event loop carries out: each is implemented once."""
+"""Requests as steps, which a thread or an event loop carries out: what waits for several is implemented once."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import asyncio
 import functools
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from ctrlhost.errors import BlockingCall
-from ctrlhost.transport.interface import AsyncTransport, Permit, Query, Response, Transport
+
+if TYPE_CHECKING:
+    from ctrlhost.transport.interface import HttpRequest, Response, Transport
 
 _C = TypeVar("_C")
 _P = ParamSpec("_P")
@@ -24,14 +26,7 @@ class Send:
     """A step that sends a request; its outcome is the response."""
 
     transport: Transport
-    method: str
-    path: str
-    query: Query | None = None
-    body: bytes | None = None
-    headers: Mapping[str, str] | None = None
-    timeout: float | None = None
-    #: What the transport asks before bytes leave; see `Transport.request`.
-    permit: Permit | None = None
+    request: HttpRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +56,7 @@ def do(step: Send | Pause) -> Response | None:
     if isinstance(step, Pause):
         time.sleep(step.seconds)
         return None
-    return step.transport.request(step.method, step.path, **_options(step))
+    return step.transport.send(step.request)
 
 
 def carry_out(steps: Generator[Any, Any, _R], do: Callable[[Any], Any] = do) -> _R:
@@ -89,13 +84,7 @@ async def do_async(step: Send | Pause) -> Response | None:
     if isinstance(step, Pause):
         await asyncio.sleep(step.seconds)
         return None
-    return await send_async(step.transport, step.method, step.path, **_options(step))
-
-
-def _options(step: Send) -> dict[str, Any]:
-    options = {"query": step.query, "body": step.body, "headers": step.headers, "timeout": step.timeout}
-    # Few transports are asked for a permit here.
-    return options if step.permit is None else {**options, "permit": step.permit}
+    return await step.transport.send_async(step.request)
 
 
 async def carry_out_async(steps: Generator[Any, Any, _R], do: Callable[[Any], Awaitable[Any]] = do_async) -> _R:
@@ -114,13 +103,6 @@ async def carry_out_async(steps: Generator[Any, Any, _R], do: Callable[[Any], Aw
         return result
 
 
-async def send_async(transport: Transport, method: str, path: str, **options: Any) -> Response:
-    """Do `transport.request` without blocking the event loop; one that cannot be awaited gets a thread of the loop."""
-    if isinstance(transport, AsyncTransport):
-        return await transport.request_async(method, path, **options)
-    return await asyncio.to_thread(transport.request, method, path, **options)
-
-
 def verb(steps: Callable[Concatenate[_C, _P], Steps[_R]]) -> Callable[Concatenate[_C, _P], _R]:
     """Return a method that carries out the steps in its caller's thread; `steps_of` returns the steps again."""
 
@@ -136,5 +118,5 @@ def verb(steps: Callable[Concatenate[_C, _P], Steps[_R]]) -> Callable[Concatenat
 
 def steps_of(method: Callable[Concatenate[_C, _P], _R]) -> Callable[Concatenate[_C, _P], Steps[_R]]:
     """Return the steps of a method that `verb` made."""
-    found: Callable[Concatenate[_C, _P], Steps[_R]] = inspect.unwrap(method)
-    return found
+    steps: Callable[Concatenate[_C, _P], Steps[_R]] = inspect.unwrap(method)
+    return steps
