@@ -42,7 +42,7 @@ def differences(
 
     The times at which conditions changed count only `with_times`.
     """
-    shown = [_shown(one, with_times=with_times) for one in (before, after)]
+    shown = [_shown(side, with_times=with_times) for side in (before, after)]
     found = _changes(shown[0], shown[1], (), secret=secret, leaves=secret)
     return _joined(f"{_text(path)}: {old} -> {new}" for path, old, new in found)
 
@@ -60,7 +60,7 @@ def _shown(obj: Mapping[str, Any], *, with_times: bool = False) -> dict[str, Any
 def _without_times(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_times(below) for name, below in value.items() if name != _FOLLOWS}
-    return [_without_times(one) for one in value] if isinstance(value, list) else value
+    return [_without_times(item) for item in value] if isinstance(value, list) else value
 
 
 def _changes(before: Any, after: Any, path: _Path, *, secret: bool, leaves: bool) -> Iterator[tuple[_Path, str, str]]:
@@ -81,7 +81,7 @@ def _changes(before: Any, after: Any, path: _Path, *, secret: bool, leaves: bool
 
 def _comparable(before: Any, after: Any, kind: type, *, leaves: bool) -> bool:
     """Return whether both are of this kind, or, with `leaves`, one of them while the other one is missing."""
-    kinds = [isinstance(one, kind) or (leaves and one is _MISSING) for one in (before, after)]
+    kinds = [isinstance(side, kind) or (leaves and side is _MISSING) for side in (before, after)]
     return all(kinds) and (isinstance(before, kind) or isinstance(after, kind))
 
 

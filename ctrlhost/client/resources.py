@@ -173,16 +173,16 @@ class Resources:
         if builtin is not None:
             return (yield from self.find(api_version, builtin[0], transport=transport))
         with self._lock:
-            loaded = [one for one in self._loaded.values() if one.api_version == api_version]
+            loaded = [resource for resource in self._loaded.values() if resource.api_version == api_version]
             known = [*loaded, *self._discovered.get(api_version, {}).values()]
         discovered: Mapping[str, Resource] = {}
-        if not any(one.plural == plural for one in known):
+        if not any(resource.plural == plural for resource in known):
             discovered = (yield from _discover(api_version, None, transport or self._transport)) or {}
             with self._lock:
                 self._discovered[api_version] = dict(discovered)
-        for one in (*known, *discovered.values()):
-            if one.plural == plural:
-                return one
+        for resource in (*known, *discovered.values()):
+            if resource.plural == plural:
+                return resource
         raise UnknownKind(f"the server does not serve `{plural}` in {api_version}", hint=_hint(api_version))
 
     def forget(self, api_version: str, kind: str) -> None:
@@ -195,7 +195,7 @@ class Resources:
 def _hint(api_version: str) -> str:
     """Return the hint of a kind that is not served; no CRD serves the groups of Kubernetes itself."""
     group = api_version.rpartition("/")[0]
-    builtin = {one.rpartition("/")[0] for one in BUILTIN_KINDS}
+    builtin = {known_version.rpartition("/")[0] for known_version in BUILTIN_KINDS}
     return _HINT if "." in group and group not in builtin else "`kubectl api-resources` lists the kinds of the server"
 
 
@@ -221,9 +221,9 @@ def _discover(
     except msgspec.ValidationError as error:
         raise TransportError(f"{what}: the response is not a list of resources: {error}") from error
     return {
-        each.kind: Resource(group, version, each.name, each.kind, each.namespaced, each.verbs)
-        for each in listed.resources
-        if "/" not in each.name
+        resource.kind: Resource(group, version, resource.name, resource.kind, resource.namespaced, resource.verbs)
+        for resource in listed.resources
+        if "/" not in resource.name
     }
 
 
@@ -233,7 +233,7 @@ def _served_groups(timeout: DurationLike | None, transport: Transport) -> Steps[
         listed = msgspec.convert((yield from _read("/apis", timeout, transport)), _ApiGroupList)
     except (CtrlhostError, msgspec.ValidationError):
         return {}
-    return {"": ["v1"], **{each.name: [one.version for one in each.versions] for each in listed.groups}}
+    return {"": ["v1"], **{group.name: [version.version for version in group.versions] for group in listed.groups}}
 
 
 def _unserved_version(api_version: str, kind: str, groups: Mapping[str, Sequence[str]]) -> str | None:
@@ -245,7 +245,7 @@ def _unserved_version(api_version: str, kind: str, groups: Mapping[str, Sequence
     if near := _builtin_elsewhere(api_version, kind):
         return f"no kind `{kind}` in {api_version}; {near}"
     # Groups of one domain are alike anyway.
-    near = did_you_mean(group, [one for one in groups if one], least=0.85)
+    near = did_you_mean(group, [name for name in groups if name], least=0.85)
     return f"{api_version} is not served; {near}" if near else None
 
 

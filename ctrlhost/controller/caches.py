@@ -94,7 +94,7 @@ class Cache(Generic[T]):
             owned = self._cached.lister.by_index(OWNERS, self._uid)
         except KeyError:
             raise KeyError(f"{self._cached.kind} is not in `owns` of the controller") from None
-        return self._typed([one for one in owned if one.is_controlled_by(owner)])
+        return self._typed([obj for obj in owned if obj.is_controlled_by(owner)])
 
     async def caught_up(self, namespace: str | None) -> Cache[T]:
         """Return this cache once it shows the plugin's own writes so far, without blocking the event loop.
@@ -113,7 +113,7 @@ class Cache(Generic[T]):
         return (self._namespace or None) if namespace is OWN else namespace
 
     def _typed(self, objects: builtins.list[Object]) -> builtins.list[T]:
-        return [self._cached.typed(one) for one in objects]
+        return [self._cached.typed(obj) for obj in objects]
 
 
 def _name_of(function: object) -> str:

@@ -300,7 +300,7 @@ class Context(Parameters[K, S]):
         """Return the cached objects of a kind that is a source of this controller; UndeclaredRead for others."""
         lister = self._scope.listers.get((api_version, kind))
         if lister is None:
-            declared = ", ".join(f"{one} ({version})" for version, one in self._scope.listers) or "nothing"
+            declared = ", ".join(f"{lister} ({version})" for version, lister in self._scope.listers) or "nothing"
             raise UndeclaredRead(
                 self._scope.plugin.name,
                 f"controller `{self._scope.controller}` reads {kind} ({api_version}) without declaring it; "

@@ -138,7 +138,7 @@ class Controller:
     @property
     def informers(self) -> tuple[Any, ...]:
         """The informers that the controller is attached to, one per source that watches a kind."""
-        return tuple(one.informer for one in self._attachments if one.informer is not None)
+        return tuple(attachment.informer for attachment in self._attachments if attachment.informer is not None)
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
@@ -148,12 +148,16 @@ class Controller:
     @property
     def handlers(self) -> tuple[Any, ...]:
         """The handles of the queue's handlers on those informers."""
-        return tuple(one.handle for one in self._attachments if one.handle is not None)
+        return tuple(attachment.handle for attachment in self._attachments if attachment.handle is not None)
 
     @property
     def uses(self) -> list[tuple[Informer, Handle | None]]:
         """The informers that the controller is attached to, each with the handle of its handler, if it has one."""
-        return [(one.informer, one.handle) for one in self._attachments if one.informer is not None]
+        return [
+            (attachment.informer, attachment.handle)
+            for attachment in self._attachments
+            if attachment.informer is not None
+        ]
 
     def declare(self) -> None:
         """Declare the future reads of the sources to the informer factory, before any source attaches."""
@@ -174,18 +178,18 @@ class Controller:
                 for source in sorted(self.sources, key=lambda source: not source.is_primary):
                     attachments.append(source.attach(scope))  # noqa: PERF401 - those before a failing one are released
             except BaseException:
-                for one in attachments:
-                    one.release()
+                for attachment in attachments:
+                    attachment.release()
                 raise
             self._attached, self._attachments = scope, attachments
 
     def has_synced(self) -> bool:
         """Return whether every source's first list is in the cache and was passed to the queue."""
-        return self._attached is not None and all(one.has_synced() for one in self._attachments)
+        return self._attached is not None and all(attachment.has_synced() for attachment in self._attachments)
 
     def waiting(self) -> str | None:
         """Return why the controller cannot sync for now, such as a kind not served or a missing permission, or None."""
-        return next((why for one in self._attachments if (why := one.waiting())), None)
+        return next((why for attachment in self._attachments if (why := attachment.waiting())), None)
 
     def wait_for_sync(self, timeout: float = 120.0, stop: threading.Event | None = None) -> bool:
         """Wait until `has_synced`; False when `stop` is set first, NotSynced after `timeout` real seconds."""
@@ -193,7 +197,9 @@ class Controller:
         pause = stop or threading.Event()
         while not self.has_synced():
             if time.monotonic() >= deadline:
-                behind = ", ".join(one.describe() for one in self._attachments if not one.has_synced())
+                behind = ", ".join(
+                    attachment.describe() for attachment in self._attachments if not attachment.has_synced()
+                )
                 message = f"controller {self.name}: timed out waiting for caches to sync: {behind or 'not attached'}"
                 raise NotSynced(message)
             if pause.wait(0.005):
@@ -224,8 +230,8 @@ class Controller:
             # Nobody could pause the controller itself while its plugin was set up.
             self._pause.renew()
             self._pool.start()
-            for one in self._attachments:
-                one.start()
+            for attachment in self._attachments:
+                attachment.start()
 
     @property
     def paused(self) -> bool:
@@ -257,8 +263,8 @@ class Controller:
         """Accept no new keys: remove handlers, stop timers, ignore later adds. Queued keys are still reconciled."""
         # Not beside a start: what begins is also stopped.
         with self._lock:
-            for one in self._attachments:
-                one.detach()
+            for attachment in self._attachments:
+                attachment.detach()
             self.queue.shut_down()
         self._pause.end()
         if self._gate is not None:
@@ -275,8 +281,8 @@ class Controller:
         drained = pool is None or pool.drain(time.monotonic() + timeout)
         if self._watchdog is not None:
             self._watchdog.stop()
-        for one in self._attachments:
-            one.release()
+        for attachment in self._attachments:
+            attachment.release()
         # Without workers, as on a replica that never led, no work began.
         return drained and (pool is None or len(self.queue) == 0)
 
@@ -300,13 +306,13 @@ class Controller:
             return None
         # Timers first: one that fires queues its requests before it is no longer due.
         now = self._plugin.services.clock.now()
-        due = sum(one.due_at <= now for one in self._attachments)
+        due = sum(attachment.due_at <= now for attachment in self._attachments)
         # Reading the length moves delayed keys that are due into the queue.
         queued, summary = len(self.queue), self.queue.summary(10)
         active = self._counts.total().active
         if not (queued or summary.queued or summary.processing or active or due):
             return None
-        keys = [one.key for one in summary.first.processing] + [one.key for one in summary.first.queued]
+        keys = [item.key for item in summary.first.processing] + [item.key for item in summary.first.queued]
         return f"controller {self.name}: {queued} queued, {active} active, {due} timers due; {keys[:10]}"
 
     def status(self) -> ControllerStatus:

@@ -19,8 +19,8 @@ _NAMED = 10
 def leaves(error: BaseException) -> Iterator[BaseException]:
     """Return the errors of a group and of the groups in it; an error that is no group is its own."""
     if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
-            yield from leaves(one)
+        for exception in error.exceptions:
+            yield from leaves(exception)
     else:
         yield error
 
@@ -38,14 +38,14 @@ def decisive(error: BaseException) -> BaseException:
     if not place_of(first.__traceback__):
         # A task of a group has no frame of the author; the group has.
         first = first.with_traceback(error.__traceback__)
-    for one in others[:_NAMED]:
-        first.add_note(f"in one group with {line_of(one)}")
+    for other in others[:_NAMED]:
+        first.add_note(f"in one group with {line_of(other)}")
     return first
 
 
 def _rank(error: BaseException) -> int:
     found = tuple(causes(error))
     for rank, kinds in ((0, (NotLeading, PluginRestarted)), (4, TerminalError)):
-        if any(isinstance(one, kinds) for one in found):
+        if any(isinstance(cause, kinds) for cause in found):
             return rank
     return 3 if isinstance(error, NotOwned) else 2 if isinstance(error, RetryAfter) else 1

@@ -49,9 +49,9 @@ def has_list(value: Any) -> bool:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+        return {name: _without_nulls(below) for name, below in value.items() if below is not None}
     if isinstance(value, list | tuple):
-        return [_without_nulls(one) for one in value]
+        return [_without_nulls(item) for item in value]
     return value
 
 

@@ -106,7 +106,7 @@ class ControllerCounts:
                 "seconds",
             ):
                 setattr(total, field, getattr(total, field) + getattr(counts, field))
-            total.buckets = [one + other for one, other in zip(total.buckets, counts.buckets, strict=True)]
+            total.buckets = [count + other for count, other in zip(total.buckets, counts.buckets, strict=True)]
         return total
 
 
@@ -134,7 +134,7 @@ class ReconcileMetrics:
         """Return the metric families; called by scrapes, from any thread."""
         with self._lock:
             controllers = list(self._controllers.values())
-        totals = [(one.name, one.workers, one.total()) for one in controllers]
+        totals = [(controller.name, controller.workers, controller.total()) for controller in controllers]
         prefix, labels = "controller_runtime_", ("controller",)
         text = "Reconciles per controller and result"
         by_result = CounterMetricFamily(f"{prefix}reconcile", text, labels=(*labels, "result"))
@@ -168,8 +168,8 @@ class ReconcileMetrics:
         hot = GaugeMetricFamily(
             "ctrlhost_hot_keys", "Keys that only the host's own writes queue, repeatedly", labels=labels
         )
-        for one in controllers:
-            hot.add_metric((one.name,), one.hot_keys)
+        for controller in controllers:
+            hot.add_metric((controller.name,), controller.hot_keys)
         yield hot
         longest = GaugeMetricFamily(
             "ctrlhost_reconcile_longest_running_seconds",
@@ -181,9 +181,9 @@ class ReconcileMetrics:
             "1 while the controller's workers are given keys: its replica leads, and it is not paused",
             labels=labels,
         )
-        for one in controllers:
-            longest.add_metric((one.name,), one.longest())
-            working.add_metric((one.name,), float(one.working()))
+        for controller in controllers:
+            longest.add_metric((controller.name,), controller.longest())
+            working.add_metric((controller.name,), float(controller.working()))
         yield longest
         yield working
 

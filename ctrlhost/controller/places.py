@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: Frames in the folders of ctrlhost and pluggy do not help the author of the plugin; "<" is generated code, such as the
 #: methods of dataclasses.
-HIDDEN = (*(f"{Path(str(one.__file__)).parent}{os.sep}" for one in (ctrlhost, pluggy)), "<")
+HIDDEN = (*(f"{Path(str(package.__file__)).parent}{os.sep}" for package in (ctrlhost, pluggy)), "<")
 
 
 def place_of(traceback: TracebackType | None) -> str:

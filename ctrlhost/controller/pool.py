@@ -92,7 +92,7 @@ class Workers:
         with self._lock:
             if self._scope.queue.shutting_down:
                 return
-            for worker in [one for one, thread in self._threads.items() if not thread.is_alive()]:
+            for worker in [worker for worker, thread in self._threads.items() if not thread.is_alive()]:
                 del self._threads[worker]
                 self._spare.append(worker.counts)
             self._start_one()

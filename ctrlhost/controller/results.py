@@ -210,4 +210,4 @@ def _described(error: BaseException) -> str:
 
 def _is_terminal(error: BaseException) -> bool:
     """Return whether a TerminalError is anywhere in the chain of causes."""
-    return any(isinstance(one, TerminalError) for one in causes(error))
+    return any(isinstance(cause, TerminalError) for cause in causes(error))

@@ -67,7 +67,7 @@ class For(KindSource, Parameters[K]):
 
     def check(self, sources: Sequence[Source]) -> str | None:
         """Reject a second `For`."""
-        if sum(one.is_primary for one in sources) > 1:
+        if sum(source.is_primary for source in sources) > 1:
             return "it has more than one `For`; use `Watches` with a map for further kinds"
         return None
 
@@ -208,7 +208,7 @@ class Watches(KindSource):
 
     def check(self, sources: Sequence[Source]) -> str | None:
         """Require the index that a `ByIndex` names."""
-        indexes = next((one.indexes for one in sources if isinstance(one, For)), {})
+        indexes = next((source.indexes for source in sources if isinstance(source, For)), {})
         if isinstance(self.map, ByIndex) and self.map.index not in indexes:
             return f"`ByIndex` needs the index `{self.map.index}` on the controller's `For`"
         return None
@@ -283,4 +283,4 @@ class Every(Source):
 
 
 def _has_primary(sources: Sequence[Source]) -> bool:
-    return any(one.is_primary for one in sources)
+    return any(source.is_primary for source in sources)

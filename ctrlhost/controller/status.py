@@ -148,7 +148,7 @@ class StatusWriter:
             after["observedGeneration"] = self._fields.get("observedGeneration", self._read.generation)
         if self._conditions:
             known = before.get("conditions")
-            known = [one for one in known if isinstance(one, dict)] if isinstance(known, list) else []
+            known = [condition for condition in known if isinstance(condition, dict)] if isinstance(known, list) else []
             changed = self._next_conditions(known)
             if not equal(known, changed):
                 after["conditions"] = changed
@@ -156,7 +156,9 @@ class StatusWriter:
 
     def _next_conditions(self, known: list[Any]) -> list[Any]:
         """Return the conditions in their order, changed as the run wants them; new ones are the last."""
-        kept = [{**one} for one in known if self._conditions.get(one.get("type"), one) is not None]
+        kept = [
+            {**condition} for condition in known if self._conditions.get(condition.get("type"), condition) is not None
+        ]
         status = {"status": {"conditions": kept}}
         for type_, wanted in self._conditions.items():
             if wanted is None:

@@ -92,9 +92,9 @@ def _status_of(model: type[Any] | None) -> Any:
     """Return the type of the model's status; NoneType for a model without one, None if nothing is known."""
     if model is None:
         return None
-    declared = next((one.type for one in msgspec.structs.fields(model) if one.encode_name == "status"), None)
+    declared = next((field.type for field in msgspec.structs.fields(model) if field.encode_name == "status"), None)
     if get_origin(declared) in (Union, UnionType):
-        some = [one for one in get_args(declared) if one is not NoneType]
+        some = [argument for argument in get_args(declared) if argument is not NoneType]
         return some[0] if len(some) == 1 else None
     return declared
 

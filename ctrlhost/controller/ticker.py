@@ -86,8 +86,8 @@ class Ticker(Attachment):
         if not any(delays):
             queue.add_many(requests, priority=self._priority)
             return
-        for one, delay in zip(requests, delays, strict=True):
-            queue.add_after(one, delay, priority=self._priority)
+        for request, delay in zip(requests, delays, strict=True):
+            queue.add_after(request, delay, priority=self._priority)
 
     def _run(self) -> None:
         # Not `wait`: a manual clock may advance before the seconds that are left are passed to it.

@@ -112,7 +112,7 @@ class Watchdog:
     def longest(self) -> float:
         """Return the seconds that the longest run has taken so far; 0 without one."""
         now = self._clock.now()
-        begun = [one.context.started for one in tuple(self._workers) if one.context.request is not None]
+        begun = [worker.context.started for worker in tuple(self._workers) if worker.context.request is not None]
         return max((now - started for started in begun if started is not None), default=0.0)
 
     def running_keys(self) -> list[RunningKey]:
@@ -124,14 +124,14 @@ class Watchdog:
             if key is None or started is None:
                 continue
             frames = awaited(worker.task) or stack_of(worker.thread)
-            behind = tuple(one for one, _ in tuple(worker.waiting))
+            behind = tuple(waiting_key for waiting_key, _ in tuple(worker.waiting))
             where = frames[-1] if frames else ""
             found.append(RunningKey(key, now - started, context.reconcile_id, where, behind))
         return sorted(found, key=lambda one: -one.seconds)
 
     def running(self) -> list[Watched]:
         """Return the workers that run a reconcile now."""
-        return [one for one in tuple(self._workers) if one.context.request is not None]
+        return [worker for worker in tuple(self._workers) if worker.context.request is not None]
 
     def returned(self, worker: Watched) -> None:
         """Note that a run has returned after `limit`; called by its worker, before it begins another run."""

@@ -179,7 +179,7 @@ class Leadership:
     def _sharing(self, plugin: str) -> list[str]:
         """Return the plugins of the plugin's lease."""
         lease = self._lease_of[plugin]
-        return [one for one, name in self._lease_of.items() if name == lease]
+        return [sharer for sharer, name in self._lease_of.items() if name == lease]
 
     def misplaced(self, plugin: str) -> str | None:
         """Return a line if this replica leads for a plugin that has failed here and shares its lease, else None."""
@@ -233,8 +233,10 @@ class Leadership:
         for plugin, name in self._lease_of.items():
             plugins.setdefault(name, []).append(plugin)
         return [
-            LeaseState(f"{self.namespace}/{name}", one.leader, one.leading, one.observed_age, plugins.get(name, []))
-            for name, one in self._electors.items()
+            LeaseState(
+                f"{self.namespace}/{name}", elector.leader, elector.leading, elector.observed_age, plugins.get(name, [])
+            )
+            for name, elector in self._electors.items()
         ]
 
     def checks(self) -> list[Check]:

@@ -165,9 +165,9 @@ def refused(error: BaseException, permit: Permit | None) -> bool:
     A write that is refused while the work's own term goes on, such as with a client of an earlier term, is a mistake of
     the plugin.
     """
-    for one in causes(error):
-        if isinstance(one, PluginRestarted):
+    for cause in causes(error):
+        if isinstance(cause, PluginRestarted):
             return True
-        if isinstance(one, NotLeading):
+        if isinstance(cause, NotLeading):
             return permit is not None and permit.over
     return False

@@ -71,19 +71,19 @@ class Correlator:
     def upkeep(self, now: float) -> list[tuple[dict[str, Any], Permit | None]]:
         """Return the events whose series must be written at `now`, with their permits, and forget the ended series."""
         due = []
-        for key, one in list(self._series.items()):
-            if now - one.last_seen > FINISH_AFTER:
+        for key, series in list(self._series.items()):
+            if now - series.last_seen > FINISH_AFTER:
                 del self._series[key]
-                if one.count > one.written:
-                    due.append((self._series_event(one, now), one.permit))
-            elif one.count > 1 and now - one.written_at >= REFRESH_AFTER:
-                due.append((self._series_event(one, now), one.permit))
+                if series.count > series.written:
+                    due.append((self._series_event(series, now), series.permit))
+            elif series.count > 1 and now - series.written_at >= REFRESH_AFTER:
+                due.append((self._series_event(series, now), series.permit))
         return due
 
     def unwritten(self) -> list[tuple[dict[str, Any], Permit | None]]:
         """Return the events of series that have grown since they were written, and count them as written."""
-        grown = [one for one in self._series.values() if one.count > one.written]
-        return [(self._series_event(one, one.last_seen), one.permit) for one in grown]
+        grown = [series for series in self._series.values() if series.count > series.written]
+        return [(self._series_event(series, series.last_seen), series.permit) for series in grown]
 
     @staticmethod
     def _series_event(one: _Series, now: float) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class EventSink:
         """Return whether there is nothing to write now."""
         now = self._clock.now()
         with self._lock:
-            due = any(one.due <= now for one in self._retries)
+            due = any(retry.due <= now for retry in self._retries)
             if due:
                 # A manual clock may have advanced just before the thread began to wait for it.
                 self._wake.set()
@@ -119,14 +119,14 @@ class EventSink:
         now = self._clock.now()
         with self._lock:
             # A shutdown does not wait for the time of a retry.
-            ready = next((one for one in self._retries if one.due <= now or self._stopping), None)
+            ready = next((retry for retry in self._retries if retry.due <= now or self._stopping), None)
             if ready is not None:
                 self._retries.remove(ready)
             elif self._queue:
                 ready = self._queue.popleft()
             self._writing = ready is not None
             if ready is None and self._retries:
-                return None, max(min(one.due for one in self._retries) - now, 0.0)
+                return None, max(min(retry.due for retry in self._retries) - now, 0.0)
             return ready, None
 
     def _write(self, write: _Write) -> None:

@@ -105,7 +105,7 @@ class CallbackThread:
         while True:
             self._signal.wait()
             with self._lock:
-                self._sources = tuple(each for each in self._sources if not each.closed)
+                self._sources = tuple(source for source in self._sources if not source.closed)
                 if self._stopped or not self._sources:
                     self._thread = None
                     if self._stopped:
@@ -114,7 +114,7 @@ class CallbackThread:
             # One batch per source in turn, so that a backlog of one does not block the others, nor those added since.
             busy = True
             while busy and not self._stopped:
-                delivered = [self._deliver(each) for each in self._sources]
+                delivered = [self._deliver(source) for source in self._sources]
                 busy = any(delivered)
 
     def _deliver(self, source: Source) -> bool:
@@ -150,7 +150,7 @@ class Caller:
         with self._lock:
             stopped = self._stopped
             if not stopped:
-                self._handles = [*(each for each in self._handles if each.active), handle]
+                self._handles = [*(handle for handle in self._handles if handle.active), handle]
         if stopped:
             handle.remove()
 

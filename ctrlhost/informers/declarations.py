@@ -93,5 +93,5 @@ def union(one: Reads, other: Reads) -> Reads:
     """Return reads that are enough for both; metadata is always kept."""
     if one is None or other is None:
         return None
-    paths = {path for each in (one, other) if not isinstance(each, str) for path in each}
+    paths = {path for selection in (one, other) if not isinstance(selection, str) for path in selection}
     return tuple(sorted(paths)) if paths else "metadata"

@@ -190,7 +190,7 @@ class InformerFactory:
         kinds.missing(informer)
 
     def _watched(self) -> list[Informer]:
-        return [each for each in self.informers() if not isinstance(each, View)]
+        return [informer for informer in self.informers() if not isinstance(informer, View)]
 
     def _get(self, scope: Scope, *, optional: bool = False) -> Informer:
         """Return an informer, existing or new, or a view of a wider one, and count a user; requires the lock."""
@@ -302,8 +302,8 @@ class InformerFactory:
     def memory(self) -> tuple[int, int]:
         """Return the bytes that the informers hold, as the memory budget counts them, and what compression saves."""
         stats = [part.engine.stats() for informer in self._watched() for part in informer.parts]
-        held = sum(sum(each["memory"].values()) for each in stats)
-        return held, sum(each["plain_bytes"] - each["memory"]["body"] for each in stats)
+        held = sum(sum(counts["memory"].values()) for counts in stats)
+        return held, sum(counts["plain_bytes"] - counts["memory"]["body"] for counts in stats)
 
     def start(self) -> None:
         """Start the requested informers that are not running; call it again after further requests."""
@@ -311,7 +311,9 @@ class InformerFactory:
             if self._stopped:
                 return
             fresh = [
-                (scope, each) for scope, each in self._sharing.informers.items() if scope not in self._sharing.started
+                (scope, informer)
+                for scope, informer in self._sharing.informers.items()
+                if scope not in self._sharing.started
             ]
             self._sharing.started.update(scope for scope, _ in fresh)
         for _, informer in fresh:
@@ -334,7 +336,9 @@ class InformerFactory:
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
             idle = sorted(
-                each.key for scope, each in self._sharing.informers.items() if scope not in self._sharing.started
+                informer.key
+                for scope, informer in self._sharing.informers.items()
+                if scope not in self._sharing.started
             )
         if idle:
             log.warning("not waiting for informers requested after start(): %s", ", ".join(idle))
@@ -353,9 +357,13 @@ class InformerFactory:
 
     def _late(self) -> list[str]:
         with self._lock:
-            started = [each for scope, each in self._sharing.informers.items() if scope in self._sharing.started]
+            started = [
+                informer for scope, informer in self._sharing.informers.items() if scope in self._sharing.started
+            ]
         return sorted(
-            f"{each.key} ({each.state})" for each in started if not each.has_filled_queues and not each.optional
+            f"{informer.key} ({informer.state})"
+            for informer in started
+            if not informer.has_filled_queues and not informer.optional
         )
 
     def stop(self, timeout: float = 5.0) -> None:

@@ -55,7 +55,7 @@ class Handler:
     def has_synced(self) -> bool:
         """Whether the functions were called for the first lists of all parts."""
         known = [self._listeners.get(part) for part in self._parts.now]
-        return all(each is None or each.has_synced for each in known)
+        return all(listener is None or listener.has_synced for listener in known)
 
     @property
     def pending(self) -> int:

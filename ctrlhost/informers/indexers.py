@@ -37,8 +37,8 @@ class UnionIndexer:
             known = self._known
         # Without the lock, since this calls the functions for all objects.
         try:
-            for each in known:
-                each.add_indexers(indexers)
+            for indexer in known:
+                indexer.add_indexers(indexers)
         except BaseException:
             with self._lock:
                 self._added = {name: function for name, function in self._added.items() if name not in indexers}
@@ -49,8 +49,8 @@ class UnionIndexer:
         with self._lock:
             self._added = {name: function for name, function in self._added.items() if name not in names}
             known = self._known
-        for each in known:
-            each.remove_indexers(names)
+        for indexer in known:
+            indexer.remove_indexers(names)
 
     def prepare(self, indexer: Indexer) -> None:
         """Add the index functions of the others to an indexer that will be read later."""
@@ -63,7 +63,7 @@ class UnionIndexer:
     def forget(self, indexer: Indexer) -> None:
         """Add no further index functions to an indexer that is no longer read."""
         with self._lock:
-            self._known = [each for each in self._known if each is not indexer]
+            self._known = [known for known in self._known if known is not indexer]
 
     def adopt(self, indexers: Sequence[Indexer]) -> None:
         """Read from `indexers` from now on; new ones must have been prepared."""
@@ -77,39 +77,39 @@ class UnionIndexer:
 
     def get_by_key(self, key: str) -> Object | None:
         """Return the object with this key, or None."""
-        return next((found for each in self._indexers if (found := each.get_by_key(key)) is not None), None)
+        return next((cached for indexer in self._indexers if (cached := indexer.get_by_key(key)) is not None), None)
 
     def get(self, obj: Any) -> Object | None:
         """Return the object with the same key, or None."""
-        return next((found for each in self._indexers if (found := each.get(obj)) is not None), None)
+        return next((cached for indexer in self._indexers if (cached := indexer.get(obj)) is not None), None)
 
     def list(self) -> builtins.list[Object]:
         """Return all objects."""
-        return [found for each in self._indexers for found in each.list()]
+        return [obj for indexer in self._indexers for obj in indexer.list()]
 
     def select(self, namespace: str | None, labels: Labels) -> builtins.list[Object]:
         """Return the objects of a namespace, or of all, with these labels."""
-        return [found for each in self._indexers for found in each.select(namespace, labels)]
+        return [obj for indexer in self._indexers for obj in indexer.select(namespace, labels)]
 
     def list_keys(self) -> builtins.list[str]:
         """Return all keys."""
-        return [key for each in self._indexers for key in each.list_keys()]
+        return [key for indexer in self._indexers for key in indexer.list_keys()]
 
     def index(self, name: str, obj: Any) -> builtins.list[Object]:
         """Return the objects that share a value of the index with `obj`."""
-        return [found for each in self._with_index(name) for found in each.index(name, obj)]
+        return [cached for indexer in self._with_index(name) for cached in indexer.index(name, obj)]
 
     def by_index(self, name: str, value: str) -> builtins.list[Object]:
         """Return the objects that the index has under a value; KeyError for an unknown index."""
-        return [found for each in self._with_index(name) for found in each.by_index(name, value)]
+        return [obj for indexer in self._with_index(name) for obj in indexer.by_index(name, value)]
 
     def index_keys(self, name: str, value: str) -> builtins.list[str]:
         """Return the keys of the objects that the index has under a value."""
-        return [key for each in self._with_index(name) for key in each.index_keys(name, value)]
+        return [key for indexer in self._with_index(name) for key in indexer.index_keys(name, value)]
 
     def list_index_func_values(self, name: str) -> builtins.list[str]:
         """Return all values of the index."""
-        values = (value for each in self._indexers for value in each.list_index_func_values(name))
+        values = (value for indexer in self._indexers for value in indexer.list_index_func_values(name))
         return builtins.list(dict.fromkeys(values))
 
     def __len__(self) -> int:
@@ -130,7 +130,7 @@ class ViewIndexer:
         return name if name == "namespace" else name + self._suffix
 
     def _selected(self, objects: Iterable[Object | None]) -> builtins.list[Object]:
-        return [each for each in objects if each is not None and self._selection.selects(each)]
+        return [obj for obj in objects if obj is not None and self._selection.selects(obj)]
 
     def add_indexers(self, indexers: Mapping[str, Callable[[Object], Iterable[str] | None]]) -> None:
         """Add index functions."""
@@ -153,18 +153,18 @@ class ViewIndexer:
         namespaces = self._selection.namespaces
         if namespaces is None:
             return self._selected(self._wide.list())
-        return self._selected(each for one in namespaces for each in self._wide.by_index("namespace", one))
+        return self._selected(obj for namespace in namespaces for obj in self._wide.by_index("namespace", namespace))
 
     def select(self, namespace: str | None, labels: Labels) -> builtins.list[Object]:
         """Return the objects of a namespace, or of all, with these labels."""
         namespaces = self._selection.namespaces if namespace is None else (namespace,)
         if namespaces is None:
             return self._selected(self._wide.select(None, labels))
-        return self._selected(each for one in namespaces for each in self._wide.select(one, labels))
+        return self._selected(obj for chosen in namespaces for obj in self._wide.select(chosen, labels))
 
     def list_keys(self) -> builtins.list[str]:
         """Return all keys."""
-        return [each.key for each in self.list()]
+        return [obj.key for obj in self.list()]
 
     def index(self, name: str, obj: Any) -> builtins.list[Object]:
         """Return the objects that share a value of the index with `obj`."""
@@ -176,7 +176,7 @@ class ViewIndexer:
 
     def index_keys(self, name: str, value: str) -> builtins.list[str]:
         """Return the keys of the objects that the index has under a value."""
-        return [each.key for each in self.by_index(name, value)]
+        return [obj.key for obj in self.by_index(name, value)]
 
     def list_index_func_values(self, name: str) -> builtins.list[str]:
         """Return all values of the index."""

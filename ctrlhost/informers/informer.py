@@ -181,7 +181,7 @@ class Informer:
             raise TypeError(f"queue must be a WorkQueue, got {queue!r}")
         caller, metrics = caller or self.caller, list[FunctionMetrics]()
         mapping = caller.watched("map", self.owners.in_core(key), metrics, controller)
-        checks = [caller.watched("predicate", in_core(each), metrics, controller) for each in predicates]
+        checks = [caller.watched("predicate", in_core(predicate), metrics, controller) for predicate in predicates]
         wanted, name = self._within(checks), f"queue {getattr(queue, 'name', '')}"
         options: dict[str, Any] = {"predicates": wanted, "priority": priority, "low_priority": low_priority}
 
@@ -231,7 +231,9 @@ class Informer:
         """Remove indexes; unknown names are no error."""
         self.indexer.remove_indexers(names)
         with self._lock:
-            self._index_metrics = {name: each for name, each in self._index_metrics.items() if name not in names}
+            self._index_metrics = {
+                name: index_metric for name, index_metric in self._index_metrics.items() if name not in names
+            }
 
     def _keep(
         self, handler: Handler, name: str, metrics: tuple[FunctionMetrics, ...], *, fills_queue: bool = False
@@ -252,7 +254,7 @@ class Informer:
             pending=lambda: handler.pending,
         )
         with self._lock:
-            self._handles = [*(each for each in self._handles if each.active), handle]
+            self._handles = [*(handle for handle in self._handles if handle.active), handle]
         if handler.caller is not self.caller:
             handler.caller.owns_handler(handle)
         return handle
@@ -293,9 +295,14 @@ class Informer:
     def callback_metrics(self) -> tuple[FunctionMetrics, ...]:
         """The metrics of the Python functions of all handlers and indexes that were not removed."""
         with self._lock:
-            handles = [each for handle in self._handles if handle.active for each in handle.callback_metrics]
-            indexes = [each for metrics in self._index_metrics.values() for each in metrics]
-        return (*handles, *indexes, *(each for part in self.parts for each in part.index_metrics))
+            handles = [
+                callback_metric
+                for handle in self._handles
+                if handle.active
+                for callback_metric in handle.callback_metrics
+            ]
+            indexes = [metric for metrics in self._index_metrics.values() for metric in metrics]
+        return (*handles, *indexes, *(index_metric for part in self.parts for index_metric in part.index_metrics))
 
     def _knows_namespaces(self) -> bool:
         return self.follower is None or self.follower.complete
@@ -345,7 +352,7 @@ class Informer:
     def last_byte_age(self) -> float | None:
         """The seconds since the last byte from the server, of whichever namespace; None before the first."""
         times = [part.reflector.status.last_byte_at for part in self.parts]
-        last = max((each for each in times if each is not None), default=None)
+        last = max((moment for moment in times if moment is not None), default=None)
         return None if last is None else self.clock.now() - last
 
     @property
@@ -365,10 +372,10 @@ class Informer:
             namespaces = tuple(sorted(part.namespace for part in self.parts))
 
         def age(times: list[float | None]) -> float | None:
-            known = [each for each in times if each is not None]
+            known = [moment for moment in times if moment is not None]
             return now - min(known) if known else None
 
-        remaining = [each.remaining for each in reflectors if each.remaining is not None]
+        remaining = [reflector.remaining for reflector in reflectors if reflector.remaining is not None]
         return InformerStatus(
             key=self.key,
             api_version=self.api_version,
@@ -376,21 +383,21 @@ class Informer:
             namespaces=namespaces,
             state=state,
             reason=reason,
-            state_age=age([each.since for each in reflectors if each.state == state]),
+            state_age=age([reflector.since for reflector in reflectors if reflector.state == state]),
             has_synced=self.has_synced,
             users=self.users,
-            objects=sum(each["objects"] for each in stats),
-            bytes=sum(each["bytes"] for each in stats),
+            objects=sum(counts["objects"] for counts in stats),
+            bytes=sum(counts["bytes"] for counts in stats),
             resource_version=self.last_resource_version,
-            last_byte_age=age([each.last_byte_at for each in reflectors]),
-            last_event_age=age([each.last_event_at for each in reflectors]),
-            last_bookmark_age=age([each.last_bookmark_at for each in reflectors]),
-            last_list_age=age([each.last_list_at for each in reflectors]),
-            staleness=age([each.current_at for each in reflectors]),
-            relists=sum(max(each.lists - 1, 0) for each in reflectors),
-            errors=sum(sum(each.errors.values()) for each in reflectors),
-            last_error=next((each.last_error for each in reflectors if each.last_error), ""),
-            listing=sum(each.listing for each in reflectors),
+            last_byte_age=age([reflector.last_byte_at for reflector in reflectors]),
+            last_event_age=age([reflector.last_event_at for reflector in reflectors]),
+            last_bookmark_age=age([reflector.last_bookmark_at for reflector in reflectors]),
+            last_list_age=age([reflector.last_list_at for reflector in reflectors]),
+            staleness=age([reflector.current_at for reflector in reflectors]),
+            relists=sum(max(reflector.lists - 1, 0) for reflector in reflectors),
+            errors=sum(sum(reflector.errors.values()) for reflector in reflectors),
+            last_error=next((reflector.last_error for reflector in reflectors if reflector.last_error), ""),
+            listing=sum(reflector.listing for reflector in reflectors),
             remaining=sum(remaining) if remaining else None,
             beside=self.beside,
         )

@@ -81,4 +81,4 @@ class KindWatch:
 
     def _of_crd(self, name: str) -> list[Informer]:
         group = name.partition(".")[2]
-        return [each for each in self._informers() if each.api_version.rpartition("/")[0] == group]
+        return [informer for informer in self._informers() if informer.api_version.rpartition("/")[0] == group]

@@ -108,13 +108,13 @@ class InformerMetrics:
         def add(name: str, value: float, *more: str) -> None:
             families[name].add_metric([*labels, *more], value)
 
-        add("informer_queued_items", sum(each["queued"] for each in stats))
+        add("informer_queued_items", sum(counts["queued"] for counts in stats))
         if status.resource_version.isdigit():
             add("informer_store_resource_version", float(status.resource_version))
         for name in ("objects", "bytes", "users"):
             add(f"ctrlhost_informer_{name}", getattr(status, name))
         for part in ("header", "body", "index", "table", "dictionary"):
-            add("ctrlhost_informer_memory_bytes", sum(each["memory"][part] for each in stats), part)
+            add("ctrlhost_informer_memory_bytes", sum(counts["memory"][part] for counts in stats), part)
         add("ctrlhost_informer_over_budget", float(status.state == "over budget"))
         add("ctrlhost_informer_synced", float(status.has_synced))
         for state in _STATES:
@@ -124,23 +124,23 @@ class InformerMetrics:
         if status.staleness is not None:
             families[_STALENESS].add_metric([informer.resource, informer.key], status.staleness)
         for name in ("events", "bookmarks", "lists", "watches"):
-            add(f"ctrlhost_informer_{name}", sum(getattr(each, name) for each in reflectors))
-        protobuf = sum(each["protobuf_bytes_in"] for each in stats)
-        received = {"json": sum(each["bytes_in"] for each in stats) - protobuf, "protobuf": protobuf}
+            add(f"ctrlhost_informer_{name}", sum(getattr(reflector, name) for reflector in reflectors))
+        protobuf = sum(counts["protobuf_bytes_in"] for counts in stats)
+        received = {"json": sum(counts["bytes_in"] for counts in stats) - protobuf, "protobuf": protobuf}
         for encoding, size in received.items():
             add("ctrlhost_informer_received_bytes", size, encoding)
-            add("ctrlhost_informer_encoding", float(encoding in {each["encoding"] for each in stats}), encoding)
+            add("ctrlhost_informer_encoding", float(encoding in {counts["encoding"] for counts in stats}), encoding)
         add("ctrlhost_informer_held_back_seconds", sum(part.reflector.held_back for part in informer.parts))
-        add("ctrlhost_informer_unknown_fields", sum(each["unknown_fields"] for each in stats))
+        add("ctrlhost_informer_unknown_fields", sum(counts["unknown_fields"] for counts in stats))
         for name in ("plain_bytes", "compressed_objects", "dictionaries_learnt", "decompressions"):
-            add(f"ctrlhost_informer_{name}", sum(each[name] for each in stats))
-        add("ctrlhost_informer_damaged_objects", sum(each["damaged"] for each in stats))
-        add("ctrlhost_informer_skipped_objects", sum(each["skipped"] for each in stats))
-        add("ctrlhost_informer_merged_notifications", sum(each["merged"] for each in stats))
+            add(f"ctrlhost_informer_{name}", sum(counts[name] for counts in stats))
+        add("ctrlhost_informer_damaged_objects", sum(counts["damaged"] for counts in stats))
+        add("ctrlhost_informer_skipped_objects", sum(counts["skipped"] for counts in stats))
+        add("ctrlhost_informer_merged_notifications", sum(counts["merged"] for counts in stats))
         add("ctrlhost_informer_pending_notifications", informer.pending)
         errors: dict[str, int] = {}
-        for each in reflectors:
-            for kind, count in list(each.errors.items()):
+        for reflector in reflectors:
+            for kind, count in list(reflector.errors.items()):
                 errors[kind] = errors.get(kind, 0) + count
         for kind, count in sorted(errors.items()):
             add("ctrlhost_informer_errors", count, kind)
@@ -149,10 +149,12 @@ class InformerMetrics:
     def _add_callbacks(families: dict[str, Any], informer: Informer) -> None:
         """Add the metrics of functions; one that several handlers call is counted once."""
         sums: dict[tuple[str, str], list[float]] = {}
-        for each in informer.callback_metrics:
-            values = (each.counts.calls, each.counts.seconds, each.counts.errors)
-            known = sums.get((each.use, each.name), [0.0, 0.0, 0.0])
-            sums[each.use, each.name] = [one + other for one, other in zip(known, values, strict=True)]
+        for callback_metric in informer.callback_metrics:
+            values = (callback_metric.counts.calls, callback_metric.counts.seconds, callback_metric.counts.errors)
+            known = sums.get((callback_metric.use, callback_metric.name), [0.0, 0.0, 0.0])
+            sums[callback_metric.use, callback_metric.name] = [
+                total + other for total, other in zip(known, values, strict=True)
+            ]
         labels = _labels(informer)
         for (use, name), found in sorted(sums.items()):
             for family, value in zip(("calls", "seconds", "errors"), found, strict=True):

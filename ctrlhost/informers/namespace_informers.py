@@ -119,7 +119,7 @@ class NamespaceInformers:
         """Remove a handler from all parts; with `wait`, return after a running callback has ended. May be repeated."""
         self._made_here.check()
         with self._lock:
-            self._attached = [each for each in self._attached if each is not attached]
+            self._attached = [user for user in self._attached if user is not attached]
         attached.remove(wait)
 
     def start(self) -> None:
@@ -187,8 +187,8 @@ class NamespaceInformers:
             # A part that was stopped meanwhile accepts no handlers.
             with suppress(Closed):
                 for part in added.values():
-                    for each in attached:
-                        each.add_to(part)
+                    for user in attached:
+                        user.add_to(part)
             with self._lock:
                 for part in () if self._stopped else added.values():
                     if part not in fresh:
@@ -203,8 +203,8 @@ class NamespaceInformers:
             self._retired = {name: part for name, part in self._retired.items() if name not in idle}
             attached = self._attached
         for part in idle.values():
-            for each in attached:
-                each.forget(part)
+            for user in attached:
+                user.forget(part)
             if self._union is not None:
                 self._union.forget(part.engine.indexer)
             part.end()

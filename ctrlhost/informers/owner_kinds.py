@@ -59,7 +59,7 @@ class OwnerKinds:
     def forget(self, owner: _core.Owner) -> None:
         """Drop the requests that wait: the handler was removed."""
         with self._lock:
-            self._waiting = tuple(each for each in self._waiting if each is not owner)
+            self._waiting = tuple(waiting for waiting in self._waiting if waiting is not owner)
         owner.drop_waiting()
 
     def wake(self) -> None:
@@ -74,7 +74,11 @@ class OwnerKinds:
     def _ask(self, api_version: str, kind: str) -> bool | None:
         group = api_version.rpartition("/")[0]
         # An owner matches in any version of its group, so the one that is given may be old.
-        others = [each for each in BUILTIN_KINDS if each.rpartition("/")[0] == group and each != api_version]
+        others = [
+            known_version
+            for known_version in BUILTIN_KINDS
+            if known_version.rpartition("/")[0] == group and known_version != api_version
+        ]
         for version in (api_version, *others):
             builtin = builtin_plural(version, kind)
             if builtin is not None:
@@ -102,7 +106,7 @@ class OwnerKinds:
 
     def _resolve(self, owner: _core.Owner, *, cluster_scoped: bool) -> None:
         with self._lock:
-            if not any(each is owner for each in self._waiting):
+            if not any(waiting is owner for waiting in self._waiting):
                 return
-            self._waiting = tuple(each for each in self._waiting if each is not owner)
+            self._waiting = tuple(waiting for waiting in self._waiting if waiting is not owner)
         owner.resolve(cluster_scoped)

@@ -58,12 +58,12 @@ class Sharing:
 
     def narrower(self, scope: Scope) -> tuple[str, ...]:
         """Return the keys of the informers that would be part of an informer of this scope, but came before it."""
-        known = [each for each in self.informers.values() if not isinstance(each, View)]
-        return tuple(each.key for each in known if selection_within(scope, each.scope) is not None)
+        known = [informer for informer in self.informers.values() if not isinstance(informer, View)]
+        return tuple(informer.key for informer in known if selection_within(scope, informer.scope) is not None)
 
     def key(self, scope: Scope) -> str:
         """Return a unique key; scopes that differ only in their transform are numbered."""
-        described, taken = scope.describe(), {each.key for each in self.informers.values()}
+        described, taken = scope.describe(), {informer.key for informer in self.informers.values()}
         key, number = described, 2
         while key in taken:
             key, number = f"{described} #{number}", number + 1

@@ -43,7 +43,7 @@ def _differences(client: Client, part: NamespaceInformer) -> list[Difference]:
     """Compare a part's cache with the server at the cache's version; Stale while changes arrive too fast."""
     for _ in range(_TRIES):
         version = part.engine.last_resource_version
-        cached = {each.key: each.resource_version for each in part.engine.indexer.list()}
+        cached = {obj.key: obj.resource_version for obj in part.engine.indexer.list()}
         if version and version == part.engine.last_resource_version and not part.engine.stats()["queued"]:
             break
     else:

@@ -166,7 +166,7 @@ def _stamp(*files: str | None) -> object:
         found = [Path(file).stat() for file in files if file]
     except OSError:
         return None
-    return tuple((one.st_ino, one.st_mtime_ns, one.st_size) for one in found)
+    return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in found)
 
 
 def _pem(text: str) -> bytes:

@@ -55,7 +55,7 @@ def token_expiry(header: str | None) -> float | None:
 
 def earliest(*moments: float | None) -> float | None:
     """Return the first of the moments that are known."""
-    return min((one for one in moments if one is not None), default=None)
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _element(data: bytes, expected: int | None = None) -> tuple[int, bytes, bytes]:

@@ -61,7 +61,7 @@ def bypasses_proxy(url: str, rules: str) -> bool:
     parts = urlsplit(url)
     host = (parts.hostname or "").lower()
     exact = {"*", host, f"{host}:{parts.port or _PORTS.get(parts.scheme)}"}
-    for rule in filter(None, (each.strip().lower().lstrip(".") for each in rules.split(","))):
+    for rule in filter(None, (entry.strip().lower().lstrip(".") for entry in rules.split(","))):
         if rule in exact or host.endswith("." + rule) or _in_network(host, rule):
             return True
     return False

@@ -120,7 +120,7 @@ def _exec_config(entry: Entry, cluster: Entry, connection: Connection) -> ExecCo
         )
     return ExecConfig(
         command=command,
-        args=[str(each) for each in args],
+        args=[str(argument) for argument in args],
         env=variables,
         api_version=entry.text("apiVersion"),
         where=f"kubeconfig {entry.file_name}: {entry.where}",

@@ -52,8 +52,8 @@ class WritingClient(Client):
         events = self._self_events if self._self_events is not None and self._self_events.concern(kind) else None
         # The cache may show the write before its answer arrives.
         known = events.before(kind, key) if events is not None else None
-        for one in followed:
-            one.begin(key)
+        for pending in followed:
+            pending.begin(key)
         try:
             sent = self._execute(verb, target, query, content, content_type=content_type, timeout=timeout)
             answer, raw = yield from sent
@@ -61,18 +61,18 @@ class WritingClient(Client):
                 uid = (answer.get("details") or {}).get("uid") or (answer.get("metadata") or {}).get("uid", "")
                 if events is not None and not self.dry_run:
                     events.deleted(kind, key, uid)
-                for one in followed:
-                    one.deleted(key, uid)
+                for pending in followed:
+                    pending.deleted(key, uid)
             elif answer.get("kind") == target.resource.kind:
                 # A subresource such as `scale` answers with a kind of its own.
                 if events is not None and content_type != "application/json-patch+json":
                     events.wrote(known, DELETION if verb == "delete" else content, answer)
-                for one in followed:
-                    one.wrote(answer, raw)
+                for pending in followed:
+                    pending.wrote(answer, raw)
             return answer
         finally:
-            for one in followed:
-                one.end(key)
+            for pending in followed:
+                pending.end(key)
 
 
 def ended(answer: dict[str, Any]) -> bool:

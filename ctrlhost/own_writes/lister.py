@@ -51,7 +51,7 @@ class PluginLister:
         """
         index = self._indexes.get(name)
         if index is None:
-            declared = sorted(one for one in self._indexes if not one.startswith(_OWN_INDEXES))
+            declared = sorted(index for index in self._indexes if not index.startswith(_OWN_INDEXES))
             raise KeyError(f"no index `{name}` is declared for this source; it declares {declared}")
         self._wait(None)
         return self._lister.by_index(index, value)

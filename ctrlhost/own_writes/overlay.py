@@ -142,7 +142,7 @@ class OwnWrites:
     def follow(self, api_version: str, kind: str, informer: Informer) -> PendingWrites:
         """Remember writes to this kind until the informer shows them."""
         known = self._kinds.setdefault((_group(api_version), kind), [])
-        followed = next((one for one in known if one.informer is informer), None)
+        followed = next((pending for pending in known if pending.informer is informer), None)
         if followed is None:
             followed = PendingWrites(informer)
             known.append(followed)

@@ -129,7 +129,9 @@ class SelfEvents:
 
 def _is_all_of(answer: Mapping[str, Any]) -> bool:
     """Return whether a write has made all of the object, so that no other writer's change can be in it."""
-    managers = {(one.get("manager"), one.get("operation")) for one in answer["metadata"].get("managedFields") or ()}
+    managers = {
+        (entry.get("manager"), entry.get("operation")) for entry in answer["metadata"].get("managedFields") or ()
+    }
     return len(managers) == 1
 
 
@@ -163,5 +165,5 @@ def _explains_item(change: Any, before: Any, after: Any) -> bool:
     """Return whether items of a list at one place are the same one by name, and their difference was written."""
     if before == after:
         return True
-    names = {one.get("name") for one in (change, before, after) if isinstance(one, dict)}
+    names = {item.get("name") for item in (change, before, after) if isinstance(item, dict)}
     return len(names) <= 1 and _explains(change, before, after)

@@ -56,14 +56,15 @@ def _called(function: Callable[[], None]) -> None:
 class Driver:
     """Carries out the steps of one reflector on the loop that all share. All methods may be called from any thread."""
 
-    def __init__(self, steps: Steps[None], clock: Clock, *, native: bool) -> None:
+    def __init__(self, steps: Steps[None], clock: Clock, name: str, *, native: bool) -> None:
         """Prepare; starts nothing. With `native`, the decode threads of the core read the streams.
 
-        Otherwise a thread reads each piece: for transforms, which would hold up the decode threads, for transports that
-        are written in Python, and for clocks of tests, which stamp what arrives.
+        Otherwise a thread of this `name` reads each piece: for transforms, which would hold up the decode threads, for
+        transports in Python, and for clocks of tests, which stamp what arrives.
         """
         self._steps = steps
         self._clock = clock
+        self._name = name
         self._native = native
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
@@ -106,7 +107,7 @@ class Driver:
             case Read(stream, engine, body) if self._native:
                 return await cast("NativeStream", stream).follow(engine, body)
             case Read():
-                return await in_thread(partial(_read, step), "ctrlhost reader")
+                return await in_thread(partial(_read, step), self._name)
             case BackOff(seconds):
                 await self._back_off(seconds)
             case Call(function):
@@ -123,7 +124,7 @@ class Driver:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), seconds)
         else:
-            await in_thread(partial(self._clock.wait, self._clock_woken, seconds), "ctrlhost back-off")
+            await in_thread(partial(self._clock.wait, self._clock_woken, seconds), self._name)
         self._woken.clear()
         self._clock_woken.clear()
 

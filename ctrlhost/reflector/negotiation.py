@@ -46,7 +46,7 @@ class Negotiation:
         if not self._metadata_only:
             return ",".join(media)
         # A server without this form sends whole objects.
-        return ",".join((*(each + _AS.format(metadata_kind) for each in media), _JSON))
+        return ",".join((*(media_type + _AS.format(metadata_kind) for media_type in media), _JSON))
 
     def refused(self, error: ApiError) -> bool:
         """Return whether to repeat a request that failed: as JSON, and so are all later ones."""

@@ -131,7 +131,8 @@ class Reflector:
         )
         #: Whether the decode threads read its streams.
         self._native = client.transport.native_streams and type(clock) is SystemClock and not engine.transforms
-        self._driver = Driver(self._run(), clock, native=self._native)
+        name = f"reflector {namespace}/{kind}" if namespace else f"reflector {kind}"
+        self._driver = Driver(self._run(), clock, name, native=self._native)
 
     def start(self) -> None:
         """Start to list and watch."""

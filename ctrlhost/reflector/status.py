@@ -40,7 +40,7 @@ class ReflectorStatus:
     def current_at(self) -> float | None:
         """When the cache was last known to be current: by an event, a bookmark or a list."""
         moments = (self.last_event_at, self.last_bookmark_at, self.last_list_at)
-        return max((one for one in moments if one is not None), default=None)
+        return max((moment for moment in moments if moment is not None), default=None)
 
     def set(self, state: State, reason: str, now: float) -> None:
         """Change the state or its reason; `since` moves with the state only."""

@@ -70,7 +70,7 @@ def _requirement(found: re.Match[str], selector: str) -> Requirement:
 @lru_cache(maxsize=256)
 def native(requirements: tuple[Requirement, ...]) -> list[tuple[str, frozenset[str] | None, bool]]:
     """Return the conditions as `_core` takes them."""
-    return [(each.key, each.values, each.negated) for each in requirements]
+    return [(requirement.key, requirement.values, requirement.negated) for requirement in requirements]
 
 
 def matches(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> bool:

@@ -89,7 +89,7 @@ def narrowed(wanted: Sequence[str] | None, limit: Sequence[str] | None) -> Names
     if chosen is None:
         return allowed
     if isinstance(chosen, tuple) and isinstance(allowed, tuple):
-        return tuple(one for one in chosen if one in allowed)
+        return tuple(namespace for namespace in chosen if namespace in allowed)
     if isinstance(chosen, tuple):
         chosen = NamespaceSelector(names=tuple(sorted(chosen)))
     if isinstance(allowed, tuple):

@@ -120,7 +120,7 @@ class ClientMetrics:
     def _expiries(self) -> list[Expiries]:
         with self._lock:
             transports = [transport() for transport, _ in self._clients]
-        return [one.expiries() for one in transports if one is not None]
+        return [transport.expiries() for transport in transports if transport is not None]
 
     def requests(self, code: str | None = None) -> int:
         """Return the number of requests so far, or of those with one outcome."""
@@ -192,7 +192,7 @@ class ClientMetrics:
             calls.add_metric(list(key), count)
         yield calls
         expiries = self._expiries()
-        ends = [one.certificate for one in expiries if one.by_program and one.certificate is not None]
+        ends = [expiry.certificate for expiry in expiries if expiry.by_program and expiry.certificate is not None]
         yield GaugeMetricFamily(
             "rest_client_exec_plugin_ttl_seconds",
             "Seconds until a client certificate of an exec plugin expires, negative afterwards; +Inf without one.",
@@ -204,7 +204,7 @@ class ClientMetrics:
             labels=["source"],
         )
         for source in ("token", "certificate"):
-            if (first := earliest(*(getattr(one, source) for one in expiries))) is not None:
+            if (first := earliest(*(getattr(expiry, source) for expiry in expiries))) is not None:
                 expiry.add_metric([source], first)
         yield expiry
 

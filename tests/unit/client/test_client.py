@@ -60,8 +60,8 @@ def test_a_list_is_fetched_in_pages_and_sets_the_kind_of_each_item(server, clien
         Json(pod_list(7, pod("c", 3))),
     )
     found = list(client.list("v1", "Pod", page_size=2, label_selector="app in (x,y)"))
-    assert [each["metadata"]["name"] for each in found] == ["a", "b", "c"]
-    assert {(each["apiVersion"], each["kind"]) for each in found} == {("v1", "Pod")}
+    assert [pod["metadata"]["name"] for pod in found] == ["a", "b", "c"]
+    assert {(pod["apiVersion"], pod["kind"]) for pod in found} == {("v1", "Pod")}
     first, second = server.requests
     assert first.query == {"limit": "2", "labelSelector": "app in (x,y)"}
     assert second.query == {"limit": "2", "labelSelector": "app in (x,y)", "continue": "next"}
@@ -190,8 +190,8 @@ def test_replace_apply_patch_and_delete_use_the_right_path(server, client):
         "v1", "Pod", "a", "default", propagation="Foreground", preconditions={"uid": "u", "resourceVersion": "3"}
     )
     requests = [
-        (each.method, each.path.removeprefix(PODS), each.query, each.headers.get("content-type", ""))
-        for each in server.requests
+        (request.method, request.path.removeprefix(PODS), request.query, request.headers.get("content-type", ""))
+        for request in server.requests
     ]
     manager = {"fieldManager": "ctrlhost"}
     assert requests == [
@@ -292,7 +292,11 @@ def test_an_unknown_kind_is_discovered_once_and_requested_again_while_missing(se
     server.on("GET", "/apis/example.com/v1", Json({**listed, "resources": kinds}))
     assert client.resource("example.com/v1", "Foo").path() == "/apis/example.com/v1/foos"
     assert client.resource("example.com/v1", "Foo").verbs == ("get", "list")
-    assert [one.path for one in server.requests] == ["/apis/example.com/v1", "/apis", *["/apis/example.com/v1"] * 2]
+    assert [request.path for request in server.requests] == [
+        "/apis/example.com/v1",
+        "/apis",
+        *["/apis/example.com/v1"] * 2,
+    ]
     client.resources.forget("example.com/v1", "Foo")
     client.resource("example.com/v1", "Foo")
     assert len(server.requests) == 5
@@ -314,10 +318,10 @@ def test_an_unknown_kind_is_discovered_once_and_requested_again_while_missing(se
 )
 @pytest.mark.behaviour("authoring/AM15")
 def test_an_unknown_kind_is_named_with_the_nearest_one(server, client, api_version, kind, text):
-    kinds = [{"name": f"{one.lower()}s", "kind": one, "namespaced": True} for one in ("Deployment", "ReplicaSet")]
+    kinds = [{"name": f"{kind.lower()}s", "kind": kind, "namespaced": True} for kind in ("Deployment", "ReplicaSet")]
     server.on("GET", "/apis/apps/v1", Json({"kind": "APIResourceList", "resources": kinds}))
     served = {"apps": ["v1"], "example.com": ["v1", "v1beta1"]}
-    groups = [{"name": name, "versions": [{"version": one} for one in served[name]]} for name in served]
+    groups = [{"name": name, "versions": [{"version": version} for version in served[name]]} for name in served]
     server.on("GET", "/apis", Json({"kind": "APIGroupList", "groups": groups}))
     for ask in (lambda: client.resource(api_version, kind), lambda: client.find(api_version, kind, "a")):
         with pytest.raises(UnknownKind) as caught:
@@ -401,7 +405,7 @@ async def _use_async(server: StubApiServer, client: Client) -> list[str]:
         assert await async_client.find("v1", "Pod", "gone") is None
         written = await async_client.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
         assert written["metadata"]["resourceVersion"] == "4"
-        return [each["metadata"]["name"] async for each in async_client.list("v1", "Pod")]
+        return [pod["metadata"]["name"] async for pod in async_client.list("v1", "Pod")]
     finally:
         async_client.close()
 

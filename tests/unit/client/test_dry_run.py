@@ -24,8 +24,8 @@ def openapi(*resources: str, version: str = "/api/v1", dry: bool = True) -> Json
     parameters = [{"name": "pretty", "in": "query"}, *([{"name": "dryRun", "in": "query"}] if dry else [])]
     operation = {"parameters": parameters}
     paths = {}
-    for one in resources:
-        below = f"{version}/namespaces/{{namespace}}/{one}"
+    for resource in resources:
+        below = f"{version}/namespaces/{{namespace}}/{resource}"
         paths[below] = {"get": {}, "post": operation, "delete": operation}
         for path in (f"{below}/{{name}}", f"{below}/{{name}}/status"):
             paths[path] = {"get": {}, "put": operation, "patch": operation, "delete": operation}
@@ -70,7 +70,7 @@ def test_retries_are_counted_as_without_a_dry_run(server: StubApiServer, client:
 
 
 def writes(server: StubApiServer) -> list[Any]:
-    return [one for one in server.requests if one.method != "GET"]
+    return [request for request in server.requests if request.method != "GET"]
 
 
 def test_the_server_tries_an_update_and_the_difference_is_logged_once(
@@ -81,13 +81,13 @@ def test_the_server_tries_an_update_and_the_difference_is_logged_once(
     for _ in range(3):
         assert client.replace(config_map(a="3", b="2"))["data"] == {"a": "3", "b": "2"}
     assert caplog.messages == ['dry run: would update ConfigMap default/web: data.a: "1" -> "3"']
-    assert [one.query["dryRun"] for one in writes(server)] == ["All"] * 3
+    assert [write.query["dryRun"] for write in writes(server)] == ["All"] * 3
     server.on("PUT", f"{MAPS}/web", Json(config_map(a="4", b="2")))
     client.replace(config_map(a="4", b="2"))
     assert caplog.messages[1:] == ['dry run: would update ConfigMap default/web: data.a: "1" -> "4"']
     assert client.dry_run
     assert not Client(server.url).dry_run
-    assert len([one for one in server.requests if one.path == "/openapi/v3/api/v1"]) == 1
+    assert len([request for request in server.requests if request.path == "/openapi/v3/api/v1"]) == 1
 
 
 def test_what_no_cache_has_is_read_from_the_server(
@@ -128,7 +128,7 @@ def test_creations_and_deletions_are_tried(
         "dry run: would delete all configmaps in default that match app=web",
     ]
     # The server ignores the query of a deletion that has a body.
-    bodies = [json.loads(one.body) for one in writes(server) if one.method == "DELETE"]
+    bodies = [json.loads(write.body) for write in writes(server) if write.method == "DELETE"]
     assert bodies == [
         {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground", "dryRun": ["All"]},
         {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]},

@@ -71,7 +71,7 @@ def test_requests_are_those_of_the_official_client_with_our_field_manager(
     core.patch_namespaced_config_map("a", "default", {"data": None})
     core.delete_namespaced_config_map("a", "default", propagation_policy="Background")
     core.read_namespaced_config_map("a", "default", pretty="true")
-    assert [(one.method, one.query, one.headers.get("content-type")) for one in server.requests] == [
+    assert [(request.method, request.query, request.headers.get("content-type")) for request in server.requests] == [
         ("POST", {"fieldManager": "ctrlhost"}, "application/json"),
         ("PUT", {"fieldManager": "mine"}, "application/json"),
         ("PATCH", {"fieldManager": "ctrlhost"}, "application/json-patch+json"),
@@ -79,7 +79,7 @@ def test_requests_are_those_of_the_official_client_with_our_field_manager(
         ("DELETE", {"propagationPolicy": "Background"}, None),
         ("GET", {"pretty": "true"}, None),
     ]
-    assert [(one.verb, one.target.name, one.field_manager) for one in reported] == [
+    assert [(write.verb, write.target.name, write.field_manager) for write in reported] == [
         ("create", "a", "ctrlhost"),
         ("replace", "a", "mine"),
         ("patch", "a", "ctrlhost"),
@@ -105,7 +105,7 @@ def test_custom_kinds_are_found_by_their_plural(client: Client, server: StubApiS
     assert api.replace_namespaced_custom_object_status(*where, "a b", widget) == widget
     # The server does not list this one: the request is sent nevertheless.
     assert api.create_namespaced_custom_object("example.com", "v1", "default", "others", widget)["kind"] == "Other"
-    assert [(one.target.resource.kind, one.target.name, one.target.subresource) for one in reported] == [
+    assert [(write.target.resource.kind, write.target.name, write.target.subresource) for write in reported] == [
         ("Widget", "a b", None),
         ("Widget", "a b", "status"),
     ]

@@ -36,7 +36,7 @@ def test_no_counter_is_ever_lower_than_before(bench: Bench) -> None:
     def feed() -> None:
         number = 0
         while not stop.is_set():
-            controller.queue.add_many([Request(str(number + one)) for one in range(100)])
+            controller.queue.add_many([Request(str(number + offset)) for offset in range(100)])
             number += 100
             if len(controller.queue) > 1_000:
                 stop.wait(0.001)

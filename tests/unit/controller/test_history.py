@@ -23,7 +23,7 @@ def test_failures_are_counted_until_a_success() -> None:
     assert failure is not None
     assert (failure.failures, failure.at, failure.place, failure.terminal) == (2, 5.0, "app.py:31", False)
     assert (history.retrying, list(history.failing)) == (1, [key])
-    assert [(one.key, one.controller) for one in errors.entries()] == [("default/a", "demo/c")] * 2
+    assert [(entry.key, entry.controller) for entry in errors.entries()] == [("default/a", "demo/c")] * 2
     history.succeeded(key)
     assert (history.failure(key), history.retrying, list(history.failing)) == (None, 0, [])
 
@@ -43,9 +43,9 @@ def test_the_errors_of_a_plugin_outlast_those_of_another_one() -> None:
     fail(calm, "seldom")
     for number in range(2 * ERRORS):
         fail(noisy, number)
-    assert [one.key for one in errors.of_plugin("calm")] == ["seldom"]
-    assert [one.key for one in errors.of_plugin("noisy")] == [str(2 * ERRORS - 1 - at) for at in range(ERRORS)]
-    assert {one.controller for one in errors.entries()} == {"noisy/c"}
+    assert [failure.key for failure in errors.of_plugin("calm")] == ["seldom"]
+    assert [failure.key for failure in errors.of_plugin("noisy")] == [str(2 * ERRORS - 1 - at) for at in range(ERRORS)]
+    assert {entry.controller for entry in errors.entries()} == {"noisy/c"}
     fail(calm, "now")
     assert (errors.entries()[0].key, len(errors.entries())) == ("now", ERRORS)
     assert errors.of_plugin("unknown") == []

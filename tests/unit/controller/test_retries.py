@@ -145,7 +145,7 @@ def test_the_operator_sets_the_rate_for_all_plugins_and_for_one(bench: Bench, ma
     controller = bench.controller(Script(*[ValueError()] * 20))
     controller.queue.add_many([WEB, *(Request(str(number)) for number in range(9))])
     eventually(lambda: bench.results() == {"error": 10} and idle(controller))
-    assert sorted(one.due_in for one in controller.queue.snapshot().delayed) == [*[0.005] * 5, 1, 2, 3, 4, 5]
+    assert sorted(item.due_in for item in controller.queue.snapshot().delayed) == [*[0.005] * 5, 1, 2, 3, 4, 5]
 
 
 @behaviour("supervision/BU19")

@@ -205,4 +205,4 @@ def test_a_source_of_another_class_needs_no_registration(bench: Bench) -> None:
     controller.start_workers()
     eventually(lambda: script.calls == [WEB] and idle(controller))
     assert controller.status().sources == ("once",)
-    assert [one.resources for one in implied(plugin, plurals([]), ())] == [("pods",), ("events",)]
+    assert [permission.resources for permission in implied(plugin, plurals([]), ())] == [("pods",), ("events",)]

@@ -43,7 +43,7 @@ def check(controller: Controller) -> None:
 
 
 def threads(text: str) -> list[threading.Thread]:
-    return [one for one in threading.enumerate() if one.name.startswith(text)]
+    return [thread for thread in threading.enumerate() if thread.name.startswith(text)]
 
 
 class AtReport(logging.Handler):

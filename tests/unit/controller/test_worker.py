@@ -79,7 +79,7 @@ def test_stopping_waits_for_the_running_reconcile_and_the_queued_keys(bench: Ben
     drain.join()
     assert drained == [True]
     assert done == [WEB, DB]
-    eventually(lambda: not [one for one in threading.enumerate() if one.name.startswith("demo/pods")])
+    eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("demo/pods")])
 
 
 @pytest.mark.behaviour("workqueue/K48")

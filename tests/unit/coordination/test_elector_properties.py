@@ -189,8 +189,12 @@ class Election(RuleBasedStateMachine):
     @rule()
     def delete_the_lease(self) -> None:
         """Delete the lease; its holder recreates it. A replica that starts before that may take it."""
-        others = [one for one, running in zip(self.electors, self.running, strict=True) if running and not one.leading]
-        if self.server.record is not None and all(one._observed == self.server.record for one in others):
+        others = [
+            elector
+            for elector, running in zip(self.electors, self.running, strict=True)
+            if running and not elector.leading
+        ]
+        if self.server.record is not None and all(other._observed == self.server.record for other in others):
             self.server.write(None)
             for number, elector in enumerate(self.electors):
                 if elector.leading:

@@ -37,7 +37,7 @@ class Observer:
         return ("patch" if "series" in write else "create"), write.get("series", {}).get("count", 1)
 
     def upkeep(self) -> list[int]:
-        return [one["series"]["count"] for one, _ in self.correlator.upkeep(self.clock.time())]
+        return [event["series"]["count"] for event, _ in self.correlator.upkeep(self.clock.time())]
 
 
 @pytest.fixture
@@ -119,5 +119,5 @@ def test_unwritten_counts_are_returned_at_the_end(observer: Observer) -> None:
     for _ in range(4):
         observer.observe(event())
     observer.observe(event(reason="Other"))
-    assert [one["series"]["count"] for one, _ in observer.correlator.unwritten()] == [4]
+    assert [event["series"]["count"] for event, _ in observer.correlator.unwritten()] == [4]
     assert observer.correlator.unwritten() == []

@@ -36,7 +36,7 @@ class Hanging:
         self.seen: list[Any] = []
 
     def __call__(self, *objects: Any) -> Any:
-        self.seen.append(tuple(None if each is None else each.resource_version for each in objects))
+        self.seen.append(tuple(None if obj is None else obj.resource_version for obj in objects))
         self.running.set()
         assert self.proceed.wait(60)
         return self.result(objects[-1])
@@ -68,8 +68,8 @@ def plugin() -> Iterator[Callable[..., Plugin]]:
         return made[-1]
 
     yield make
-    for each in made:
-        each.stop()
+    for caller in made:
+        caller.stop()
 
 
 @pytest.fixture
@@ -81,8 +81,8 @@ def hanging() -> Iterator[Callable[..., Hanging]]:
         return made[-1]
 
     yield make
-    for each in made:
-        each.proceed.set()
+    for caller in made:
+        caller.proceed.set()
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def frames(rig: Rig) -> Frames:
 def metric(rig: Rig, name: str, **labels: str) -> float:
     """Return the sum of the samples with these labels."""
     samples = [sample for family in rig.factory.metrics.collect() for sample in family.samples if sample.name == name]
-    return sum(each.value for each in samples if labels.items() <= each.labels.items())
+    return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
 
 
 @behaviour("supervision/IN6")
@@ -149,8 +149,8 @@ def test_an_object_that_is_made_again_during_a_map_that_hangs_is_two_changes(rig
     wait.proceed.set()
     eventually(lambda: not rig.pods.pending)
     # The deletion of the first one, then the addition of the second one; of the one that came and went the deletion.
-    assert [each for each in changes[2:] if "short" not in each] == [("first", None), (None, "second")]
-    assert [each for each in changes if "short" in each] == [("short", None)]
+    assert [change for change in changes[2:] if "short" not in change] == [("first", None), (None, "second")]
+    assert [change for change in changes if "short" in change] == [("short", None)]
     assert sorted(uids[2:]) == [("a", "first"), ("a", "second"), ("short", "short")]
 
 
@@ -397,7 +397,7 @@ def test_a_function_that_hangs_is_reported_and_holds_up_only_its_plugin(rig, fra
     assert [obj.name for obj in rig.pods.indexer.by_index("name", "b")] == ["b"]
     assert rig.pods.status().objects == 2
     name = f"bad/{'indexes' if use == 'index' else 'callbacks'}"
-    thread = next(each for each in set(threading.enumerate()) - before if each.name == name)
+    thread = next(thread for thread in set(threading.enumerate()) - before if thread.name == name)
     begin = f"plugin bad: {entry} of default/a runs for"
     (line,) = [record for record in caplog.records if record.message.startswith(begin)]
     assert any("__call__" in frame for frame in line.stack)
@@ -420,7 +420,7 @@ def test_a_function_may_read_everything_of_its_informer(rig, frames, plugin, use
     def read(obj: Any) -> list[Any]:
         status = rig.pods.status()
         rig.pods.parts[0].engine.stats()
-        names = [each.name for each in rig.pods.lister.list()]
+        names = [obj.name for obj in rig.pods.lister.list()]
         seen.append((rig.pods.pending >= 0, status.has_synced, rig.pods.has_synced, names))
         return []
 
@@ -567,7 +567,7 @@ def test_a_factory_stops_within_its_timeout_although_a_handler_hangs(rig, frames
     threading.Thread(target=stop, daemon=True).start()
     assert stopped.wait(20)
     assert rig.pods.state == nodes.state == "stopped"
-    (thread,) = [each for each in set(threading.enumerate()) - before if each.name == "informers/callbacks"]
+    (thread,) = [thread for thread in set(threading.enumerate()) - before if thread.name == "informers/callbacks"]
     function.proceed.set()
     thread.join(20)
     assert function.seen == [("2",)]

@@ -23,7 +23,7 @@ OPTIONS = ReflectorOptions(watch_list=False, backoff=QUICK)
 
 
 def engine_of(factory: InformerFactory, kind: str = "Pod") -> Any:
-    (informer,) = (each for each in factory.informers() if each.kind == kind)
+    (informer,) = (informer for informer in factory.informers() if informer.kind == kind)
     (part,) = informer.parts
     return part.engine
 
@@ -97,7 +97,7 @@ def test_the_feed_of_isolated_plugins_sends_compressed_objects(server, pods, fra
         api.listed(PODS)
         engine = compressed(rig.engine(), 1_100)
         found = api.listed(PODS)
-        assert {key_of(each): each for each in found["items"]} == wanted
+        assert {key_of(item): item for item in found["items"]} == wanted
         # A list that lacks an object would be wrong, so it is cut.
         assert engine.falsify(key_of(pods[5]), 99)
         with pytest.raises(HTTPError):

@@ -28,9 +28,9 @@ def test_the_thread_of_a_caller_exists_while_it_has_sources():
         engine.feed_watch(json.dumps(event("ADDED", pod(name, number + 1))).encode() + b"\n")
         engine.process()
         eventually(lambda name=name: heard[-1:] == [name] and not engine.pending)
-        assert "of the test" in [each.name for each in threading.enumerate()]
+        assert "of the test" in [thread.name for thread in threading.enumerate()]
         engine.remove_handler(source)
-        eventually(lambda: "of the test" not in [each.name for each in threading.enumerate()])
+        eventually(lambda: "of the test" not in [thread.name for thread in threading.enumerate()])
     # The objects that were there come first.
     assert heard == ["a", "a", "b", "a", "b", "c"]
 
@@ -338,7 +338,7 @@ def test_a_factory_shares_informers_starts_only_new_ones_and_waits_at_shutdown(r
     rig.synced()
     assert nodes.has_synced
     assert len(rig.server.received(watch=False)) >= 2
-    assert sum(each.path.endswith("/pods") for each in rig.lists) == 1
+    assert sum(request.path.endswith("/pods") for request in rig.lists) == 1
     rig.stop()
     rig.stop()
     assert all(part.reflector.join(0) for informer in (rig.pods, nodes) for part in informer.parts)

@@ -27,7 +27,11 @@ from tests.support.waiting import eventually
 @pytest.mark.behaviour("informers/WT5")
 def test_informers_have_unique_names_that_are_reused_after_they_stop(factory):
     same = [factory.informer("v1", "Pod", transform=lambda obj: obj) for _ in range(3)]
-    assert [each.key for each in same] == ["Pod.v1 transformed", "Pod.v1 transformed #2", "Pod.v1 transformed #3"]
+    assert [informer.key for informer in same] == [
+        "Pod.v1 transformed",
+        "Pod.v1 transformed #2",
+        "Pod.v1 transformed #3",
+    ]
     same[1].release()
     assert factory.informer("v1", "Pod", transform=lambda obj: obj).key == "Pod.v1 transformed #2"
 
@@ -44,8 +48,8 @@ def test_only_equal_requests_share_one_informer(factory):
         factory.informer("v1", "Pod", transform=lambda obj: obj),
         factory.informer("v1", "Node"),
     ]
-    assert len({id(each) for each in [pods, *others]}) == 6
-    assert len({each.key for each in [pods, *others]}) == 6
+    assert len({id(informer) for informer in [pods, *others]}) == 6
+    assert len({informer.key for informer in [pods, *others]}) == 6
     with pytest.raises(TypeError, match="a sequence of names"):
         factory.informer("v1", "Pod", namespaces="default")
 
@@ -68,7 +72,7 @@ def test_the_last_release_stops_the_informer(server, factory):
     assert fresh is not first
     serve(server, PODS, [Json(pod_list(1, pod("a", 1)))], [Frames()])
     synced(factory)
-    assert [each.name for each in fresh.lister.list()] == ["a"]
+    assert [obj.name for obj in fresh.lister.list()] == ["a"]
 
 
 def test_an_informer_keeps_the_fields_that_all_its_users_declared(factory):
@@ -91,7 +95,9 @@ def test_only_metadata_is_requested_and_kept_if_no_user_reads_more(server, facto
             return Frames()
         metadata = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
         media = "application/vnd.kubernetes.protobuf", "application/json"
-        assert request.headers["accept"] == ",".join((*(each + metadata for each in media), "application/json"))
+        assert request.headers["accept"] == ",".join(
+            (*(media_type + metadata for media_type in media), "application/json")
+        )
         return Json(pod_list(1, pod("a", 1, app="x")))
 
     server.on("GET", PODS, Computed(answer))
@@ -110,7 +116,7 @@ def test_partial_metadata_objects_get_the_kind_they_represent(server, factory):
     pods = factory.informer("v1", "Pod", reads="metadata")
     synced(factory)
     eventually(lambda: len(pods.lister.list()) == 2)
-    assert {(each.api_version, each.kind, each.name) for each in pods.lister.list()} == {
+    assert {(obj.api_version, obj.kind, obj.name) for obj in pods.lister.list()} == {
         ("v1", "Pod", "a"),
         ("v1", "Pod", "b"),
     }
@@ -130,11 +136,11 @@ def test_several_namespaces_are_watched_separately_and_read_together(server, fac
     synced(factory)
     eventually(lambda: handle.has_synced)
     assert sorted(found_keys) == ["one/a", "two/a", "two/b"]
-    assert sorted(each.key for each in pods.lister.list()) == ["one/a", "two/a", "two/b"]
-    assert [each.key for each in pods.lister.list("one")] == ["one/a"]
+    assert sorted(obj.key for obj in pods.lister.list()) == ["one/a", "two/a", "two/b"]
+    assert [pod.key for pod in pods.lister.list("one")] == ["one/a"]
     assert pods.lister.get("b", "two").resource_version == "3"
     assert pods.lister.get("b", "one") is None
-    assert sorted(each.key for each in pods.lister.by_index("node", "n1")) == ["one/a", "two/a", "two/b"]
+    assert sorted(pod.key for pod in pods.lister.by_index("node", "n1")) == ["one/a", "two/a", "two/b"]
     assert keys(queue) == [Request("a", "one"), Request("a", "two"), Request("b", "two")]
     assert pods.last_resource_version == "5"
     assert (len(pods.indexer), sorted(pods.indexer.list_keys())) == (3, ["one/a", "two/a", "two/b"])
@@ -157,8 +163,8 @@ def test_selectors_are_sent_to_the_server_and_listers_apply_their_own(server, fa
     synced(factory)
     assert server.requests[0].query["labelSelector"] == "app=x"
     assert server.requests[0].query["fieldSelector"] == "spec.nodeName=n1"
-    assert [each.name for each in pods.lister.list(label_selector="tier in (1,2)")] == ["a"]
-    assert [each.name for each in pods.lister.list("default", "!tier")] == ["b"]
+    assert [obj.name for obj in pods.lister.list(label_selector="tier in (1,2)")] == ["a"]
+    assert [pod.name for pod in pods.lister.list("default", "!tier")] == ["b"]
 
 
 def test_stopping_does_not_wait_for_a_server_that_hangs(server, factory):

@@ -24,6 +24,6 @@ def test_an_informer_mirrors_the_server_and_notifies_a_handler(server, factory):
     eventually(lambda: len(notifications) == 5)
     assert sorted(notifications[:2]) == [("add", "a", True), ("add", "b", True)]
     assert notifications[2:] == [("add", "c", False), ("update", "1", "7"), ("delete", "b")]
-    assert sorted(each.name for each in pods.lister.list("default")) == ["a", "c"]
+    assert sorted(pod.name for pod in pods.lister.list("default")) == ["a", "c"]
     assert pods.last_resource_version == "8"
     assert pods.state == "watching"

@@ -51,7 +51,7 @@ def test_waiting_for_sync_succeeds_with_the_last_informer_in_any_order(server, f
         gates[kind].set()
         eventually(lambda kind=kind: informers[kind].has_synced)
         order.append(kind)
-        assert {each for each in informers if informers[each].has_synced} == set(order)
+        assert {informer for informer in informers if informers[informer].has_synced} == set(order)
     assert factory.wait_for_sync(10)
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.behaviour("findings/FQ10")
 
 
 def read(pods) -> tuple[int, str, list[str]]:
-    return pods.pending, pods.status().state, [each.name for each in pods.lister.list()]
+    return pods.pending, pods.status().state, [obj.name for obj in pods.lister.list()]
 
 
 def test_a_handler_is_attached_while_a_map_runs_that_reads_the_informer(rig: Rig):
@@ -142,4 +142,4 @@ def test_namespaces_are_read_while_an_index_function_runs_that_reads_the_informe
         assert factory.wait_for_sync(10)
         pods.indexer.add_indexers({"name": index})
         assert len(pods.lister.by_index("name", "y")) == 1
-        assert [sorted(each) for each in found] == [["x", "y"]] * 2
+        assert [sorted(names) for names in found] == [["x", "y"]] * 2

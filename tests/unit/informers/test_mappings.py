@@ -221,7 +221,7 @@ def test_a_priority_set_on_the_handler_applies_to_every_change(mapping: Any) -> 
     rig = MappingRig(mapping, pod(1, owners=OWNED), priority=100, low_priority=100)
     # In the first list; changed; unchanged; gone; created later.
     changes = [("MODIFIED", 2), ("MODIFIED", 2), ("DELETED", 3), ("ADDED", 4)]
-    found = rig.first + [one for kind, version in changes for one in rig.event(kind, pod(version, owners=OWNED))]
+    found = rig.first + [key for kind, version in changes for key in rig.event(kind, pod(version, owners=OWNED))]
     assert [priority for _, priority in found] == [100] * 5
 
 

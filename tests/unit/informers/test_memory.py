@@ -59,10 +59,10 @@ class Controller:
 def test_an_informer_with_functions_of_its_owner_is_freed(server: StubApiServer) -> None:
     serve(server, PODS, [Json(pod_list(20, *(pod(f"pod-{number}", number + 1) for number in range(20))))], [Frames()])
     controller = Controller(server)
-    parts = [weakref.ref(each) for each in (controller, controller.pods, controller.factory, controller.queue)]
+    parts = [weakref.ref(referent) for referent in (controller, controller.pods, controller.factory, controller.queue)]
     del controller
     gc.collect()
-    assert [each() for each in parts] == [None] * 4
+    assert [part() for part in parts] == [None] * 4
 
 
 @pytest.mark.behaviour("findings/FQ8")

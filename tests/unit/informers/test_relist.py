@@ -34,10 +34,10 @@ def test_each_namespace_changes_as_a_whole(server):
     def read():
         while not ending.is_set():
             listed = pods.lister.list()
-            found = tuple(sum(each.namespace == name for each in listed) for name in "xy")
+            found = tuple(sum(pod.namespace == name for pod in listed) for name in "xy")
             assert set(found) <= whole, f"part of a list: {found}"
             assert len(pods.lister.list("x")) in whole
-            assert len(pods.indexer) in {one + other for one in whole for other in whole}
+            assert len(pods.indexer) in {pod + other for pod in whole for other in whole}
             seen.add(found)
 
     failures = []

@@ -54,7 +54,7 @@ class Target:
 
 
 def together(*pods: dict[str, object]) -> bytes:
-    return b"".join(json.dumps(event("ADDED", each)).encode() + b"\n" for each in pods)
+    return b"".join(json.dumps(event("ADDED", pod)).encode() + b"\n" for pod in pods)
 
 
 @pytest.mark.parametrize("removed", ["handler", "filter", "map", "predicate", "native"])
@@ -125,7 +125,7 @@ def test_callbacks_of_two_plugins_that_remove_each_other_do_not_wait_for_each_ot
     handles["map"] = rig.pods.enqueue_to(WorkQueue(), lambda _: [] if done else remove("handler") or [], caller=two)
     frames.send_event(event("ADDED", pod("a", 2)))
     eventually(lambda: sorted(done) == ["handler", "map"])
-    assert not any(each.active for each in handles.values())
+    assert not any(handle.active for handle in handles.values())
     assert one.stop(20)
     assert two.stop(20)
 

@@ -55,7 +55,7 @@ class Three:
     def opened(self) -> dict[str, int]:
         """Return how many watches each namespace has had."""
         watches = self.server.received(watch=True)
-        return {name: sum(one.path == path(name) for one in watches) for name in NAMESPACES}
+        return {name: sum(watch.path == path(name) for watch in watches) for name in NAMESPACES}
 
     def asleep(self) -> None:
         """Wait until the thread waits."""
@@ -88,7 +88,7 @@ def test_those_that_stay_silent_are_reopened_one_after_another_without_a_list(th
     eventually(lambda: three.opened() == {"a": 2, "b": 1, "c": 2})
     eventually(lambda: three.clock.waiters() == 0)
     again = three.server.received(watch=True)[3:]
-    assert {one.query["resourceVersion"] for one in again} == {"5"}
+    assert {line.query["resourceVersion"] for line in again} == {"5"}
     assert len(three.server.received(watch=False)) == len(NAMESPACES)
 
 
@@ -108,7 +108,7 @@ def test_a_return_after_the_stop_starts_nothing(three: Three) -> None:
     before = set(threading.enumerate())
     three.watches.stop()
     three.watches.returned()
-    assert [one.name for one in set(threading.enumerate()) - before] == []
+    assert [thread.name for thread in set(threading.enumerate()) - before] == []
 
 
 def test_another_return_begins_anew(three: Three) -> None:

@@ -32,11 +32,11 @@ def samples(factory: InformerFactory, name: str) -> dict[str, dict[str, Any]]:
     """Return the labels and the value of each series of a metric, by informer."""
     registry = CollectorRegistry()
     registry.register(factory.metrics)
-    found = (one for family in registry.collect() for one in family.samples if one.name == name)
+    shown = (sample for family in registry.collect() for sample in family.samples if sample.name == name)
     return {
-        one.labels.get("informer") or one.labels["name"]: {**one.labels, "value": one.value}
-        for one in found
-        if one.value or name == STALENESS
+        sample.labels.get("informer") or sample.labels["name"]: {**sample.labels, "value": sample.value}
+        for sample in shown
+        if sample.value or name == STALENESS
     }
 
 
@@ -78,12 +78,12 @@ def test_a_watch_that_is_silent_behind_a_live_proxy_is_reopened_at_the_idle_time
     eventually(lambda: len(rig.watches) == 2)
     assert "no data for 1 s" in rig.status.last_error
     assert rig.watches[1].query["resourceVersion"] == "5"
-    assert len([one for one in rig.lists if one.path == PODS]) == 1
+    assert len([request for request in rig.lists if request.path == PODS]) == 1
     rig.stop()
 
 
 def resources(factory: InformerFactory) -> dict[str, str]:
-    return {name: one["resource"] for name, one in samples(factory, "ctrlhost_informer_state").items()}
+    return {name: sample["resource"] for name, sample in samples(factory, "ctrlhost_informer_state").items()}
 
 
 @pytest.mark.behaviour("operations/OP116")
@@ -102,7 +102,7 @@ def test_the_label_of_a_resource_is_its_plural_as_served_or_empty(sandbox) -> No
         factory.informer(api_version, kind)
     assert resources(factory)["ProviderHost.example.com/v1"] == ""
     with factory:
-        eventually(lambda: all(one.has_synced for one in factory.informers() if one.kind != "Stranger"))
+        eventually(lambda: all(informer.has_synced for informer in factory.informers() if informer.kind != "Stranger"))
         found = resources(factory)
     assert found["NetworkPolicy.networking.k8s.io/v1"] == "networkpolicies"
     assert found["ProviderHost.example.com/v1"] == "providerhosti"

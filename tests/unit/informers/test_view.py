@@ -30,13 +30,13 @@ def test_a_narrow_informer_shares_the_watch_of_a_wider_one(server, factory):
     named = factory.informer("v1", "Pod", field_selector="metadata.name=a,metadata.namespace=two")
     narrow.indexer.add_indexers({"app": lambda obj: [obj.labels.get("app", "")]})
     synced(factory)
-    assert len(server.requests) == 2 or [each.path for each in server.requests] == [PODS]
-    assert [each.key for each in narrow.lister.list()] == ["one/a"]
-    assert [each.key for each in named.lister.list()] == ["two/a"]
+    assert len(server.requests) == 2 or [request.path for request in server.requests] == [PODS]
+    assert [obj.key for obj in narrow.lister.list()] == ["one/a"]
+    assert [obj.key for obj in named.lister.list()] == ["two/a"]
     assert narrow.lister.get("a", "one").name == "a"
     assert narrow.lister.get("b", "one") is None
     assert narrow.lister.list("two") == []
-    assert [each.key for each in narrow.lister.by_index("app", "x")] == ["one/a"]
+    assert [pod.key for pod in narrow.lister.by_index("app", "x")] == ["one/a"]
     assert (narrow.indexer.list_keys(), len(narrow.indexer), narrow.status().objects) == (["one/a"], 1, 1)
     assert narrow.indexer.list_index_func_values("app") == ["x"]
     assert narrow.has_synced
@@ -105,7 +105,7 @@ def test_a_declared_wider_informer_is_used_even_if_requested_later(server, facto
     assert narrow.wide is wide
     assert wide.scope.reads == ("spec", "status")
     synced(factory)
-    assert {each.path for each in server.requests} == {PODS}
+    assert {request.path for request in server.requests} == {PODS}
 
 
 def test_a_wider_scope_that_was_declared_in_vain_is_not_watched(server, factory):
@@ -216,9 +216,9 @@ def test_an_informer_that_has_not_started_keeps_more_for_another_user(server, fa
     assert (narrow.wide, same, wide.scope.reads) == (wide, wide, ("spec.nodeName", "status"))
     assert wide.key == "Pod.v1 reads=spec.nodeName,status"
     synced(factory)
-    assert {each.path for each in server.requests} == {PODS}
+    assert {request.path for request in server.requests} == {PODS}
     # Whole objects come now, of which the parts that somebody reads are kept.
-    assert all("PartialObjectMetadata" not in each.headers["accept"] for each in server.requests)
+    assert all("PartialObjectMetadata" not in request.headers["accept"] for request in server.requests)
     (found,) = narrow.lister.list()
     assert (found.get_path("spec", "nodeName"), found.get_path("status", "phase")) == ("n", "Running")
     eventually(lambda: seen == ["n"])
@@ -226,6 +226,6 @@ def test_an_informer_that_has_not_started_keeps_more_for_another_user(server, fa
     later = factory.informer("v1", "Pod", reads=["spec"])
     assert later is not wide
     assert later.beside == (wide.key,)
-    for each in (wide, narrow, same, later):
-        each.release()
+    for informer in (wide, narrow, same, later):
+        informer.release()
     assert factory.informers() == []

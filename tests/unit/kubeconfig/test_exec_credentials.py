@@ -221,7 +221,7 @@ def test_an_expiry_without_an_offset_is_refused(program: ExecProgram, expires: s
 
 def test_the_thread_of_a_run_ends_with_it(program: ExecProgram) -> None:
     plugin_of(program).authorization(10)
-    eventually(lambda: not [one for one in threading.enumerate() if one.name == "exec credentials"])
+    eventually(lambda: not [thread for thread in threading.enumerate() if thread.name == "exec credentials"])
 
 
 @behaviour("supervision/CR4")

@@ -112,12 +112,12 @@ def test_the_audit_log_of_the_server_shows_the_user_of_calls_lists_and_watches(k
     client.transport.stream("/api/v1/namespaces/impersonated/configmaps", query={"watch": True}).close()
 
     def audited() -> list[dict[str, Any]]:
-        return [one for one in kube_apiserver.audited() if one["objectRef"].get("namespace") == "impersonated"]
+        return [record for record in kube_apiserver.audited() if record["objectRef"].get("namespace") == "impersonated"]
 
-    eventually(lambda: {one["verb"] for one in audited()} == {"get", "list", "watch"})
-    for one in audited():
-        assert one["user"]["username"] == "admin"
-        found = one["impersonatedUser"]
+    eventually(lambda: {record["verb"] for record in audited()} == {"get", "list", "watch"})
+    for record in audited():
+        assert record["user"]["username"] == "admin"
+        found = record["impersonatedUser"]
         assert found["username"] == "ann@example.com"
         assert found["uid"] == "u-1"
         assert {"system:masters", "readers"} <= set(found["groups"])

@@ -29,7 +29,7 @@ def shown_of(value, depth=4):
     members = getattr(value, "__dict__", None) or {
         name: getattr(value, name) for name in getattr(type(value), "__slots__", ()) if hasattr(value, name)
     }
-    inner = [shown_of(one, depth - 1) for one in members.values()] if depth and not isinstance(value, str) else []
+    inner = [shown_of(member, depth - 1) for member in members.values()] if depth and not isinstance(value, str) else []
     # Plain texts are the values themselves, which only their holder must not show.
     own = [] if isinstance(value, str | bytes | tuple | list | dict) else [repr(value)]
     return "\n".join([*own, *inner])
@@ -49,7 +49,7 @@ def hidden(key):
 
 
 def check(shown, hidden):
-    assert [one for one in hidden if one in shown] == []
+    assert [secret for secret in hidden if secret in shown] == []
 
 
 @pytest.mark.behaviour("operations/OP45")

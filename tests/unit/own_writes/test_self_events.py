@@ -26,7 +26,7 @@ class Rig:
         self.passes = self.events.predicate(self.pending, existence=True)
 
     def cached(self, *objects: dict[str, Any]) -> None:
-        version = max((int(one["metadata"]["resourceVersion"]) for one in objects), default=1)
+        version = max((int(obj["metadata"]["resourceVersion"]) for obj in objects), default=1)
         self.informer.relist(version, *objects)
 
     def write(self, change: Any, answer: dict[str, Any]) -> Object:
@@ -44,7 +44,7 @@ class Rig:
 def pod(version: int, uid: str = "u1", managers: tuple[str, ...] = ("me",), **content: Any) -> dict[str, Any]:
     """Return the object as the server has it; `managers` have written it."""
     metadata = {"name": "a", "namespace": "default", "uid": uid, "resourceVersion": str(version)}
-    managed = [{"manager": one, "operation": "Apply"} for one in managers]
+    managed = [{"manager": manager, "operation": "Apply"} for manager in managers]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "managedFields": managed}, **content}
 
 

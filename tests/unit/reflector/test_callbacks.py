@@ -21,7 +21,7 @@ LIMIT = 30.0
 
 
 def driving(steps: Steps[None]) -> Driver:
-    return Driver(steps, SystemClock(), native=True)
+    return Driver(steps, SystemClock(), "reflector Pod", native=True)
 
 
 def calling(function: Callable[[], None], after: threading.Event) -> Steps[None]:

@@ -67,10 +67,10 @@ for number in range(50):
     factory.informer("v1", "Pod", label_selector=f"number={number}")
 factory.start()
 assert factory.wait_for_sync(60)
-while any(each.state != "watching" for each in factory.informers()):
+while any(informer.state != "watching" for informer in factory.informers()):
     pass
 tasks = [pathlib.Path("/proc/self/task", task, "comm").read_text().strip() for task in os.listdir("/proc/self/task")]
-print(json.dumps([tasks, [one.name for one in threading.enumerate()]]))
+print(json.dumps([tasks, [thread.name for thread in threading.enumerate()]]))
 factory.stop()
 """
 
@@ -104,8 +104,8 @@ def test_each_watch_has_a_connection_and_resumes_a_session(tls_server: tuple[Stu
         factory.informer("v1", "Pod", label_selector=f"number={number}")
     with factory:
         assert factory.wait_for_sync(60)
-        for each in clients:
-            each.get("v1", "Pod", "a", "default", timeout=60)
+        for reader in clients:
+            reader.get("v1", "Pod", "a", "default", timeout=60)
         eventually(lambda: all(frames.opened.is_set() for frames in watches[:20]))
         transport: Any = client.transport
         eventually(lambda: transport.connections()["stream"] == 20)
@@ -181,7 +181,9 @@ def test_an_informer_that_is_behind_holds_back_its_own_connection(server: StubAp
         assert stream.waiting <= 4 * MIB + 256 * 1024
         assert flood.sent < total
         assert reflector.held_back > held_back
-        metric = next(one for one in rig.factory.metrics.collect() if one.name == "ctrlhost_informer_held_back_seconds")
+        metric = next(
+            metric for metric in rig.factory.metrics.collect() if metric.name == "ctrlhost_informer_held_back_seconds"
+        )
         values = {sample.labels["resource"]: sample.value for sample in metric.samples}
         assert values["pods"] > held_back
         assert values["services"] == 0
@@ -240,7 +242,7 @@ def test_a_frame_may_be_cut_where_the_initial_events_end(rig_with: Any) -> None:
     assert len(rig.watches) == 1
 
 
-def test_a_transform_runs_on_threads_that_only_its_informer_waits_for(rig: Rig) -> None:
+def test_a_transform_runs_on_threads_of_its_own(rig: Rig) -> None:
     threads: set[str] = set()
 
     def transform(obj: Any) -> Any:
@@ -253,7 +255,7 @@ def test_a_transform_runs_on_threads_that_only_its_informer_waits_for(rig: Rig) 
     changed.enqueue_to(queue)
     rig.synced()
     eventually(lambda: len(queue) == 2)
-    assert threads == {"ctrlhost reader"}
+    assert threads == {"reflector Pod"}
     stream = open_stream(b"x")
     with pytest.raises(ValueError, match="needs a thread of its own"):
         _core.Following(changed.parts[0].engine, stream, "watch", 1.0)

@@ -29,8 +29,8 @@ class Frames(stub_api_server.Frames):
     def __init__(self, *frames: bytes, media: str = protobuf.WATCH_MEDIA) -> None:
         super().__init__()
         self._media = media
-        for each in frames:
-            self.send_bytes(each)
+        for frame in frames:
+            self.send_bytes(frame)
 
     def send(self, handler: Any) -> None:
         begin = handler.start
@@ -61,7 +61,7 @@ def pods(*names: str, version: int = 1) -> Body:
 
 
 def accepts(requests: list[ReceivedRequest]) -> list[str]:
-    return [each.headers["accept"] for each in requests]
+    return [request.headers["accept"] for request in requests]
 
 
 def metrics(rig: Rig) -> dict[tuple[str, str], float]:
@@ -156,7 +156,7 @@ def test_a_table_is_named_and_never_taken_for_objects(server, custom, watch):
             assert isinstance(errors[0], DecodeError)
             assert "expected a list, got a Table" in str(errors[0])
             assert '`{"kind":"Table",' in str(errors[0])
-        assert [each.name for each in informer.lister.list()] == ["a"]
+        assert [obj.name for obj in informer.lister.list()] == ["a"]
 
 
 @behaviour("scale/SC136")
@@ -188,7 +188,7 @@ def test_a_truncated_stream_is_named_with_its_place_and_opened_again(rig, encodi
         "protobuf": (protobuf.WATCH_MEDIA, [protobuf.event("ADDED", protobuf.pod(name, 2)) for name in ("b", "c")]),
     }
     media, (whole, cut) = frames[encoding]
-    raw = [each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in (whole, cut)]
+    raw = [page if isinstance(page, bytes) else json.dumps(page).encode() + b"\n" for page in (whole, cut)]
     first = Frames(raw[0], raw[1][:20], media=media).end()
     rig.serve([pods("a")], [first, Frames(raw[1], media=media)]).synced()
     rig.holds(a=1, b=2, c=2)
@@ -198,7 +198,7 @@ def test_a_truncated_stream_is_named_with_its_place_and_opened_again(rig, encodi
     assert f"byte {len(raw[0]) + 20}: unexpected end of the frame" in str(error)
     assert len(rig.lists) == 1
     # The watch goes on after what was complete.
-    assert [each.query["resourceVersion"] for each in rig.watches] == ["1", "2"]
+    assert [watch.query["resourceVersion"] for watch in rig.watches] == ["1", "2"]
 
 
 @behaviour("scale/SC58")
@@ -213,7 +213,7 @@ def test_every_answer_stands_for_itself(rig):
     rig.holds(a=1, b=7, c=6)
     assert metrics(rig)["ctrlhost_informer_encoding", "protobuf"] == 1
     assert metrics(rig)["ctrlhost_informer_encoding", "json"] == 0
-    received = [metrics(rig)["ctrlhost_informer_received_bytes_total", each] for each in ("json", "protobuf")]
+    received = [metrics(rig)["ctrlhost_informer_received_bytes_total", encoding] for encoding in ("json", "protobuf")]
     assert min(received) > 0
 
 
@@ -247,7 +247,7 @@ def test_a_kind_that_is_not_known_is_asked_for_as_json(server):
         eventually(lambda: deployments.has_synced)
         (found,) = deployments.lister.list()
         assert found["spec"] == {"new": True}
-        (listing,) = (each for each in rig.lists if each.path == path)
+        (listing,) = (request for request in rig.lists if request.path == path)
         assert listing.headers["accept"] == JSON
     finally:
         rig.stop()
@@ -264,10 +264,10 @@ def test_metadata_comes_as_protobuf_and_names_the_kind_that_it_is_of(server, fac
     informer = factory.informer("v1", "Pod", reads="metadata")
     synced(factory)
     eventually(lambda: len(informer.lister.list()) == 2)
-    for each in informer.lister.list():
-        assert (each.api_version, each.kind, each.partial) == ("v1", "Pod", True)
-        assert list(each) == ["apiVersion", "kind", "metadata"]
-        assert each["metadata"]["uid"] == f"uid-{each.name}"
+    for obj in informer.lister.list():
+        assert (obj.api_version, obj.kind, obj.partial) == ("v1", "Pod", True)
+        assert list(obj) == ["apiVersion", "kind", "metadata"]
+        assert obj["metadata"]["uid"] == f"uid-{obj.name}"
     listing, watching = server.received(watch=False)[0], server.received(watch=True)[0]
     for request, kind in ((listing, "PartialObjectMetadataList"), (watching, "PartialObjectMetadata")):
         form = meta.format(kind)
@@ -308,7 +308,7 @@ def test_a_failure_is_the_same_in_every_encoding(server, code, reason, watch):
         error: Any = rig.errors[0]
         return type(error), error.status, error.reason, error.message, error.causes, error.retry_after
 
-    as_json, as_protobuf = (failed(each) for each in encoded)
+    as_json, as_protobuf = (failed(form) for form in encoded)
     assert as_protobuf == as_json
     assert as_json[1:4] == (code, reason, text)
     assert as_json[5] == 1
@@ -394,7 +394,7 @@ def test_a_kind_with_an_unknown_field_is_read_as_json(rig_with, server, caplog, 
     assert accepts(rig.lists) == [BOTH, JSON]
     eventually(lambda: accepts(rig.watches)[-1:] == [JSON])
     assert metrics(rig)["ctrlhost_informer_unknown_fields_total", ""] in (1, 2)
-    (line,) = (each.getMessage() for each in caplog.records if each.name == "ctrlhost.informers.encodings")
+    (line,) = (record.getMessage() for record in caplog.records if record.name == "ctrlhost.informers.encodings")
     assert "Pod (v1)" in line
     assert "field 999 of spec" in line
 
@@ -440,7 +440,7 @@ def test_a_transport_whose_streams_have_no_content_type_gets_json(server):
     with InformerFactory(client, options=ReflectorOptions(watch_list=False, backoff=QUICK)) as factory:
         informer = factory.informer("v1", "Pod")
         synced(factory)
-        eventually(lambda: {each.name for each in informer.lister.list()} == {"a", "b"})
+        eventually(lambda: {obj.name for obj in informer.lister.list()} == {"a", "b"})
     assert accepts(server.received(watch=False)) == [BOTH, JSON]
     assert accepts(server.received(watch=True)) == [JSON]
     rig.stop()

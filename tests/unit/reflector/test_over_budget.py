@@ -55,7 +55,7 @@ class Pods:
             initial = []
             if query.get("sendInitialEvents"):
                 self.lists += 1
-                initial = [event("ADDED", each) for each in self.pods.values()]
+                initial = [event("ADDED", pod) for pod in self.pods.values()]
                 initial.append(bookmark(self.version, initial_end=True))
             self.watches.append(Frames(*initial))
             return self.watches[-1]
@@ -161,12 +161,12 @@ def test_a_first_list_over_the_budget_ends_and_is_tried_again(rig_with, streamin
     assert f"cannot list Pod: {reason}" in caplog.text
     attempt(rig, clock, pods)
     assert over_budget(rig, clock) == reason
-    pods.pods = {name: each for name, each in pods.pods.items() if name < 50}
+    pods.pods = {name: pod for name, pod in pods.pods.items() if name < 50}
     attempt(rig, clock, pods)
     eventually(lambda: (rig.pods.state, rig.pods.reason) == ("watching", ""))
     eventually(lambda: rig.pods.has_synced and len(handler.events) == 50)
     assert value(rig, "ctrlhost_informer_over_budget") == 0
-    assert [each.name for each in other.lister.list()] == ["other"]
+    assert [obj.name for obj in other.lister.list()] == ["other"]
 
 
 @pytest.mark.behaviour("scale/SC109")
@@ -229,7 +229,7 @@ def test_a_cache_that_grows_over_the_budget_waits_complete_until_a_list_fits(rig
     pods.delete(*range(3, 60))
     attempt(rig, clock, pods)
     eventually(lambda: rig.pods.state == "watching")
-    rig.holds(**{each["metadata"]["name"]: int(each["metadata"]["resourceVersion"]) for each in pods.pods.values()})
+    rig.holds(**{pod["metadata"]["name"]: int(pod["metadata"]["resourceVersion"]) for pod in pods.pods.values()})
     assert rig.pods.last_resource_version == str(pods.version)
     missing = [f"pod-{name:03}" for name in range(100 + added, 150)]
     eventually(lambda: len(handler.events) == 70 + added + len(missing) + 60)
@@ -253,7 +253,7 @@ def test_informers_share_one_budget_and_only_the_one_whose_event_does_not_fit_wa
     rig.synced()
     served["Pod"].add(*range(100, 150))
     over_budget(rig, clock)
-    used = sum(memory(each) for each in informers.values())
+    used = sum(memory(informer) for informer in informers.values())
     assert rig.factory.budget.used == used <= BUDGET + BEYOND
     assert len(informers["Pod"].lister.list()) > 30
     for kind in kinds[1:]:

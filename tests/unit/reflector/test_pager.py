@@ -40,7 +40,7 @@ def test_the_first_list_accepts_any_version_and_the_watch_continues_from_it(rig)
     rig.holds(foo=2, bar=3, baz=4, qux=5, zoo=6)
     eventually(lambda: not rig.pods.pending)
     assert list(dict.fromkeys(name for _, name in handler.events)) == ["foo", "bar", "baz", "qux", "zoo"]
-    assert [each.query for each in rig.lists] == [{"resourceVersion": "0", "limit": "500"}]
+    assert [request.query for request in rig.lists] == [{"resourceVersion": "0", "limit": "500"}]
     (watch,) = rig.watches
     assert watch.query.pop("timeoutSeconds").isdigit()
     assert watch.query == {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": "1"}
@@ -55,13 +55,13 @@ def test_a_custom_page_size_is_used_for_every_page(rig_with):
     ]
     rig.serve([Json(page) for page in pages]).synced()
     assert len(rig.held()) == 10
-    assert [each.query["limit"] for each in rig.lists] == ["4", "4", "4"]
+    assert [request.query["limit"] for request in rig.lists] == ["4", "4", "4"]
 
 
 @pytest.mark.behaviour("informers/PG3")
 def test_later_pages_send_the_token_instead_of_the_version(rig):
     rig.serve([Json(pod_list(5, pod("a", 1), continue_="next")), Json(pod_list(5, pod("b", 2)))]).synced()
-    assert [(each.query.get("resourceVersion"), each.query.get("continue")) for each in rig.lists] == [
+    assert [(request.query.get("resourceVersion"), request.query.get("continue")) for request in rig.lists] == [
         ("0", None),
         (None, "next"),
     ]
@@ -89,7 +89,10 @@ def test_a_list_has_every_object_of_its_pages_and_the_version_of_the_last(rig_wi
 def test_a_relist_requests_at_least_the_known_version_without_pages(rig):
     rig.serve([Json(pod_list(10, pod("a", 1)))], [Frames(error_event(410, "Expired")), Frames()]).start()
     eventually(lambda: len(rig.watches) == 2)
-    assert [each.query for each in rig.lists] == [{"resourceVersion": "0", "limit": "500"}, {"resourceVersion": "10"}]
+    assert [request.query for request in rig.lists] == [
+        {"resourceVersion": "0", "limit": "500"},
+        {"resourceVersion": "10"},
+    ]
 
 
 @pytest.mark.behaviour("informers/RE23")
@@ -132,8 +135,8 @@ def test_an_expired_token_leads_to_one_full_list_of_the_same_version(rig_with):
     # The whole list replaces what the first page had.
     rig.holds(**{f"p{number}": 12 for number in range(21)})
     assert [
-        (each.query.get("resourceVersion", ""), each.query.get("continue", ""), each.query.get("limit", ""))
-        for each in rig.lists
+        (request.query.get("resourceVersion", ""), request.query.get("continue", ""), request.query.get("limit", ""))
+        for request in rig.lists
     ] == [
         ("0", "", "4"),
         ("10", "", "4"),
@@ -145,7 +148,7 @@ def test_an_expired_token_leads_to_one_full_list_of_the_same_version(rig_with):
 @pytest.mark.behaviour("informers/PG2")
 def test_an_expired_first_page_does_not_lead_to_a_full_list(rig):
     rig.serve([Failure(410, "Expired"), Json(pod_list(3, pod("a", 1)))]).synced()
-    assert [each.query.get("limit") for each in rig.lists] == ["500", "500"]
+    assert [request.query.get("limit") for request in rig.lists] == ["500", "500"]
     assert rig.list_versions() == ["0", ""]
 
 
@@ -196,7 +199,7 @@ def test_a_custom_kind_named_table_is_accepted(server):
     with InformerFactory(Client(server.url), options=ReflectorOptions(watch_list=False)) as factory:
         tables = factory.informer("example.com/v1", "Table")
         factory.start()
-        eventually(lambda: {each.name for each in tables.lister.list()} == {"a", "b"})
+        eventually(lambda: {obj.name for obj in tables.lister.list()} == {"a", "b"})
 
 
 @pytest.mark.behaviour("informers/RE29")
@@ -269,7 +272,7 @@ def test_watches_last_a_random_time_between_the_shortest_and_twice_that(server, 
     for _ in range(20):
         steps = requests.watch(client.resource("v1", "Pod"), "1")
         carry_out(steps, lambda step: step.transport.open(step.request)).close()
-    timeouts = [int(each.query["timeoutSeconds"]) for each in server.requests]
+    timeouts = [int(request.query["timeoutSeconds"]) for request in server.requests]
     assert all(low <= seconds <= high for seconds in timeouts)
     assert len(set(timeouts)) > 10
 

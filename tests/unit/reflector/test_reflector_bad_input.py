@@ -128,7 +128,7 @@ def test_frames_before_a_broken_one_are_applied_so_the_cache_never_goes_back(rig
     frames.send_bytes(b"".join(json.dumps(change).encode() + b"\n" for change in changes) + b"<html>\n")
     rig.serve([FIRST], [frames, Frames(event("ADDED", pod("b", 8)))]).start()
     rig.holds(foo=1, a=7, b=8)
-    assert [each.query["resourceVersion"] for each in rig.watches] == ["1", "7"]
+    assert [watch.query["resourceVersion"] for watch in rig.watches] == ["1", "7"]
     eventually(lambda: story[-1] == ("b", "8"))
     versions = [int(version) for name, version in story if name == "a"]
     assert versions == sorted(versions)

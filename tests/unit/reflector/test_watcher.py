@@ -118,7 +118,7 @@ def test_frames_of_another_kind_are_skipped_and_the_version_is_that_of_the_last_
 def test_a_watch_that_timed_out_resumes_at_once(rig):
     rig.serve(FIRST, [Frames(event("ADDED", pod("a", 7))).end(), Frames(event("ADDED", pod("b", 8)))]).start()
     rig.holds(foo=1, bar=1, a=7, b=8)
-    assert [each.query["resourceVersion"] for each in rig.watches] == ["1", "7"]
+    assert [watch.query["resourceVersion"] for watch in rig.watches] == ["1", "7"]
     assert len(rig.lists) == 1
 
 
@@ -144,7 +144,7 @@ def half(frames: Frames, *, ended: bool = False) -> Frames:
 def test_a_cut_stream_resumes_after_the_last_complete_frame(rig, cut):
     rig.serve(FIRST, [cut(), Frames(event("ADDED", pod("b", 8)))]).start()
     rig.holds(foo=1, bar=1, a=7, b=8)
-    assert [each.query["resourceVersion"] for each in rig.watches] == ["1", "7"]
+    assert [watch.query["resourceVersion"] for watch in rig.watches] == ["1", "7"]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_silent_stream_is_closed_and_reopened(rig_with):
     rig.serve(FIRST, [quiet, Frames(event("ADDED", pod("b", 8)), bookmark(9))]).start()
     rig.holds(foo=1, bar=1, a=7, b=8)
     assert quiet.closed.wait(10)
-    assert [each.query["resourceVersion"] for each in rig.watches[:2]] == ["1", "7"]
+    assert [watch.query["resourceVersion"] for watch in rig.watches[:2]] == ["1", "7"]
     assert any("no data for 0.1 s" in str(error) for error in rig.errors)
 
 
@@ -223,7 +223,7 @@ def test_the_watch_of_an_unreachable_server_is_retried_without_a_relist(server, 
     with again:
         clock.advance(3.201)
         rig.holds(foo=1, bar=1, a=7, b=8)
-        assert [each.query["resourceVersion"] for each in again.received(watch=True)] == ["7"]
+        assert [request.query["resourceVersion"] for request in again.received(watch=True)] == ["7"]
         assert again.received(watch=False) == []
         rig.stop()
 

@@ -19,7 +19,7 @@ NO_LISTS = [Failure(500, "InternalError", "unexpected list")]
 
 
 def queries(requests):
-    return [{name: value for name, value in each.query.items() if name != "timeoutSeconds"} for each in requests]
+    return [{name: value for name, value in request.query.items() if name != "timeoutSeconds"} for request in requests]
 
 
 STREAMING = {
@@ -114,7 +114,7 @@ def test_streaming_lists_are_not_requested_again_after_a_permanent_refusal(rig):
     ).start()
     rig.holds(a=4)
     eventually(lambda: len(rig.watches) == 3)
-    assert ["sendInitialEvents" in each.query for each in rig.watches] == [True, False, False]
+    assert ["sendInitialEvents" in watch.query for watch in rig.watches] == [True, False, False]
 
 
 @pytest.mark.behaviour("informers/WL8")
@@ -203,7 +203,7 @@ def test_a_stream_at_an_expired_version_is_requested_at_the_newest(rig):
         NO_LISTS, [first, Failure(410, "Expired"), Frames(event("ADDED", pod("p1", 9)), bookmark(9, initial_end=True))]
     ).start()
     rig.holds(p1=9)
-    assert [each.query.get("resourceVersion", "") for each in rig.server.requests] == ["", "2", ""]
+    assert [request.query.get("resourceVersion", "") for request in rig.server.requests] == ["", "2", ""]
 
 
 @pytest.mark.behaviour("informers/WL13")
@@ -224,7 +224,7 @@ def test_a_plain_bookmark_reveals_a_server_that_ignores_streaming_lists_and_it_i
     assert ignorant.closed.wait(10)
     rig.pods.parts[0].reflector.relist()
     eventually(lambda: len(rig.lists) == 2)
-    assert ["sendInitialEvents" in each.query for each in rig.watches][:2] == [True, False]
+    assert ["sendInitialEvents" in watch.query for watch in rig.watches][:2] == [True, False]
 
 
 def test_initial_events_without_an_end_are_replaced_by_pages(rig_with):
@@ -268,7 +268,7 @@ def test_a_transform_runs_once_per_object_received(server):
         frames.send_event(event("ADDED", pod("c", 3)))
         eventually(lambda: len(pods.lister.list()) == 3)
         assert seen == ["a", "b", "c"]
-        assert all(each.labels == {"seen": "yes"} for each in pods.lister.list())
+        assert all(obj.labels == {"seen": "yes"} for obj in pods.lister.list())
 
 
 def test_a_deletion_during_the_gap_reaches_handlers_after_a_streamed_list(rig):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ctrlhost.client import Response
+from ctrlhost.client import HttpRequest, Response
 from ctrlhost.testing.record import RequestRecord
 
 POD = "/api/v1/namespaces/default/pods/web"
@@ -16,8 +16,8 @@ POD = "/api/v1/namespaces/default/pods/web"
 def test_an_answer_that_is_no_object_is_no_known_state(body: bytes) -> None:
     record = RequestRecord()
     pod = {"kind": "Pod", "metadata": {"name": "web", "namespace": "default", "resourceVersion": "7"}}
-    record.wrote("PUT", POD, {}, Response(200, {}, json.dumps(pod).encode()))
-    record.wrote("POST", f"{POD}/proxy", {}, Response(200, {}, body))
+    record.wrote(HttpRequest("PUT", POD), Response(200, {}, json.dumps(pod).encode()))
+    record.wrote(HttpRequest("POST", f"{POD}/proxy"), Response(200, {}, body))
     (known,) = record.last()
     assert known.answer == pod
     assert [one.resource for one in record.writes()] == ["pods", "pods/proxy"]

@@ -57,7 +57,7 @@ def test_a_hundred_calls_at_once_need_no_threads(server: StubApiServer, client: 
     names, found = asyncio.run(run())
     # Those of the server aside.
     assert {name for name in names - before if "process_request_thread" not in name} <= {"ctrlhost answers"}
-    assert [one["metadata"]["name"] for one in found] == ["a"] * 100
+    assert [pod["metadata"]["name"] for pod in found] == ["a"] * 100
 
 
 @behaviour("scale/SC20")

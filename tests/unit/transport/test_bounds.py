@@ -138,12 +138,12 @@ def test_an_informer_ends_its_list_at_the_bounds_and_says_where_it_was(
 def test_a_connection_has_a_bound_of_its_own(at: Callable[[str], str], authority: Authority, case: str) -> None:
     connection = from_url(at(case), None, authority.pem, True)
     transport = NativeTransport(connection, connect_timeout=0.2)
-    for each in (transport, transport.separate()):
+    for sender in (transport, transport.separate()):
         with pytest.raises(TransportError, match="no connection in time") as caught:
-            each.request("GET", POD, timeout=60)
+            sender.request("GET", POD, timeout=60)
         assert not caught.value.sent
         with pytest.raises(TransportError, match="no connection in time"):
-            each.stream(PODS)
+            sender.stream(PODS)
 
 
 def test_the_host_connects_within_the_time_of_its_settings(

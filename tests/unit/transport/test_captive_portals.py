@@ -80,5 +80,5 @@ def check(error: Exception, status: int, caplog: pytest.LogCaptureFixture) -> No
     assert isinstance(error, DecodeError if status == 200 else ApiError)
     assert KIND in text
     assert one_line(text.replace("<p>", ""))
-    (line,) = {one.message for one in caplog.records if KIND in one.message}
+    (line,) = {record.message for record in caplog.records if KIND in record.message}
     assert "\n" not in line

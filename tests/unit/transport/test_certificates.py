@@ -145,7 +145,7 @@ def test_what_is_wrong_with_a_certificate_is_said_and_nothing_is_sent(
         for _ in range(2):
             assert insecure.get("v1", "Pod", "a")["metadata"]["name"] == "a"
             insecure.transport.close()
-        assert len([one for one in caplog.records if "is not verified" in one.message]) == 1
+        assert len([record for record in caplog.records if "is not verified" in record.message]) == 1
 
 
 @behaviour("scale/SC33")
@@ -209,7 +209,7 @@ def test_one_of_a_bundle_signed_and_an_unusable_entry_is_said(
         server.on("GET", POD, Json(pod("a", 1)))
         client = client_of(write, server, **{"certificate-authority": "bundle.pem"})
         assert client.get("v1", "Pod", "a")["metadata"]["name"] == "a"
-    said = [one.message for one in caplog.records if "cannot be used" in one.message]
+    said = [record.message for record in caplog.records if "cannot be used" in record.message]
     assert len(said) == 1
     assert said[0].endswith("certificate 2 cannot be used: malformed certificate")
     assert str(tmp_path / "config") in said[0]

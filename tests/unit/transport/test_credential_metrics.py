@@ -48,7 +48,9 @@ def series(client: Client, name: str) -> dict[tuple[str, ...], float]:
 
 
 def jwt(expires: float) -> str:
-    parts = [base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in ({}, {"exp": expires})]
+    parts = [
+        base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=") for claims in ({}, {"exp": expires})
+    ]
     return ".".join([*parts, "signature"])
 
 

@@ -77,7 +77,7 @@ def test_a_token_file_is_followed_and_a_broken_one_is_not(
         return tokens(server)[-1]
 
     def said() -> list[str]:
-        return [one.message for one in caplog.records if "token file" in one.message]
+        return [record.message for record in caplog.records if "token file" in record.message]
 
     assert sent() == "first"
     # As the kubelet does: one rename of a symlink.
@@ -146,12 +146,12 @@ def test_one_refresh_is_for_all_rejected_calls_and_streams(
         monkeypatch.setattr(credentials.TokenFile, "_read", counted)
         calls = [Background(partial(client.get, "v1", "Pod", "a", timeout=60)) for _ in range(100)]
         streams = [Background(client.transport.stream, PODS) for _ in range(20)]
-        for one in (*calls, *streams):
+        for call in (*calls, *streams):
             if refused:
                 with pytest.raises(Unauthorized):
-                    one.result()
+                    call.result()
             else:
-                one.result()
+                call.result()
         assert (program.runs, len(reads)) == ((2, 0) if source == "program" else (0, 1))
         # One before, and no more than two for each.
         assert len(server.requests) == 1 + 2 * 120
@@ -243,7 +243,7 @@ def test_replaced_files_are_used_by_new_connections_and_streams_stay(
         client.get("v1", "Pod", "a")
         client.get("v1", "Pod", "a")
         assert set(names) == {"first"}
-        assert len([one for one in caplog.records if "using the last usable" in one.message]) == 1
+        assert len([record for record in caplog.records if "using the last usable" in record.message]) == 1
         (tmp_path / "key.pem").write_text(key)
         connections = server.connections
 
@@ -339,6 +339,6 @@ def test_the_log_says_once_that_nothing_is_verified(tmp_path: Path, caplog: pyte
             client.get("v1", "Pod", "a")
             client.transport.close()
         assert isinstance(client.transport, NativeTransport)
-    assert [one.message for one in caplog.records if "verified" in one.message] == [
+    assert [record.message for record in caplog.records if "verified" in record.message] == [
         f"the certificate of {server.url} is not verified, as configured"
     ]

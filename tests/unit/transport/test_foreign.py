@@ -64,12 +64,12 @@ def test_an_informer_over_a_foreign_transport_lists_and_watches() -> None:
     factory.start()
     try:
         assert factory.wait_for_sync(20)
-        assert [one.name for one in informer.lister.list()] == ["a"]
+        assert [obj.name for obj in informer.lister.list()] == ["a"]
         frames = b"".join(json.dumps(event("ADDED", pod(name, 6))).encode() + b"\n" for name in "bc")
         for piece in (frames[:10], frames[10:]):
             transport.watched.put(piece)
         eventually(lambda: len(keys) == 3)
-        assert sorted(one.name for one in informer.lister.list()) == ["a", "b", "c"]
+        assert sorted(obj.name for obj in informer.lister.list()) == ["a", "b", "c"]
     finally:
         factory.stop()
 

@@ -40,7 +40,7 @@ def test_a_child_fails_at_once_and_the_parent_continues_and_ends() -> None:
             os._exit(refused)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
         assert client.get("v1", "Pod", "a", "default")["metadata"]["name"] == "a"
-        assert [one.name for one in pods.lister.list()] == ["a"]
+        assert [pod.name for pod in pods.lister.list()] == ["a"]
         # Ends with the watch open.
         print("ends", flush=True)
     """)

@@ -30,7 +30,7 @@ def test_no_http_library_of_python_is_imported_or_required() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=100)
     assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    optional = [one for each in project["optional-dependencies"].values() for one in each]
+    optional = [requirement for extra in project["optional-dependencies"].values() for requirement in extra]
     every = [*project["dependencies"], *optional]
-    names = {re.match(r"[\w.-]+", one).group().lower() for one in every}  # type: ignore[union-attr]
+    names = {re.match(r"[\w.-]+", requirement).group().lower() for requirement in every}  # type: ignore[union-attr]
     assert not names & {"urllib3", "httptools", "pysocks"}

@@ -97,9 +97,9 @@ def test_no_byte_of_a_write_leaves_after_the_deadline(leader, tmp_path, scheme: 
     with ExitStack() as stack:
         first = proxy if way == "proxy" else server
         crowd = first.crowd() if slow == "connect" else None
-        for one in (server, proxy):
-            if one is not first or crowd is None:
-                stack.enter_context(one)
+        for listener in (server, proxy):
+            if listener is not first or crowd is None:
+                stack.enter_context(listener)
         connection = from_url(server.url, None, authority.pem if authority else None, True)
         connection.configuration.no_proxy = ""
         connection.configuration.proxy = proxy.url if way == "proxy" else None
@@ -141,7 +141,7 @@ def test_a_write_in_time_is_sent(leader, tmp_path, way: str) -> None:
         client = leader.client(connection)
         for _ in range(2):
             assert client.patch("v1", "ConfigMap", "a", "default", {"data": {"x": "1"}}) == {"kind": "ConfigMap"}
-        assert [json.loads(one.body) for one in server.requests] == [{"data": {"x": "1"}}] * 2
+        assert [json.loads(request.body) for request in server.requests] == [{"data": {"x": "1"}}] * 2
         assert len(proxy.asked) == (way == "proxy"), "the second request uses the same connection"
     assert leader.refused() == {}
 
@@ -175,7 +175,7 @@ def test_no_attempt_follows_the_end_of_the_term(leader, answer: Failure) -> None
         with pytest.raises(NotLeading) as caught:
             leader.client(connection).patch("v1", "ConfigMap", "a", "default", {"data": {"x": "1"}})
         assert caught.value.reason == "term"
-        assert [one.headers["authorization"] for one in server.requests] == ["old"]
+        assert [request.headers["authorization"] for request in server.requests] == ["old"]
         assert credentials.token == ("new" if answer.status == 401 else "old")
     assert leader.refused() == {"term": 1}
 

@@ -81,7 +81,9 @@ def watched(manual_clock: ManualClock) -> Watched:
 
 
 def messages(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    return [(one.levelname, one.getMessage()) for one in caplog.records if one.name.endswith("reachability")]
+    return [
+        (record.levelname, record.getMessage()) for record in caplog.records if record.name.endswith("reachability")
+    ]
 
 
 @pytest.mark.behaviour("operations/OP125", "operations/OP126")

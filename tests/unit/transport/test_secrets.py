@@ -74,4 +74,4 @@ def test_no_secret_is_shown_anywhere(tmp_path: Path, caplog: pytest.LogCaptureFi
     shown.extend((repr(client), *map(repr, vars(client).values())))
     everything = "\n".join([*shown, caplog.text])
     secrets = [TOKEN, PASSWORD, *key.splitlines()[1:-1]]
-    assert [one for one in secrets if one in everything] == []
+    assert [secret for secret in secrets if secret in everything] == []
