@@ -208,7 +208,7 @@ class Context(Parameters[K, S]):
 
         Nothing is sent if nothing differs. If another writer has changed the object, the end of the run writes it all.
         """
-        from ctrlhost.client.steps import carry_out
+        from ctrlhost.transport.steps import carry_out
 
         carry_out(self._declared("write_status").write_status())
 
