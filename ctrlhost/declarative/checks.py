@@ -78,6 +78,8 @@ def options_of(declared: DeclaredFunction, host: PluginContext) -> dict[str, Any
     options = declared.options_for(host.settings)
     returned = {name: option for name, option in options.items() if is_of_settings(name, declared.options[name])}
     checks = [*_of_durations(returned), *_of_sources(returned), *_of_workers(returned)]
+    if "kind" in returned:
+        checks += _of_reference("kind", returned["kind"], For)
     if found := [Mistake(_place(declared), declared.name, text, hint) for text, hint in checks]:
         raise DeclarationError(host.name, found)
     return options
@@ -206,7 +208,10 @@ def _of_controller(options: Any) -> Iterator[tuple[str, str]]:
     for name in options:
         if name != "kind" and name not in _OPTIONS:
             yield f"unknown option `{name}`", str(suggest(name, _OPTIONS))
-    yield from _of_reference("kind", options["kind"], For)
+    if not is_of_settings("kind", options["kind"]):
+        yield from _of_reference("kind", options["kind"], For)
+    elif not options.get("name"):
+        yield "has no name, and its kind depends on the settings", 'give it one: `name="…"`'
     yield from _of_sources(options)
     yield from _of_workers(options)
 

@@ -37,7 +37,7 @@ class Controller(Parameters[K, R]):
 
     @property
     def kind(self) -> Kind:
-        """The reconciled kind; TypeError or ValueError if the declaration names none."""
+        """The reconciled kind; TypeError or ValueError if the declaration names none, or leaves it to the settings."""
         # Imported late: a module that only declares needs neither informers nor a client.
         from ctrlhost.controller.source import KindSource
 

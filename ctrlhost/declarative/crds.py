@@ -60,7 +60,8 @@ def _from_files(declaration: Declaration) -> list[dict[str, Any]]:
 
 def _kinds(declaration: Declaration) -> Iterator[Kind]:
     for controller in declaration.controllers:
-        yield controller.kind
+        if not is_of_settings("kind", controller.declared.options["kind"]):
+            yield controller.kind
         for name in ("owns", "watches"):
             listed = controller.declared.options.get(name) or ()
             for one in () if is_of_settings(name, listed) else listed:

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 #: The options that may be functions of the settings.
 OF_SETTINGS = frozenset(
-    {"owns", "watches", "every", "workers", "timeout", "needs_leader", "rate_limiter", "enabled", "first_after"}
+    {
+        *("kind", "owns", "watches", "every", "workers", "timeout", "needs_leader", "rate_limiter", "enabled"),
+        "first_after",
+    }
 )
 
 
@@ -85,7 +88,7 @@ class DeclaredController(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """The reconciled kind; TypeError or ValueError if the declaration names none."""
+        """The reconciled kind; TypeError or ValueError if the declaration names none, or leaves it to the settings."""
 
     @property
     def name(self) -> str:

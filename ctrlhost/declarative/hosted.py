@@ -50,11 +50,11 @@ class HostedController:
         self.host = host
         self.controller = controller
         self.options = options_of(controller.declared, host)
-        self.kind = controller.kind
+        given = self.options["kind"]
+        self.kind = given.reference if isinstance(given, For) else kind_of(given)
         #: Whether the function is also called for objects that are gone or being deleted.
         self.gone = bool(self.options.get("gone", False))
         #: The status of the runs, their finalizers, and the events that they record once.
-        given = self.options["kind"]
         reads = given.reads if isinstance(given, For) else None
         cached = reads is None or (reads != "metadata" and "status" in reads)
         self.shape = replace(shape_of(host.name, *self.kind, crds), cached=cached)

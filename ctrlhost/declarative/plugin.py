@@ -89,7 +89,7 @@ class Plugin(Parameters[S]):
     @overload
     def controller(
         self,
-        kind: type[K] | For[K],
+        kind: type[K] | OfSettings[For[K], S],
         *,
         name: str | None = None,
         owns: OfSettings[Sequence[KindRef[Any] | Owns], S] = (),
@@ -123,7 +123,7 @@ class Plugin(Parameters[S]):
     @overload
     def controller(
         self,
-        kind: type[K] | For[K],
+        kind: type[K] | OfSettings[For[K], S],
         *,
         gone: Literal[True],
         name: str | None = None,
@@ -167,8 +167,9 @@ class Plugin(Parameters[S]):
         period. By default a change of the reconciled kind's status does not call it; `predicates=[]` means that every
         change does. `name` is the kind in lower case by default. Mistakes are reported when a host loads the plugin.
 
-        An option other than `kind`, `name`, `predicates` and `gone` may be a function of the settings that returns it:
-        `workers=lambda settings: settings.workers`. One that is not `enabled` is left out.
+        An option other than `name`, `predicates` and `gone` may be a function of the settings that returns it:
+        `workers=lambda settings: settings.workers`. That of `kind` returns a `ctrlhost.For`, and needs a `name`. One
+        that is not `enabled` is left out.
         """
 
         def declare(function: Callable[..., Any]) -> Controller[Any, Any]:

@@ -105,7 +105,7 @@ def clean_up(ctx: ctrlhost.Context[Memcached, Settings], mc: Memcached) -> Resul
 @plugin.finalizer("cache.example.com/async", of=reconcile_async)
 async def clean_up_async(ctx: ctrlhost.AsyncContext[Object, Settings], obj: Object) -> None:
     assert_type(ctx.status, ctrlhost.StatusWriter)
-    assert_type(ctx.event("Ready", "it is ready"), None)
+    assert_type(ctx.event("Ready", "it is ready"), bool)
 
 
 @plugin.finalizer("cache.example.com/wrong", of=reconcile)  # type: ignore[arg-type]

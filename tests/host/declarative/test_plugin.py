@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 import ctrlhost
+from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
 from tests.support.plugin_modules import config_map
 
 
@@ -27,6 +28,7 @@ def test_a_declared_controller_reconciles_its_objects(ctrlhost_host) -> None:
 
 
 class Settings(msgspec.Struct, frozen=True):
+    namespace: str = "default"
     secrets: bool = False
     workers: int = 2
     period: str = "10s"
@@ -36,7 +38,9 @@ def configured() -> ctrlhost.Plugin[Settings]:
     plugin = ctrlhost.Plugin(settings=Settings)
 
     @plugin.controller(
-        "v1/ConfigMap",
+        lambda settings: ctrlhost.For("v1/ConfigMap", namespaces=[settings.namespace]),
+        name="configmaps",
+        rate_limiter=lambda settings: ItemExponentialFailureRateLimiter(float(settings.workers), 60.0),
         watches=lambda settings: ["v1/Secret"] if settings.secrets else [],
         workers=lambda settings: settings.workers,
         every=lambda settings: settings.period,
@@ -55,6 +59,8 @@ def test_options_may_be_functions_of_the_settings(ctrlhost_host, secrets: bool) 
     host = ctrlhost_host(plugin, settings={plugin.__name__: {"secrets": secrets, "workers": 3, "period": "1m"}})
     (controller,) = host.controllers.values()
     assert controller.options.workers == 3
+    assert controller.options.rate_limiter.when("key") == 3.0
+    assert controller.sources[0].namespaces == ("default",)
     assert [one.kind for one in controller.informers] == ["ConfigMap", *["Secret"][:secrets]]
     assert "every 60 s" in [source.describe() for source in controller.sources]
 
@@ -69,6 +75,13 @@ def test_what_functions_of_the_settings_return_is_checked(ctrlhost_host, setting
     (runtime,) = ctrlhost_host(plugin, settings={plugin.__name__: settings}).host.plugins
     assert runtime.state == "failed"
     assert re.search(problem, runtime.reason)
+
+
+def test_a_controller_whose_kind_depends_on_the_settings_has_a_name(ctrlhost_host) -> None:
+    plugin = ctrlhost.Plugin()
+    plugin.controller(lambda settings: ctrlhost.For("v1/ConfigMap"), workers=2)(lambda ctx, obj: None)
+    (runtime,) = ctrlhost_host(plugin).host.plugins
+    assert "has no name, and its kind depends on the settings" in runtime.reason
 
 
 def test_a_function_of_the_settings_takes_the_settings(ctrlhost_host) -> None:
