@@ -2,5 +2,6 @@
 //! time.
 #![forbid(unsafe_code)]
 
-pub mod cel;
 pub mod pattern;
+
+pub mod cel;

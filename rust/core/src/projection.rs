@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::build_json::write_part;
 use crate::json::path::{Path, PathError, Step};
-use crate::json::read::Value;
+use crate::json::read::{Kind, Value};
 use crate::json::text::quote_into;
 
 /// The members that every object keeps.
@@ -65,22 +64,22 @@ impl Projection {
     }
 
     /// Return whether only the metadata is kept.
-    pub(super) fn is_metadata(&self) -> bool {
+    pub(crate) fn is_metadata(&self) -> bool {
         self.0.members.is_empty()
     }
 
     /// Return what to keep of an object.
-    pub(super) fn root(&self) -> &Node {
+    pub(crate) fn root(&self) -> &Node {
         &self.0
     }
 
     /// Return what to keep of the member `key` of an object; None if nothing.
-    pub(super) fn part(&self, key: &str) -> Option<&Node> {
+    pub(crate) fn part(&self, key: &str) -> Option<&Node> {
         self.0.members.get(key)
     }
 
     /// Return whether all of the value at the end of a path is kept, if the object has one there.
-    pub(super) fn keeps_all_at(&self, path: &[Step]) -> bool {
+    pub(crate) fn keeps_all_at(&self, path: &[Step]) -> bool {
         let Some((Step::Key(first), mut rest)) = path.split_first() else {
             return false;
         };
@@ -100,7 +99,7 @@ impl Projection {
     }
 
     /// Return the part of an object that is kept, both as JSON.
-    pub(super) fn of_text(&self, text: &str) -> String {
+    pub(crate) fn of_text(&self, text: &str) -> String {
         let mut out = vec![b'{'];
         for (key, value) in Value(text).members() {
             let name = key.as_str().unwrap_or_default();
@@ -128,6 +127,38 @@ impl Node {
     /// Return whether all of the value is kept.
     fn is_whole(&self) -> bool {
         self.members.is_empty() && self.each.is_none()
+    }
+}
+
+/// Append the part of a value that a projection keeps.
+pub(crate) fn write_part(out: &mut Vec<u8>, part: &Node, value: Value<'_>) {
+    match (value.kind(), &part.each) {
+        (Kind::Object, _) if !part.members.is_empty() => {
+            out.push(b'{');
+            let opened = out.len();
+            for (key, part) in &part.members {
+                if let Some(inner) = value.get(key) {
+                    if out.len() > opened {
+                        out.push(b',');
+                    }
+                    quote_into(out, key);
+                    out.push(b':');
+                    write_part(out, part, inner);
+                }
+            }
+            out.push(b'}');
+        }
+        (Kind::Array, Some(each)) => {
+            out.push(b'[');
+            for (position, element) in value.elements().enumerate() {
+                if position > 0 {
+                    out.push(b',');
+                }
+                write_part(out, each, element);
+            }
+            out.push(b']');
+        }
+        _ => out.extend_from_slice(value.0.as_bytes()),
     }
 }
 

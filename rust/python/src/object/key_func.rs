@@ -6,9 +6,9 @@ use ctrlhost_core::object::{self, Key};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use super::Object;
 use crate::errors;
 use crate::kept::Kept;
-use crate::object::Object;
 
 /// Return the key of an object: by the key function if there is one, else `namespace/name`.
 pub(crate) fn key_of(

@@ -22,7 +22,7 @@ pub struct OwnerReference<'a> {
 }
 
 impl<'a> OwnerReference<'a> {
-    pub(super) fn read(value: Value<'a>) -> Option<Self> {
+    pub(crate) fn read(value: Value<'a>) -> Option<Self> {
         let mut found = Self {
             api_version: Cow::Borrowed(""),
             kind: Cow::Borrowed(""),

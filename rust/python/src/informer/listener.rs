@@ -6,43 +6,19 @@ use std::time::{Duration, Instant};
 use ctrlhost_core::handlers::{self, Bounds, Change, Next, OnFull, QueueHandler, SharedListener};
 use ctrlhost_core::informer::{self, HandlerId};
 use ctrlhost_core::object;
-use ctrlhost_core::sync;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
+use super::SharedInformer;
 use crate::clock::timeout;
 use crate::errors;
-use crate::informer::SharedInformer;
 use crate::interpreter::{self, Local};
 use crate::kept::{Keeps, Kept};
 use crate::object::Object;
 use crate::object::tombstone::object_or_tombstone;
 use crate::queue::wait::wait_in_slices;
-
-/// Wakes a thread that calls functions of a plugin.
-#[pyclass(frozen, module = "ctrlhost._core")]
-pub(crate) struct Signal(pub(crate) Local<Arc<sync::Signal>>);
-
-#[pymethods]
-impl Signal {
-    #[new]
-    fn new() -> Self {
-        Self(Local::new(Arc::default()))
-    }
-
-    fn set(&self) -> PyResult<()> {
-        self.0.get()?.raise();
-        Ok(())
-    }
-
-    /// Wait without the interpreter; only for threads that handle no signals of the system.
-    fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        let signal = self.0.get()?;
-        interpreter::detach(py, || signal.wait(None));
-        Ok(())
-    }
-}
+use crate::signal::Signal;
 
 /// How often the thread of a map looks whether its handler was removed, while it waits for an index.
 const SLICE: Duration = Duration::from_millis(50);
