@@ -204,7 +204,7 @@ docs: venv ## Write the generated parts of docs/reference, and the site to docs/
 
 COMPILE := uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header
 lock: ## Renew the lock files: of this environment, of the image, of builds and of releases
-	$(COMPILE) pyproject.toml requirements/dev.in --output-file requirements/dev.txt
+	$(COMPILE) pyproject.toml sandbox/pyproject.toml requirements/dev.in --output-file requirements/dev.txt
 	for name in build release runtime; do \
 	  $(COMPILE) --constraint requirements/dev.txt requirements/$$name.in --output-file requirements/$$name.txt; done
 

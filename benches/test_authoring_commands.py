@@ -17,7 +17,7 @@ import pytest
 import ctrlhost
 from tests.support.host_process import HostProcess
 from tests.support.waiting import eventually
-from tests.support.wheelhouse import environment_with, run, wheelhouse
+from tests.support.wheelhouse import FOLDERS, environment_with, run, wheelhouse
 
 if TYPE_CHECKING:
     from benches.ratios import Ratios
@@ -30,10 +30,10 @@ TOOLS = ("editables", "hatchling", "mypy", "pytest", "ruff")
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the variables of a terminal with ctrlhost installed, and wheels at hand."""
-    wheels = wheelhouse(tmp_path_factory.mktemp("wheels"), TOOLS)
+    wheels = wheelhouse(tmp_path_factory.mktemp("wheels"), (*FOLDERS, *TOOLS))
     home, environment = tmp_path_factory.mktemp("home"), environment_with(wheels)
     run(sys.executable, "-m", "venv", home, cwd=home, environment=environment)
-    run(home / "bin/pip", "install", "--quiet", "ctrlhost", cwd=home, environment=environment)
+    run(home / "bin/pip", "install", "--quiet", "ctrlhost[sandbox]", cwd=home, environment=environment)
     return environment_with(wheels, home / "bin")
 
 

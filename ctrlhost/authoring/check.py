@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from ctrlhost.authoring.findings import HOST, Finding
-from ctrlhost.authoring.invalid_crds import HINT, invalid_crds, name_of
+from ctrlhost.authoring.invalid_crds import HINT, UNCHECKED, can_check_crds, invalid_crds, name_of
 from ctrlhost.config.types import canonical
 from ctrlhost.coordination.leadership import check_plugins
 from ctrlhost.declarative.checks import DeclarationError
@@ -160,6 +160,9 @@ class OfflineCheck:
         crds = self._try(plugin.name, "crd", plugin.crds)
         if crds is None:
             return None
+        if crds and not can_check_crds():
+            self._add("warning", plugin.name, "crd", UNCHECKED)
+            return crds
         invalid = dict(invalid_crds(crds))
         for problem in invalid.values():
             self._add("error", plugin.name, "crd", problem, HINT)

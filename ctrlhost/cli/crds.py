@@ -6,7 +6,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from ctrlhost.cli.messages import FAILURE, print_yaml
+from ctrlhost.cli.messages import FAILURE, print_hint, print_yaml
 from ctrlhost.cli.options import CONFIG, FILES, PLUGINS, SET, gather, names, plugin_files
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def command(
     With --check, exit with 1 and print a unified diff if the file's definitions are not those of the models, or, for
     kinds without a model, those that the command would print.
     """
-    from ctrlhost.authoring.invalid_crds import reject_invalid_crds
+    from ctrlhost.authoring.invalid_crds import UNCHECKED, can_check_crds, reject_invalid_crds
     from ctrlhost.supervisor.loader import PluginManager, installed_plugins, owned_crds
 
     settings = gather(config, assignments, plugins=names(plugins)).host()
@@ -47,6 +47,8 @@ def command(
     installed = settings.plugins or (() if of_files else installed_plugins())
     loaded = [PluginManager().load(name) for name in installed]
     loaded += [PluginManager().register(file.name, file) for file in of_files]
+    if not can_check_crds():
+        print_hint(UNCHECKED)
     reject_invalid_crds(loaded)
     if checked is None:
         print_yaml(owned_crds(loaded))

@@ -114,9 +114,11 @@ def command(
     try:
         with ExitStack() as stack:
             if kubeconfig is None:
+                sandbox = make_sandbox(chosen)
+
                 from ctrlhost_sandbox.cli.serving import announced
 
-                sandbox = stack.enter_context(announced(make_sandbox(chosen)))
+                stack.enter_context(announced(sandbox))
                 kubeconfig, context, install_crds = sandbox.kubeconfig, sandbox.context, True
             arguments = [
                 # Not where links lead to: a plugin has the name of the file.

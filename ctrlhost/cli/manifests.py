@@ -93,7 +93,7 @@ def command(
     installed.
     """
     from ctrlhost import __version__
-    from ctrlhost.authoring.invalid_crds import reject_invalid_crds
+    from ctrlhost.authoring.invalid_crds import UNCHECKED, can_check_crds, reject_invalid_crds
     from ctrlhost.config.load import Configuration
     from ctrlhost.manifests.deployment import Resources
     from ctrlhost.manifests.loading import load_plugins
@@ -135,6 +135,8 @@ def command(
     )
     # All of it, before anything is printed.
     loaded = load_plugins([*settings.plugins, *of_files], configuration)
+    if not can_check_crds():
+        print_hint(UNCHECKED)
     reject_invalid_crds(one.plugin for one in loaded)
     check_values(
         loaded, [Configuration.gather(config), *(Configuration.gather(assignments=[one]) for one in assignments)]

@@ -14,7 +14,7 @@ from tests.support.control_plane import require_kube_apiserver
 from tests.support.guides import Terminal, steps_of
 from tests.support.programs import install_programs
 from tests.support.waiting import eventually
-from tests.support.wheelhouse import environment_with, wheelhouse
+from tests.support.wheelhouse import FOLDERS, environment_with, wheelhouse
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
 OF_THE_PROJECT = re.compile(r"<!-- new: (?P<path>\S+) -->\n```python\n(?P<code>.*?)```", re.DOTALL)
@@ -26,7 +26,7 @@ ROOTS = ("editables", "hatchling", "mypy", "pytest", "ruff")
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     """Return a terminal in an empty folder, with `kubectl` and wheels only."""
     require_kube_apiserver()
-    wheels = wheelhouse(tmp_path / "wheels", ROOTS)
+    wheels = wheelhouse(tmp_path / "wheels", (*FOLDERS, *ROOTS))
     programs = install_programs(tmp_path / "programs")
     (programs / "ctrlhost").unlink()
     environment = environment_with(wheels, programs)

@@ -14,7 +14,7 @@ import pytest
 
 import ctrlhost
 from tests.support.waiting import eventually
-from tests.support.wheelhouse import environment_with, run, wheelhouse
+from tests.support.wheelhouse import FOLDERS, environment_with, run, wheelhouse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ VARIANTS = {
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the wheels at hand."""
-    return wheelhouse(tmp_path_factory.mktemp("wheels"), ROOTS)
+    return wheelhouse(tmp_path_factory.mktemp("wheels"), (*FOLDERS, *ROOTS))
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def author(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the programs of an environment with ctrlhost and the tools, for all variants."""
     home, terminal = tmp_path_factory.mktemp("author"), environment_with(wheels)
     run(sys.executable, "-m", "venv", home, cwd=home, environment=terminal)
-    run(home / "bin/pip", "install", "--quiet", "ctrlhost", *ROOTS, cwd=home, environment=terminal)
+    run(home / "bin/pip", "install", "--quiet", "ctrlhost[sandbox]", *ROOTS, cwd=home, environment=terminal)
     return home / "bin"
 
 

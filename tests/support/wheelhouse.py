@@ -1,6 +1,6 @@
 """Wheels of what this environment has installed, so that a new environment needs no network.
 
-The wheel of ctrlhost is put together from this tree and its compiled core, without a build.
+The wheels of ctrlhost and of its sandbox are put together from this tree and its compiled modules, without a build.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "ctrlhost"
+#: The folders of the distributions of this tree that have compiled parts.
+FOLDERS = {HOST: ROOT / "ctrlhost", "ctrlhost-sandbox": ROOT / "sandbox/src/ctrlhost_sandbox"}
 
 
 def wheelhouse(into: Path, roots: Iterable[str]) -> Path:
-    """Write wheels of ctrlhost, of `roots` and of all that they require into a folder, and return it."""
+    """Write wheels of `roots` and of all that they require into a folder, and return it."""
     into.mkdir(parents=True, exist_ok=True)
-    waiting, done = [HOST, *roots], set()
+    waiting, done = list(roots), set()
     while waiting:
         name = waiting.pop()
         if canonicalize_name(name) in done:
@@ -38,7 +40,7 @@ def wheelhouse(into: Path, roots: Iterable[str]) -> Path:
         done.add(canonicalize_name(name))
         found = distribution(name)
         waiting += _required(found)
-        _write(into, found, _of_host() if name == HOST else _installed(found))
+        _write(into, found, _in_tree(name) if name in FOLDERS else _installed(found))
     return into
 
 
@@ -87,12 +89,13 @@ def _installed(found: Distribution) -> Iterator[tuple[str, bytes]]:
             yield file.as_posix(), path.read_bytes()
 
 
-def _of_host() -> Iterator[tuple[str, bytes]]:
-    """Yield the files of ctrlhost in this tree, with the metadata of the installed one."""
-    for path in sorted((ROOT / HOST).rglob("*")):
+def _in_tree(name: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a distribution in this tree, with the metadata of the installed one."""
+    folder = FOLDERS[name]
+    for path in sorted(folder.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
-            yield path.relative_to(ROOT).as_posix(), path.read_bytes()
-    found = distribution(HOST)
+            yield path.relative_to(folder.parent).as_posix(), path.read_bytes()
+    found = distribution(name)
     for name in ("METADATA", "WHEEL", "entry_points.txt"):
         yield f"{_stem(found)}.dist-info/{name}", (found.read_text(name) or "").encode()
 
