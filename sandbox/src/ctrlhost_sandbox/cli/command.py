@@ -56,7 +56,7 @@ def _run(values: dict[str, Any], words: tuple[str, ...]) -> int:
     return run_command(make_sandbox(values), words)
 
 
-@command.command("assets")
+@command.command("assets", short_help="Write the programs of envtest.")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 def _assets(directory: Path) -> int:
     """Write the programs `kube-apiserver` and `etcd` that Go's envtest starts, for KUBEBUILDER_ASSETS=DIR."""
