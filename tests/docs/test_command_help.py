@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from ctrlhost.cli.group import COMMANDS
 from tests.docs.test_reference import PAGES, commands
+from tests.support import fork_server
 
 
 def _help(*command: str) -> str:
-    arguments = [sys.executable, "-m", "ctrlhost", *command, "--help"]
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=True).stdout
+    done = fork_server.run(*command, "--help")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.behaviour("operations/OP91")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 import pytest
 
 from ctrlhost.testing import HostUnderTest
+from tests.support import fork_server
 from tests.support.host_process import HostProcess
 
 
@@ -91,13 +91,6 @@ def ctrlhost(distributions: Distributions) -> Callable[..., subprocess.Completed
     """Return a function that runs the command line in its own process."""
 
     def run(*arguments: str, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "ctrlhost", *arguments],
-            env=distributions.environment(**environment),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        return fork_server.run(*arguments, env=distributions.environment(**environment), timeout=timeout)
 
     return run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +15,7 @@ from ctrlhost_sandbox import Sandbox
 from ctrlhost import Client
 from tests.host.conftest import Distributions
 from tests.host.replicas import LONG
+from tests.support import fork_server
 from tests.support.admin import ACTING, Acting
 from tests.support.host_process import HostProcess
 from tests.support.status import get, page_of, status_of
@@ -44,14 +44,7 @@ class Operator:
         self.environment = self.distributions.environment(XDG_RUNTIME_DIR=str(runtime))
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "ctrlhost", *arguments],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        return fork_server.run(*arguments, env=self.environment, timeout=120)
 
     def done(self, *arguments: str) -> str:
         """Return what a command that succeeds prints."""

@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,6 +20,7 @@ from ctrlhost import Client
 from ctrlhost.cli.group import COMMANDS
 from ctrlhost.cli.table import visible
 from tests.host.conftest import Distributions
+from tests.support import fork_server
 from tests.support.host_process import HostProcess
 from tests.support.json_schema import problems
 from tests.support.plugin_modules import config_map
@@ -106,14 +106,7 @@ class Attached:
         return Path(message.removeprefix("local socket at "))
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "ctrlhost", *arguments],
-            env=self.environment | environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return fork_server.run(*arguments, env=self.environment | environment)
 
     def rows(self, *arguments: str) -> list[list[str]]:
         """Return the fields of the printed lines, which are without colours and control characters."""

@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 ORDER = (
     "tests/convergence/",
     "sandbox/tests/clients/",
-    "tests/e2e/",
-    "plugins/",
-    "tests/host/",
+    "tests/e2e/test_bitcoin",
     "tests/browser/",
-    "sandbox/tests/",
+    "plugins/",
+    "tests/e2e/",
+    "tests/host/",
     "tests/differential/",
-    "tests/unit/",
+    "examples/",
     "tests/docs/",
+    "sandbox/tests/",
+    "tests/unit/",
 )
 
 
@@ -32,7 +34,7 @@ def together(nodeid: str) -> str:
     match parts:
         case ("tests", "convergence", *_):
             return nodeid
-        case ("tests", "sandbox", "clients", *_):
+        case ("sandbox", "tests", "clients", *_):
             return "sandbox/tests/clients"
         case ("tests", "e2e", name) if name.startswith(("test_bitcoin", "test_toy_kubelet")):
             return "tests/e2e/bitcoin"

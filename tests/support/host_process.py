@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.fork_server import Process, start
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -32,22 +34,29 @@ class HostProcess:
         process_group: int | None = None,
         prefix: Sequence[str] = (),
         command: str = "run",
+        forked: bool = True,
     ) -> None:
         """Start it with these arguments, after the words `prefix` of a command that becomes it.
 
-        `command` is `run`, or another one that runs a host.
+        `command` is `run`, or another one that runs a host. It is forked from a process that has imported
+        everything; with a prefix, or without `forked`, it is a new interpreter.
         """
         self._changed = threading.Condition()
         self.lines: list[dict[str, Any]] = []
         self.output: list[str] = []
-        self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "ctrlhost", command, "--listen=127.0.0.1:0", *arguments],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            process_group=process_group,
-        )
+        words = [command, "--listen=127.0.0.1:0", *arguments]
+        self.process: Process
+        if forked and not prefix:
+            self.process = start(words, env=environment, process_group=process_group)
+        else:
+            self.process = subprocess.Popen(
+                [*prefix, sys.executable, "-m", "ctrlhost", *words],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                process_group=process_group,
+            )
         self._readers = [
             threading.Thread(target=self._read, args=(self.process.stdout, self.output.append)),
             threading.Thread(target=self._read, args=(self.process.stderr, self._take_line)),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support import fork_server
 from tests.support.manifests import Manifest, Printed
 
 
@@ -45,8 +44,7 @@ def bundled() -> Printed:
 
     def run(*arguments: str) -> list[Manifest]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("CTRLHOST_")}
-        command = [sys.executable, "-m", "ctrlhost", "manifests", *arguments]
-        result = subprocess.run(command, env=kept, capture_output=True, text=True, check=False, timeout=60)
+        result = fork_server.run("manifests", *arguments, env=kept)
         assert result.returncode == 0, result.stderr
         return list(yaml.safe_load_all(result.stdout))
 
