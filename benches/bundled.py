@@ -48,7 +48,7 @@ def bundled(kubeconfig: Path, *arguments: str) -> Iterator[HostProcess]:
         "--install-crds",
         "--set=plugins.hostname.rest_port=0",
     )
-    with HostProcess(*options, *arguments, environment=environment) as host:
+    with HostProcess(*options, *arguments, environment=environment, forked=False) as host:
         for plugin in PLUGINS:
             host.line(f"plugin {plugin} running")
         yield host

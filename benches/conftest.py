@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PEERS = Path(__file__).parent.parent / "tests" / "go" / "bin" / "peers"
+ROUNDS = 3
 _ratios = pytest.StashKey[Ratios]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--short`, the run of CI: all benches, smaller sizes, and no change of the docs; and `--scale`."""
-    parser.addoption("--short", action="store_true", help="smaller sizes; do not rewrite the docs")
+    """Add `--short`, the run of CI: the headline figures, three times; and `--scale`."""
+    parser.addoption("--short", action="store_true", help="the figures of CI; do not rewrite the docs")
     parser.addoption("--scale", action="store_true", help="the benches of `make bench-scale`")
 
 
@@ -30,12 +31,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_ratios] = Ratios(short=config.getoption("--short"))
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Measure each figure of the run of CI three times, one round after the other: their median counts."""
+    if metafunc.config.getoption("--short"):
+        metafunc.fixturenames.append("round_of_ci")
+        metafunc.parametrize("round_of_ci", range(ROUNDS), scope="session")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run the benches of `make bench-scale` apart from the others, and both in the run of CI."""
-    scale = config.getoption("--scale")
-    if config.getoption("--short") and not scale:
-        return
-    left_out = [item for item in items if (item.get_closest_marker("scale") is not None) != scale]
+    """Run the benches of `make bench-scale` apart from the others, and the headline figures in the run of CI."""
+
+    def chosen(item: pytest.Item) -> bool:
+        if config.getoption("--short"):
+            return item.get_closest_marker("headline") is not None
+        return (item.get_closest_marker("scale") is not None) is config.getoption("--scale")
+
+    left_out = [item for item in items if not chosen(item)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
 
@@ -118,12 +129,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         PAGE.write_text(ratios.page("Benchmarks", "make bench"), encoding="utf-8")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
-    """Fail a bench with a figure over its budget, so that `make bench` can run it once more."""
-    ratios = pyfuncitem.config.stash[_ratios]
-    before = ratios.over_budget()
-    result = yield
-    if over := [line for line in ratios.over_budget() if line not in before]:
-        pytest.fail(f"over budget: {'; '.join(over)}", pytrace=False)
-    return result
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run whose figures exceed their limits."""
+    ratios = session.config.stash[_ratios]
+    if ratios.figures and ratios.over_budget():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

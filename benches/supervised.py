@@ -65,7 +65,7 @@ def host(folder: Path, url: str, plugins: dict[str, str], *arguments: str) -> It
     config = written(folder, kubeconfig({"server": url}))
     environment = distributions.environment(PYTHONPATH=f"{site}:{ROOT}")
     options = (f"--plugins={','.join(plugins)}", f"--kubeconfig={config}", f"--set=host.drain_timeout={DRAIN:g}s")
-    with HostProcess(*options, *arguments, environment=environment) as process:
+    with HostProcess(*options, *arguments, environment=environment, forked=False) as process:
         yield process
 
 

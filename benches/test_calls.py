@@ -38,7 +38,7 @@ def kubeconfig(url: str, ca: str) -> dict[str, Any]:
 @pytest.mark.behaviour("scale/SC158")
 def test_processor_time_of_a_patch(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path: Path) -> None:
     """Both clients take turns, since the speed of a machine drifts."""
-    count, rounds = (4_000, 3) if ratios.short else (20_000, 5)
+    count, rounds = 20_000, 5
     names = "\n".join(f"ingress-{number:05} uid-{number:05}" for number in range(count))
     taken: dict[str, list[float]] = {"ctrlhost": [], "http.client": []}
     with stub_pods(0, 0, tls=True) as (url, ca):
@@ -62,7 +62,7 @@ def test_processor_time_of_a_patch(ratios: Ratios, stub_pods: Callable[..., Any]
 @pytest.mark.behaviour("scale/SC4")
 def test_a_call_beside_a_large_list(ratios: Ratios, stub_pods: Callable[..., Any]) -> None:
     """The client and the informer have servers of their own, which share the processors."""
-    count = 50_000 if ratios.short else 200_000
+    count = 200_000
     with stub_pods(count, 0, tls=True) as (lists, lists_ca), stub_pods(1, 0, tls=True) as (url, ca):
         client = Client(url, ca=ca)
         alone = p99_of_gets(client)

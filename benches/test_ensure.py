@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.mark.behaviour("authoring/AC2")
 def test_an_unchanged_deployment(ratios: Ratios, ctrlhost_host: Callable[..., Any]) -> None:
     """Digest, look-up and comparison of a Deployment with a container of usual size; the median of many calls."""
-    calls = 2_000 if ratios.short else 20_000
+    calls = 20_000
     wanted, taken = deployment(), []
     wanted["spec"]["template"]["spec"]["containers"][0] |= {
         "resources": {"limits": {"cpu": "1000m", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "512Mi"}},

@@ -25,7 +25,7 @@ def run(children: int, pods: int, events: int) -> dict[str, float]:
 
 @pytest.mark.behaviour("supervision/PI23")
 def test_readers_of_a_feed(ratios: Ratios) -> None:
-    pods, events = (2_000, 1_000) if ratios.short else (10_000, 6_000)
+    pods, events = 10_000, 6_000
     alone, read = run(0, pods, events), run(CHILDREN, pods, events)
     ratios.add("feed", "event to its reader, p99", "s", read["p99"])
     # The thread that serves, and what waking it costs the thread of the informer.

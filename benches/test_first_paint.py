@@ -29,7 +29,7 @@ def test_first_contentful_paint(ratios: Ratios, tmp_path: Path) -> None:
             rig.populate()
             times = []
             # The first page of a process compiles and reads what the next ones have.
-            for _ in range(6 if ratios.short else 21):
+            for _ in range(21):
                 browser.show(f"{rig.url}/")
                 times.append(eventually(browser.first_paint) / 1000)
     finally:

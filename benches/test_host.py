@@ -8,6 +8,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import pytest
+
 from benches.pods import FIRST_REVISION, pod
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ def test_every_pod_once(
     own_kube_apiserver: KubeApiserver,
     go_peers: Callable[..., dict[str, float]],
 ) -> None:
-    pods, rounds = (500, 1) if ratios.short else (10_000, 3)
+    pods, rounds = 10_000, 3
     fill(own_kube_apiserver, pods)
     ours = benchmark.pedantic(lambda: [run("ctrlhost", own_kube_apiserver, pods) for _ in range(rounds)], rounds=1)
     ours = sorted(ours, key=lambda one: one["seconds"])[rounds // 2]
@@ -83,6 +85,7 @@ def test_every_pod_once(
     )
 
 
+@pytest.mark.headline
 def test_reconciles_that_do_nothing(ratios: Ratios, go_peers: Callable[..., dict[str, float]]) -> None:
     """Run 100,000 requests through four workers: context, metrics, queue, and a reconciler that only counts."""
     command = [sys.executable, "-m", "benches.reconciles", "100000"]

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -28,6 +30,7 @@ def median(runs: list[dict[str, float]], figure: str) -> float:
     return sorted(one[figure] for one in runs)[len(runs) // 2]
 
 
+@pytest.mark.headline
 def test_list_and_events(
     benchmark: BenchmarkFixture,
     ratios: Ratios,
@@ -67,6 +70,7 @@ def test_list_and_events(
     )
 
 
+@pytest.mark.headline
 def test_a_list_of_100_000_pods(
     benchmark: BenchmarkFixture,
     ratios: Ratios,
@@ -88,7 +92,7 @@ def test_a_list_of_100_000_pods(
 def test_an_event_reaches_its_reconcile(
     benchmark: BenchmarkFixture, ratios: Ratios, stub_pods: Callable[..., Any]
 ) -> None:
-    pods, events, pace = (200, 10_000, 5_000) if ratios.short else (2_000, 100_000, 10_000)
+    pods, events, pace = 2_000, 100_000, 10_000
     for which, beside in (("latency", "alone"), ("latency-beside", "beside a thread of Python that only computes")):
         with stub_pods(pods, events, pace) as url:
             if which == "latency":

@@ -76,6 +76,7 @@ def settled(pid: int) -> int:
     return now
 
 
+@pytest.mark.headline
 def test_memory_of_a_process(ratios: Ratios, stub_pods: StubPods, tmp_path: Path) -> None:
     found = []
     for pods in (0, PODS):
@@ -106,7 +107,7 @@ def test_a_crash_and_a_hang(ratios: Ratios, stub_pods: StubPods, tmp_path: Path)
 
 def test_processor_time_of_the_host(ratios: Ratios, stub_pods: StubPods, tmp_path: Path) -> None:
     """Measure the host at 1,000 events/s, with and without a process that hears them all."""
-    events, pace = (3_000, 1_000) if ratios.short else (20_000, 1_000)
+    events, pace = 20_000, 1_000
     used = []
     for name, arguments in (("alone", ()), ("beside", ("--isolate=nothing",))):
         plugins = GOOD | (bad("nothing") if arguments else {})
@@ -156,6 +157,7 @@ def told(running: HostProcess, plugin: str, after: int) -> list[str]:
     return words
 
 
+@pytest.mark.headline
 def test_plugins_that_compute_share_the_processors(ratios: Ratios, stub_pods: StubPods, tmp_path: Path) -> None:
     seconds = 3 if ratios.short else 15
     with stub_pods(100, 0) as url:

@@ -1,4 +1,4 @@
-"""What a store with a million objects costs those who use others, or only a part of it; 100,000 in the short run.
+"""What a store with a million objects costs those who use others, or only a part of it.
 
 A pause that the code causes is in every round, one that the system causes is not: the least of a few rounds counts.
 """
@@ -31,10 +31,9 @@ NAMESPACE = 200
 
 
 @pytest.fixture(scope="module")
-def pieces(pytestconfig: pytest.Config) -> list[bytes]:
+def pieces() -> list[bytes]:
     """A list in pieces; each namespace has 200 objects."""
-    objects = 100_000 if pytestconfig.getoption("--short") else 1_000_000
-    step = 10_000
+    objects, step = 1_000_000, 10_000
 
     def item(number: int) -> bytes:
         labels = {"app": f"app-{number % 7}", "tier": "web", "pod-template-hash": f"{number % 50:010}"}

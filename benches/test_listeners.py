@@ -30,7 +30,7 @@ SAID, SAID_WITHOUT_DESCRIPTORS = 20, 2
 @pytest.mark.behaviour("operations/OP1")
 @pytest.mark.behaviour("operations/OP2")
 def test_probes_beside_silent_connections(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path: Path) -> None:
-    requests = 50 if ratios.short else 600
+    requests = 600
     with stub_pods(10, 0, 1) as url, host(tmp_path, url, GOOD) as process, contextlib.ExitStack() as clients:
         process.line("plugin good running")
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (1024, 1024))
@@ -58,7 +58,7 @@ def test_probes_beside_silent_connections(ratios: Ratios, stub_pods: Callable[..
 
 @pytest.mark.behaviour("operations/OP8")
 def test_no_free_descriptor(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path: Path) -> None:
-    connections = 30 if ratios.short else 300
+    connections = 300
     with stub_pods(10, 0, 1) as url, host(tmp_path, url, GOOD) as process, contextlib.ExitStack() as clients:
         process.line("plugin good running")
         answered(process.address, "/livez")

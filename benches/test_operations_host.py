@@ -55,6 +55,7 @@ def silent(server: tuple[subprocess.Popen[bytes], Path]) -> Iterator[HostProcess
         yield running
 
 
+@pytest.mark.headline
 @pytest.mark.behaviour("operations/OP168")
 def test_four_plugins_at_rest(
     ratios: Ratios, host: HostProcess, silent: HostProcess, server: tuple[subprocess.Popen[bytes], Path]

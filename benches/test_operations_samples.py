@@ -34,7 +34,7 @@ ROUNDS, CALLS = 40, 10
 
 @pytest.mark.behaviour("operations/OP66")
 def test_a_host_with_many_controllers_while_its_caches_and_queues_grow(ratios: Ratios) -> None:
-    objects, rounds = (100_000, 30) if ratios.short else (1_000_000, 300)
+    objects, rounds = 1_000_000, 300
     large = f"{objects:,} objects, {KEYS:,} queued keys"
     with many_controllers() as host:
         empty = {what: processor_times(work, rounds) for what, work in works(host).items()}
@@ -81,7 +81,7 @@ def processor_times(work: Callable[[], object], rounds: int) -> list[float]:
 @pytest.mark.behaviour("operations/OP68")
 def test_the_memory_of_the_samples(ratios: Ratios) -> None:
     """A ring that is full stays as it is, for a day."""
-    more = SAMPLES // 4 if ratios.short else 23 * SAMPLES
+    more = 23 * SAMPLES
     now = [0.0]
     controllers = [busy_controller(number) for number in range(CONTROLLERS)]
     tracemalloc.start()

@@ -73,7 +73,7 @@ def test_the_size_of_the_page(ratios: Ratios, watched: HostProcess) -> None:
 
 @pytest.mark.behaviour("operations/OP67")
 def test_who_looks_at_the_page(ratios: Ratios, watched: HostProcess) -> None:
-    seconds = 4 if ratios.short else 60
+    seconds = 60
     alone = part_of_a_core(watched.pid, seconds)
     for count in (1, VIEWERS):
         with viewers(watched, count):
@@ -89,7 +89,7 @@ def test_top(ratios: Ratios, watched: HostProcess) -> None:
             starts.append(taken)
     ratios.add("top", "start to the first screen", "s", statistics.median(starts))
     with top(watched) as (pid, _):
-        ratios.add("top", "part of a core", "", part_of_a_core(pid, 4 if ratios.short else 60))
+        ratios.add("top", "part of a core", "", part_of_a_core(pid, 60))
 
 
 def part_of_a_core(pid: int, seconds: float) -> float:

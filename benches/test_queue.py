@@ -81,6 +81,7 @@ def plain_cycle() -> float:
     return sorted(taken)[ROUNDS // 2]
 
 
+@pytest.mark.headline
 @pytest.mark.parametrize(
     ("name", "make", "all_keys", "peer"),
     [
@@ -164,6 +165,7 @@ def test_burst(ratios: Ratios, go_queue: Callable[[str], float]) -> None:
     ratios.add("queue", "burst in batches, per key, with metrics", "s", taken, **found)
 
 
+@pytest.mark.headline
 def test_burst_without_metrics(ratios: Ratios, go_queue: Callable[[str], float]) -> None:
     """Measure on new queues, and once more on one that had a burst; each against the same of client-go."""
     all_keys = keys(BURST)
@@ -182,6 +184,7 @@ def test_burst_without_metrics(ratios: Ratios, go_queue: Callable[[str], float])
     ratios.add("queue", "second burst in batches, per key", "s", taken, **found)
 
 
+@pytest.mark.headline
 def test_burst_with_priorities(benchmark: BenchmarkFixture, ratios: Ratios, go_queue: Callable[[str], float]) -> None:
     by_priority = [keys(BURST)[which::4] for which in range(4)]
 
@@ -197,6 +200,7 @@ def test_burst_with_priorities(benchmark: BenchmarkFixture, ratios: Ratios, go_q
     ratios.add("queue", "burst with four priorities, per key", "s", taken, controller_runtime=peer)
 
 
+@pytest.mark.headline
 @pytest.mark.parametrize("kind", ["str", "Request"])
 def test_memory_of_queued_keys(ratios: Ratios, kind: str) -> None:
     """Measure the memory of a queued key in a queue with metrics, beyond the Python objects."""

@@ -42,6 +42,7 @@ def download(kubeconfig: Path, path: str, end: bytes = b"") -> float:
     return taken
 
 
+@pytest.mark.headline
 @pytest.mark.behaviour("scale/SC151")
 @pytest.mark.behaviour("scale/SC152")
 @pytest.mark.behaviour("scale/SC153")

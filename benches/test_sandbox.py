@@ -44,7 +44,7 @@ def test_start(ratios: Ratios, real: KubeApiserver, tmp_path: Path) -> None:
 @pytest.mark.parametrize("on_disk", [False, True], ids=["in memory", "in SQLite"])
 def test_writes(ratios: Ratios, real: KubeApiserver, tmp_path: Path, on_disk: bool) -> None:
     """Create ConfigMaps of 1 KB over 16 connections."""
-    count = 1_000 if ratios.short else 4_000
+    count = 4_000
     path, make = sandboxes.CONFIG_MAPS, sandboxes.config_map
     first = 100_000 * (1 + on_disk)
     with sandboxes.sandbox(tmp_path, on_disk=on_disk) as server:
@@ -58,7 +58,7 @@ def test_writes(ratios: Ratios, real: KubeApiserver, tmp_path: Path, on_disk: bo
 
 def test_watches(ratios: Ratios, real: KubeApiserver, tmp_path: Path) -> None:
     """Measure the 99th percentile of the delay of events, with 200 watches of a kind and 50 writes per second."""
-    watchers, seconds = (50, 3.0) if ratios.short else (200, 10.0)
+    watchers, seconds = 200, 10.0
     with sandboxes.sandbox(tmp_path) as server:
         ours = sorted(sandboxes.watch_latencies(server, watchers, 50, seconds))
     theirs = sorted(sandboxes.watch_latencies(real, watchers, 50, seconds))
@@ -68,7 +68,7 @@ def test_watches(ratios: Ratios, real: KubeApiserver, tmp_path: Path) -> None:
 
 def test_lists(ratios: Ratios, real: KubeApiserver, tmp_path: Path) -> None:
     """List all pods as JSON, and measure their memory."""
-    count = 1_000 if ratios.short else 10_000
+    count = 10_000
     with sandboxes.sandbox(tmp_path) as server:
         sandboxes.create(server, sandboxes.PODS, count, sandboxes.created_pod)
         ours = sorted(sandboxes.list_seconds(server, sandboxes.PODS) for _ in range(5))[2]
@@ -82,8 +82,8 @@ def test_lists(ratios: Ratios, real: KubeApiserver, tmp_path: Path) -> None:
 
 
 def test_many_pods(ratios: Ratios, tmp_path: Path) -> None:
-    """Measure the memory of a sandbox with 100,000 pods, or 10,000 in the short run."""
-    count = 10_000 if ratios.short else 100_000
+    """Measure the memory of a sandbox with 100,000 pods."""
+    count = 100_000
     with sandboxes.sandbox(tmp_path) as server:
         for first in range(0, count, 5_000):
             sandboxes.create(server, sandboxes.PODS, 5_000, sandboxes.created_pod, first=first)

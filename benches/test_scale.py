@@ -32,7 +32,7 @@ def test_events_over_tls(
     ratios: Ratios, go_peers: Callable[..., dict[str, float]], stub_pods: Callable[..., Any]
 ) -> None:
     """The runs of all kinds take turns, since the speed of a machine drifts."""
-    pods, events, go_events, rounds = (500, 20_000, 4_000, 3) if ratios.short else (2_000, 100_000, 20_000, 3)
+    pods, events, go_events, rounds = 2_000, 100_000, 20_000, 3
     runs: dict[str, list[dict[str, float]]] = {which: [] for which in ("json", "json-beside", "ctrlhost")}
     plain = []
     with stub_pods(pods, events, batch=1, tls=True) as (url, ca), stub_pods(pods, events, batch=1) as plain_url:
@@ -52,24 +52,20 @@ def test_events_over_tls(
 
 @pytest.mark.behaviour("scale/SC130")
 def test_an_event_over_tls_reaches_its_reconcile(ratios: Ratios, stub_pods: Callable[..., Any]) -> None:
-    """A pause of 20 ms of the machine is a hundredth of a short round: of three such rounds the least counts."""
-    pods, events, pace, rounds = (200, 10_000, 5_000, 3) if ratios.short else (2_000, 100_000, 10_000, 1)
+    pods, events, pace = 2_000, 100_000, 10_000
     for which, beside in (("latency", "alone"), ("latency-beside", "beside a computing thread")):
-        found, plain = [], []
-        for _ in range(rounds):
-            with stub_pods(pods, events, pace, tls=True) as (url, ca):
-                found.append(run(which, url, events, ca))
-            with stub_pods(pods, events, pace) as url:
-                plain.append(run(which, url, events))
+        with stub_pods(pods, events, pace, tls=True) as (url, ca):
+            found = run(which, url, events, ca)
+        with stub_pods(pods, events, pace) as url:
+            plain = run(which, url, events)
         for part in ("p50", "p99"):
             name = f"event over TLS to the start of its reconcile, {beside}, {part}"
-            least, least_plain = (min(one[part] for one in all_rounds) for all_rounds in (found, plain))
-            ratios.add("scale", name, "s", least, plain_http=least_plain)
+            ratios.add("scale", name, "s", found[part], plain_http=plain[part])
 
 
 def test_compressed_pods(ratios: Ratios) -> None:
     """Pods in memory, without a server: what they take compressed, and what that costs on the way in and per read."""
-    count = 2_000 if ratios.short else 20_000
+    count = 20_000
     pods = [pod(number, number + 1) for number in range(count)]
     plain, packed = cached(pods, "off"), cached(pods, "on")
     while packed.stats()["compressed_objects"] < count:
@@ -89,11 +85,11 @@ def test_events_while_a_dictionary_is_learnt(ratios: Ratios) -> None:
     frames = [json.dumps({"type": "MODIFIED", "object": {"kind": "Pod", "apiVersion": "v1", **one}}) for one in new]
     chunks = [f"{frame}\n".encode() for frame in frames]
     found: dict[str, list[float]] = {"off": [], "auto": []}
-    rounds = 1 if ratios.short else 3
+    rounds = 3
     for _ in range(rounds):
         found["auto"].append(p99(events_until_learnt(cached(pods, "auto"), chunks, most=1.0)))
         found["off"].append(p99(events_until_learnt(cached(pods, "off"), chunks, most=0.4)))
-    name = "event while a dictionary is learnt, p99" + (" of one round" if ratios.short else "")
+    name = "event while a dictionary is learnt, p99"
     ratios.add("scale", name, "s", min(found["auto"]), without_compression=min(found["off"]))
 
 
@@ -159,6 +155,6 @@ def first_read(informer: SharedInformer) -> float:
 @pytest.mark.behaviour("scale/SC159")
 def test_idle_informers_over_tls(ratios: Ratios, stub_pods: Callable[..., Any]) -> None:
     with stub_pods(0, 0, tls=True) as (url, ca):
-        found = run("idle", url, 10 if ratios.short else 60, ca)
+        found = run("idle", url, 60, ca)
     ratios.add("scale", "50 idle informers over TLS: part of a processor", "", found["cpu"])
     ratios.add("scale", "50 idle informers over TLS: memory of each", "B", found["bytes_per_informer"])

@@ -32,7 +32,7 @@ Measure = Callable[[str], Measured]
 @pytest.fixture(scope="module")
 def measure(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Measure:
     """Return a function that measures a kind, or several at once, and does so once; `own/KIND` is isolated."""
-    events, requests = (200, 25) if ratios.short else (2_000, 200)
+    events, requests = 2_000, 200
     found: dict[str, Measured] = {}
 
     def measured(named: str) -> Measured:
@@ -49,11 +49,6 @@ def measure(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path_factory: pyt
     return measured
 
 
-def hanging(ratios: Ratios) -> list[str]:
-    """Return the kinds of hanging entries to measure: all at once in the short run, else also each."""
-    return [ALL] if ratios.short else [ALL, *HANGS]
-
-
 def latency(kind: str) -> str:
     """Return the name of the figure for others beside this kind."""
     return f"100 events/s, event to reconcile, p99, beside: {NAMES.get(kind, kind)}"
@@ -67,7 +62,7 @@ def test_others_beside_nothing(ratios: Ratios, measure: Measure) -> None:
 @pytest.mark.behaviour("supervision/LC17")
 def test_others_beside_entries_that_hang_and_plugins_that_crash(ratios: Ratios, measure: Measure) -> None:
     allowed = measure("nothing").p99 * MORE + ADDED
-    for kind in (*hanging(ratios), CRASHING):
+    for kind in (ALL, *HANGS, CRASHING):
         ratios.add("supervision", latency(kind), "s", measure(kind).p99, allowed=allowed)
 
 
@@ -94,7 +89,7 @@ def test_the_host_beside_a_process_that_computes(ratios: Ratios, measure: Measur
 
 @pytest.mark.behaviour("supervision/LC19")
 def test_probes_and_the_end_beside_everything(ratios: Ratios, measure: Measure) -> None:
-    kinds = ["nothing", *hanging(ratios), CRASHING, *COMPUTES, *OTHERS, "collector-hangs"]
+    kinds = ["nothing", ALL, *HANGS, CRASHING, *COMPUTES, *OTHERS, "collector-hangs"]
     slowest = max(kinds, key=lambda kind: measure(kind).probe)
     ratios.add("supervision", "any probe beside any misbehaviour, p99", "s", measure(slowest).probe)
     longest = max(kinds, key=lambda kind: measure(kind).end)

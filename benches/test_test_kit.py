@@ -36,6 +36,6 @@ def test_start_of_pytest(ratios: Ratios, tmp_path: Path) -> None:
         return time.perf_counter() - began
 
     # By turns, since a machine's speed drifts; the shortest of each has the least of other work in it.
-    turns = [(start(), start("-p", "ctrlhost.testing.pytest_plugin")) for _ in range(10 if ratios.short else 30)]
+    turns = [(start(), start("-p", "ctrlhost.testing.pytest_plugin")) for _ in range(30)]
     without, with_kit = (min(times) for times in zip(*turns, strict=True))
     ratios.add("test kit", "added to the start of pytest", "s", with_kit - without)

@@ -38,7 +38,7 @@ def empty(stub_pods: Callable[..., Any]) -> dict[str, float]:
 def test_memory_of_varied_pods(
     ratios: Ratios, stub_pods: Callable[..., Any], go_peers: Callable[..., dict[str, float]], empty: dict[str, float]
 ) -> None:
-    count = 20_000 if ratios.short else 100_000
+    count = 100_000
     with stub_pods(count, 0, tls=True) as (url, ca):
         ours = cached("auto", url, ca)
         go = go_peers("informer", url, "0", ca)
@@ -49,7 +49,7 @@ def test_memory_of_varied_pods(
     ratios.add("scale", "pod of a large list over TLS", "s", ours["seconds"] / count, client_go=listed)
     above = ours["resident_bytes"] - empty["resident_bytes"]
     peer = go.get("bytes_per_pod", 0.0)
-    name = "memory per varied pod" + (f" of {count:,}" if ratios.short else "")
+    name = "memory per varied pod"
     ratios.add("scale", name, "B", above / count, client_go=peer)
     for part in ("header", "body", "index", "table", "dictionary"):
         if (counted := ours.get(f"counted_{part}")) is not None:
@@ -64,7 +64,7 @@ def test_memory_of_varied_pods(
 @pytest.mark.behaviour("scale/SC154")
 def test_a_million_pods(ratios: Ratios, stub_pods: Callable[..., Any], empty: dict[str, float]) -> None:
     """Without a peer: client-go takes 18 GB. The limit of the time is for JSON, those of memory are for the default."""
-    count = 50_000 if ratios.short else 1_000_000
+    count = 1_000_000
     with stub_pods(count, 0, tls=True) as (url, ca):
         json_form, default = cached("json", url, ca), cached("auto", url, ca)
     above = default["resident_bytes"] - empty["resident_bytes"]

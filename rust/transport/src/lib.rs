@@ -5,3 +5,4 @@ pub mod certificate;
 pub mod client;
 #[cfg(unix)]
 pub mod feed;
+pub mod requests;

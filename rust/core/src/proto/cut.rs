@@ -2,11 +2,12 @@
 
 use super::ProtoError;
 use super::envelope::text;
-use super::map_entry::MapEntry;
-use super::strip::{NO_METADATA, metadata_of, varint};
+use super::header::NO_METADATA;
+use super::strip::{metadata_of, varint};
 use super::table::{Form, Message, Spec};
 use super::wire::{Part, Raw};
-use crate::projection::Node;
+use super::write::MapEntry;
+use crate::object::Node;
 
 /// Keep the metadata of an object and what `kept` names; fields that the table lacks stay, to be counted.
 ///

@@ -8,7 +8,6 @@ mod error;
 mod forms;
 mod header;
 mod lookup;
-mod map_entry;
 mod message;
 mod ordinary;
 mod quantity;
