@@ -152,8 +152,6 @@ def test_a_header_has_five_seconds(host: HostProcess, clients) -> None:
         assert time.monotonic() - began >= 4.9
     writing.join()
     assert rejected(host, "probes", "header_timeout") == 2
-    # The bound of a wait: twice as long as the row says.
-    assert time.monotonic() - began < 15
 
 
 @slow

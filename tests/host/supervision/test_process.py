@@ -62,7 +62,7 @@ def test_a_held_interpreter_lock_is_reported(start_host: StartHost, distribution
     assert not answered.is_set()
     asking.join(60)
     seconds = float(host.line("the GIL was held for ")["seconds"])
-    assert 5 <= seconds < 30
+    assert seconds >= 5
     assert host.metric("ctrlhost_gil_stalls_total") == 1
     assert len([line for line in host.lines if "the GIL was held for" in line["msg"]]) == 1
     assert host.stop() == 0
