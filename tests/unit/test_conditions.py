@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ctrlhost import conditions
@@ -66,3 +68,54 @@ def test_conditions_that_the_server_would_refuse_are_refused(manual_clock: Manua
         conditions.set({}, "Ready", True, "", "", manual_clock)
     with pytest.raises(TypeError, match="to_dict"):
         conditions.set((), "Ready", True, "Reason", "", manual_clock)  # type: ignore[arg-type]
+
+
+THEN, NOW = "2020-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
+
+
+SEEN = {"observedGeneration": 7}
+OTHER = {"type": "Other", "status": "True"}
+
+
+def entry(type_: str, status: str, time: str | None = THEN, **more: Any) -> dict[str, Any]:
+    return {"type": type_, "status": status, "reason": "Because", "message": "so", "lastTransitionTime": time, **more}
+
+
+def row(ids: str, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> Any:
+    marks = [pytest.mark.behaviour(f"naming/{one}") for one in ids.split()]
+    return pytest.param(before, after, id=ids, marks=marks)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        row("H1", [entry("Ready", "False")], [entry("Ready", "True", NOW)]),
+        row(
+            "H2",
+            [entry("Ready", "False"), entry("Other", "True")],
+            [entry("Ready", "True", NOW), entry("Other", "True")],
+        ),
+        row("H3", [OTHER], [OTHER, entry("Ready", "True", NOW)]),
+        row("H4", [entry("Ready", "False", None)], [entry("Ready", "True", NOW)]),
+        row("H5", [], [entry("Ready", "True", NOW)]),
+        row("H11", [entry("Ready", "True", reason="Old")], [entry("Ready", "True")]),
+        row("H12", [entry("Ready", "True", None)], [entry("Ready", "True", NOW)]),
+        row(
+            "H14", [entry("Ready", "False", observedGeneration=7)], [entry("Ready", "True", NOW, observedGeneration=7)]
+        ),
+    ],
+)
+def test_a_condition_is_set_in_its_place(
+    manual_clock: ManualClock, before: list[dict[str, Any]], after: list[dict[str, Any]]
+) -> None:
+    obj: dict[str, Any] = {"status": {"conditions": before}}
+    conditions.set(obj, "Ready", True, "Because", "so", manual_clock)
+    assert obj["status"]["conditions"] == after
+
+
+@pytest.mark.behaviour("naming/H8")
+@pytest.mark.behaviour("naming/H9")
+@pytest.mark.behaviour("naming/H10")
+def test_a_condition_is_true_only_if_the_first_of_its_type_is() -> None:
+    obj = {"status": {"conditions": [entry("Ready", "True"), entry("Ready", "False"), entry("Other", "False")]}}
+    assert [conditions.is_true(obj, one) for one in ("Ready", "Other", "Missing")] == [True, False, False]

@@ -50,6 +50,9 @@ class Cluster:
         found: dict[str, Any] = self.client.get(API, KIND, f"{plural}.{group}")
         return found
 
+    def crds(self) -> list[dict[str, Any]]:
+        return list(self.client.list(API, KIND))
+
     def accepted(self, plural: str, group: str = "g.io") -> str:
         return self.spell(self.get(plural, group)["status"].get("acceptedNames"))
 

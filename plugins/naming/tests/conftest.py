@@ -1,23 +1,30 @@
-"""A fake cluster in memory, with the plugin's pure parts as its naming controller."""
+"""A fake cluster in memory, which runs the plugin's own reconciler and map."""
 
 from __future__ import annotations
 
 import copy
+import logging
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import ctrlhost_naming
 import pytest
-from ctrlhost_naming.crd import Crd
-from ctrlhost_naming.decision import Mode, decide, status_patch
-from ctrlhost_naming.index import NameIndex, Requeues
+from ctrlhost_naming.crd import CRDS, Crd, Field
+from ctrlhost_naming.decision import Mode
 from ctrlhost_sandbox import Sandbox
 from ctrlhost_sandbox.controllers.crds import CrdController
+from prometheus_client import CollectorRegistry
 
+from ctrlhost import Object, Request
+from ctrlhost.controller.status import StatusWriter
+from ctrlhost.controller.status_shape import shape_of
 from ctrlhost.testing import ManualClock
 from plugins.naming.tests.cluster import Cluster
 
+SHAPE = shape_of("naming", CRDS.api_version, CRDS.kind, Crd, [])
 SPELLED = re.compile(
     r"(?P<plural>[^/\[]*)/?(?P<singular>[^/\[]*)/?(?P<kind>[^/\[]*)/?(?P<list>[^/\[]*)(\[(?P<short>.*)\])?"
 )
@@ -72,20 +79,31 @@ def crd(spelled: str, group: str = "g.io", **extra: Any) -> dict[str, Any]:
 
 
 class FakeCluster:
-    """CRDs with resource versions, a work queue without duplicates, and one worker that the test runs."""
+    """CRDs, their cache with its indexes, a work queue without duplicates, and one worker that the test runs."""
 
     def __init__(self, mode: Mode = Mode.ENFORCE, *, allow_own: bool = False, requeue_all: bool = False) -> None:
-        self.mode, self.allow_own, self.requeue_all = mode, allow_own, requeue_all
+        self.requeue_all = requeue_all
+        self.settings = ctrlhost_naming.NamingSettings(mode=mode, allow_own_names=allow_own)
         self.objects: dict[str, dict[str, Any]] = {}
-        self.index = NameIndex()
         self.clock = ManualClock()
+        self.state = ctrlhost_naming.Naming(self.settings, CollectorRegistry(), self.clock)
         self.queue: dict[str, None] = {}
-        self.version = self.uids = self.writes = self.syncs = self.calculations = 0
-        self.requeued: list[tuple[str, str]] = []
+        self.version = self.uids = self.writes = self.syncs = 0
+        self.requeued: list[str] = []
         self.written: list[tuple[dict[str, Any], dict[str, Any]]] = []
-        self.frozen = False
-        """The informer shows nothing new: events are held back."""
-        self.kept_back: list[tuple[str, dict[str, Any] | None]] = []
+        self._objects: dict[str, Object] = {}
+        self._crds: dict[str, Crd] = {}
+        self._indexes: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+
+    def __getitem__(self, kind: type[Crd] | str) -> Any:
+        """Return the cache, of structs or of objects, as `Caches` does."""
+        found = self._crds if kind is Crd else self._objects
+        return SimpleNamespace(
+            get=found.get, by_index=lambda index, value: [found[name] for name in self._indexes[index, value]]
+        )
+
+    def get(self, plural: str, group: str = "g.io") -> Crd:
+        return self._crds[self.key(plural, group)]
 
     def key(self, plural: str, group: str = "g.io") -> str:
         return f"{plural}.{group}"
@@ -144,6 +162,13 @@ class FakeCluster:
         found = self.condition(plural, "Established", group)
         return f"{found[0]}/{found[1]}" if found else ""
 
+    def showing(self, other: FakeCluster) -> FakeCluster:
+        """Start with the CRDs of another cluster."""
+        self.version = other.version
+        for obj in other.objects.values():
+            self._store(obj)
+        return self
+
     def settle(self) -> None:
         """Run the worker until nothing is queued."""
         while self.queue:
@@ -152,38 +177,34 @@ class FakeCluster:
             self.sync(key)
 
     def sync(self, key: str) -> None:
-        """Act as the plugin's reconciler for one key."""
+        """Run the plugin's reconciler for one key, and write the status that it has set."""
         self.syncs += 1
         obj = self.objects.get(key)
-        if obj is None:
-            self._requeue(key, self.index.forget(key))
+        writer = StatusWriter(SHAPE, Object(obj), self.clock) if obj else None
+        context: Any = SimpleNamespace(
+            request=Request(key),
+            settings=self.settings,
+            state=self.state,
+            clock=self.clock,
+            log=logging.getLogger("naming"),
+            attempt=1,
+            cache=self.__getitem__,
+            status=writer,
+            event=lambda *_, **__: True,
+        )
+        ctrlhost_naming.arbitrate(context, self._crds.get(key))
+        patch = writer.patch(Object(obj)) if writer and obj else None
+        if obj is None or patch is None:
             return
-        known = Crd.of(obj)
-        self._requeue(key, self.index.observe(known, cached=True))
-        decision = decide(known, self.index.used(known, allow_own=self.allow_own), self.mode)
-        self.calculations += decision.calculation is not None
-        if not decision.write:
-            return
-        assert decision.calculation
-        changes = (decision.calculation.names_accepted, decision.calculation.established)
-        patch = status_patch(obj, changes, self.clock, decision.calculation.accepted)
-        obj = copy.deepcopy(obj)
-        obj["status"].update(patch["status"])
+        changed = copy.deepcopy(obj)
+        names, before = patch["status"].get("acceptedNames", {}), changed["status"].pop("acceptedNames", {})
+        changed["status"] |= patch["status"]
+        after = {name: value for name, value in (before | names).items() if value is not None}
+        changed["status"]["acceptedNames"] = after
         self.writes += 1
-        self.version += 1
-        obj["metadata"]["resourceVersion"] = str(self.version)
         self.clock.advance(1)
-        self.written.append((self.objects[key], obj))
-        self.objects[key] = obj
-        self._requeue(key, self.index.record_write(Crd.of(obj)))
-        self._deliver(key, obj)
-
-    def thaw(self) -> None:
-        """Wait until the informer has caught up."""
-        self.frozen = False
-        events, self.kept_back = self.kept_back, []
-        for key, obj in events:
-            self._deliver(key, obj)
+        self._store(changed)
+        self.written.append((obj, self.objects[key]))
 
     def _store(self, obj: dict[str, Any]) -> None:
         self.version += 1
@@ -192,25 +213,35 @@ class FakeCluster:
         self._deliver(obj["metadata"]["name"], obj)
 
     def _deliver(self, key: str, obj: dict[str, Any] | None) -> None:
-        """Pass an event to the index, like the informer's handler, and enqueue the object."""
-        if self.frozen:
-            self.kept_back.append((key, obj))
-            return
-        if self.requeue_all and key.partition(".")[2]:
-            group = key.partition(".")[2]
-            others = sorted(k for k in self.objects if k.partition(".")[2] == group and k != key)
-        else:
-            others = []
-        self._requeue(key, self.index.observe(Crd.of(obj)) if obj else self.index.forget(key))
+        """Show a change in the cache, and enqueue what the plugin's map returns, and the object."""
+        old, new = self._crds.pop(key, None), Object(obj).decode(Crd) if obj else None
+        before, after = self._objects.pop(key, None), Object(obj) if obj else None
+        if old is not None:
+            for entry in _entries(old):
+                del self._indexes[entry][key]
+        if new is not None and after is not None:
+            self._crds[key], self._objects[key] = new, after
+            for entry in _entries(new):
+                self._indexes[entry][key] = None
+        if ctrlhost_naming.names_changed(before, after):
+            caches: Any = self
+            waiting = [r.name for crd in (old, new) if crd for r in ctrlhost_naming.requesters(crd, caches)]
+            assert key not in waiting
+            self.requeued += waiting
+            self.queue |= dict.fromkeys(waiting)
         self.queue.setdefault(key)
-        for other in sorted(others, key=lambda k: (self.objects[k]["metadata"]["creationTimestamp"], k)):
-            self.queue.setdefault(other)
+        if self.requeue_all:
+            group = key.partition(".")[2]
+            others = sorted(self._crds.values(), key=lambda crd: (crd.metadata.creationTimestamp, crd.name))
+            self.queue |= dict.fromkeys(crd.name for crd in others if crd.group == group)
 
-    def _requeue(self, key: str, requeues: Requeues) -> None:
-        assert key not in dict(requeues)
-        self.requeued += requeues
-        for other, _ in requeues:
-            self.queue.setdefault(other)
+
+def _entries(crd: Crd) -> list[tuple[str, str]]:
+    """Return the entries of a CRD in the indexes."""
+    return [
+        *((field.requested, name) for field in Field for name in set(crd.requested.in_field(field))),
+        *((field.accepted, name) for field in Field for name in set(crd.accepted.in_field(field))),
+    ]
 
 
 @pytest.fixture

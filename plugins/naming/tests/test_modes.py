@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import ctrlhost_naming
 import pytest
-from ctrlhost_naming.differences import Finding, Ledger
-from ctrlhost_naming.index import NameIndex
+from ctrlhost_naming.decision import Mode
+from ctrlhost_naming.findings import Finding, Ledger
 from ctrlhost_naming.metrics import NamingMetrics
 from ctrlhost_sandbox import Sandbox
 from prometheus_client import CollectorRegistry
@@ -120,7 +120,7 @@ def test_observe_neither_writes_nor_reports_on_a_healthy_cluster(
     manual_clock.advance(60)
     cluster.host.run_until_idle()
     assert cluster.revision() == before
-    assert cluster.syncs("written") == cluster.syncs("error") == 0
+    assert cluster.syncs("written") == 0
     assert cluster.metric("crds", state="accepted") >= 100
     assert cluster.naming.ledger.report(manual_clock.now()) == []
 
@@ -141,7 +141,7 @@ def test_observe_counts_a_conflict_and_names_the_owner(
     assert cluster.metric("differences", kind="conflict") == 1
     assert cluster.metric("conflicts", reason="ShortNamesConflict") == 1
     assert 'bs.g.io: conflict: shortName "x" held by as.g.io' in caplog.text
-    assert cluster.syncs("written") == cluster.syncs("error") == 0
+    assert cluster.syncs("written") == 0
     assert not [right for right in cluster.host.account.granted if right[1] == f"{CRDS}/status"]
 
     cluster.edit("bs", shortNames=["y"])
@@ -156,7 +156,7 @@ def test_groups_that_are_not_listed_are_ignored(start: Callable[..., Cluster], e
     cluster.settled("as/a", group="theirs.io")
     assert cluster.names_accepted("as", "mine.io") == "True/NoConflicts"
     assert cluster.names_accepted("as", "theirs.io") == ""
-    assert [crd.group for crd in cluster.naming.index.crds()] == ["mine.io"]
+    assert list(cluster.naming.ledger.entries()) == ["as.mine.io"]
 
 
 def test_own_names_are_accepted_if_the_settings_allow_it(start: Callable[..., Cluster], external: Sandbox) -> None:
@@ -186,9 +186,10 @@ def test_contradictory_settings_are_rejected(
 
 def test_only_modes_that_write_request_write_permissions() -> None:
     settings = ctrlhost_naming.NamingSettings
-    assert list(ctrlhost_naming.ctrlhost_permissions(settings())) == []
+    rights = ctrlhost_naming.plugin.ctrlhost_permissions
+    assert rights(settings()) == []
     for mode in ("repair", "enforce"):
-        (status, events) = ctrlhost_naming.ctrlhost_permissions(settings(mode=mode))
+        (status, events) = rights(settings(mode=Mode(mode)))
         assert (status.resources, status.verbs) == ((f"{CRDS}/status",), ("patch",))
         assert events.group == "events.k8s.io"
 
@@ -233,8 +234,7 @@ def test_the_documentation_names_every_setting_metric_and_finding() -> None:
     text = (Path(__file__).parents[3] / "docs/plugins/naming.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"`(\w+)(?:\{\w+\})?`", text))
     registry = CollectorRegistry()
-    index = NameIndex()
-    NamingMetrics(registry, index, Ledger(index, 0.0), ManualClock())
+    NamingMetrics(registry, Ledger(0.0), ManualClock())
     metrics = {f"{metric.name}_total" if metric.type == "counter" else metric.name for metric in registry.collect()}
     assert metrics <= documented
     assert {kind.value for kind in Finding} <= documented

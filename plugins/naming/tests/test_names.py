@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctrlhost_naming.crd import Crd
-from ctrlhost_naming.decision import decide, should_establish
+from ctrlhost_naming.decision import Mode, should_establish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,9 +156,8 @@ def test_singular_and_short_name_swapped_within_a_crd_block_each_other(fake: Any
     fake.settle()
     refused = ("as/a/A/AList[x]", 'ShortNamesConflict "a" is already in use')
     assert (fake.accepted("as"), fake.conflict("as")) == refused
-    crd = Crd.of(fake.objects["as.g.io"])
-    refusals = decide(crd, fake.index.used(crd), fake.mode).calculation.refusals
-    assert [(one.field.label, one.name) for one in refusals] == [("singular", "x"), ("shortName", "a")]
+    refusals = fake.state.ledger.entries()["as.g.io"].refusals
+    assert [str(refusal) for refusal in refusals] == ['singular "x" held by as.g.io', 'shortName "a" held by as.g.io']
 
     before = fake.writes
     fake.edit_status("as", storedVersions=["v1", "v2"])
@@ -190,7 +188,7 @@ def test_a_conflict_before_establishment_leaves_it_installing(fake: Any) -> None
     assert fake.accepted("bs") == "bs/b/B/BList"
     assert fake.conflict("bs") == 'SingularConflict "a" is already in use'
     assert fake.established("bs") == "False/Installing"
-    assert not should_establish(Crd.of(fake.objects["bs.g.io"]))
+    assert not should_establish(fake.get("bs"))
 
 
 @behaviour("naming/X24")
@@ -237,10 +235,7 @@ def test_a_crd_that_gives_up_the_conflicting_name_is_repaired_in_repair_and_enfo
         fake.settle()
         fake.edit("bs", **changed)
     # The state that the API server's own controller leaves: all requested names, and a condition that is False.
-    mended = new_fake(type(fake.mode)(mode))
-    mended.objects, mended.version = fake.objects, fake.version
-    for key in mended.objects:
-        mended.sync(key)
+    mended = new_fake(Mode(mode)).showing(fake)
     mended.settle()
     if mode == "observe":
         assert (mended.conflict("bs"), mended.established("bs")) == stale

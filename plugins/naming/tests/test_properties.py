@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctrlhost_naming.crd import Crd
+from ctrlhost_naming.crd import Crd, Space
 from ctrlhost_naming.decision import Mode, calculate
-from ctrlhost_naming.names import Space
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from ctrlhost import Object
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +60,7 @@ def play(fake: Any, history: list[tuple[Any, ...]]) -> int:
 
 
 def crds(fake: Any) -> list[Crd]:
-    return [Crd.of(obj) for obj in fake.objects.values()]
+    return [fake.get(name.partition(".")[0]) for name in fake.objects]
 
 
 def double_owners(fake: Any) -> list[tuple[Any, ...]]:
@@ -77,10 +78,10 @@ def disagreements(fake: Any) -> list[str]:
     held = {(known.group, *name) for known in everyone for name in known.accepted.held()}
     for known in everyone:
 
-        def used(space: Space, name: str, group: str = known.group) -> bool:
-            return (group, space, name) in held
+        def owners(space: Space, name: str, group: str = known.group) -> tuple[str, ...]:
+            return ("some",) if (group, space, name) in held else ()
 
-        result = calculate(known.requested, known.accepted, known.established, used)
+        result = calculate(known.requested, known.accepted, known.established, owners)
         if (result.accepted, result.names_accepted) != (known.accepted, known.names_accepted):
             found.append(known.name)
     return found
@@ -103,12 +104,11 @@ def test_any_history_ends_stable_with_one_owner_per_name(
     operations = play(fake, history)
 
     assert double_owners(fake) == []
-    assert fake.index.contested() == []
     assert disagreements(fake) == []
     asked = {name for op in history if op[0] in {"create", "rename"} for name in (*op[1:4], f"{op[3]}List", *op[4])}
     for known in crds(fake):
         assert {name for _, name in known.accepted.held()} <= asked
-        assert not known.accepted.kind or known.accepted.kind != known.accepted.list_kind
+        assert not known.accepted.kind or known.accepted.kind != known.accepted.listKind
     assert fake.writes <= 20 * operations
 
 
@@ -156,9 +156,9 @@ def test_each_write_keeps_all_other_fields(
                 fake.settle()
 
     for old, new in fake.written:
-        was, now = Crd.of(old), Crd.of(new)
+        was, now = Object(old).decode(Crd), Object(new).decode(Crd)
         assert (was.accepted, was.names_accepted) != (now.accepted, now.names_accepted)
-        for field in ("plural", "singular", "kind", "list_kind", "short_names"):
+        for field in ("plural", "singular", "kind", "listKind", "shortNames"):
             assert getattr(now.accepted, field) in (getattr(was.accepted, field), getattr(now.requested, field))
         if was.established and was.established.status == "True":
             assert now.established == was.established
@@ -180,14 +180,12 @@ def test_observe_writes_nothing_and_repair_only_outdated_conditions(
     server = new_fake()
     play(server, history)
     ours = new_fake(mode)
-    ours.objects, ours.version = server.objects, server.version
+    ours.showing(server)
     stale = [
         known.name
         for known in crds(ours)
         if known.satisfied and known.names_accepted and known.names_accepted.status != "True"
     ]
-    for key in list(ours.objects):
-        ours.sync(key)
     ours.settle()
     written = [old["metadata"]["name"] for old, _ in ours.written]
     assert written == ([] if mode is Mode.OBSERVE else stale)
@@ -202,8 +200,6 @@ def test_with_own_names_allowed_a_crd_never_waits_for_itself(
     fake = new_fake(allow_own=True)
     play(fake, history)
     assert double_owners(fake) == []
-    for known in crds(fake):
-        decision = calculate(known.requested, known.accepted, known.established, fake.index.used(known, allow_own=True))
-        for refusal in decision.refusals:
-            owners = fake.index.owners(known.group, refusal.field.space, refusal.name)
-            assert set(owners) - {known.name} or refusal.field.label in {"kind", "listKind"}
+    for name, entry in fake.state.ledger.entries().items():
+        for refusal in entry.refusals:
+            assert set(refusal.owners) - {name} or refusal.field.space is Space.KINDS

@@ -33,7 +33,7 @@ def debug_lines(stream: io.StringIO) -> list[str]:
     """Log at debug, and return the loggers whose lines came."""
     assert logs._writer is not None
     before = len(stream.getvalue())
-    for name in (NAMING, "ctrlhost_naming.index", "ctrlhost.plugin.bitcoin", "ctrlhost.host", "a.library"):
+    for name in (NAMING, "ctrlhost_naming.decision", "ctrlhost.plugin.bitcoin", "ctrlhost.host", "a.library"):
         logging.getLogger(name).debug("seen")
     assert logs._writer.flush(10)
     return [json.loads(line)["logger"] for line in stream.getvalue()[before:].splitlines()]
@@ -43,7 +43,7 @@ def debug_lines(stream: io.StringIO) -> list[str]:
 def test_a_change_concerns_one_plugin_and_ends_by_itself(written: io.StringIO) -> None:
     assert debug_lines(written) == []
     log_levels.levels.set(loggers_of("naming", ["naming", "bitcoin"]), "debug", 2)
-    assert debug_lines(written) == [NAMING, "ctrlhost_naming.index"]
+    assert debug_lines(written) == [NAMING, "ctrlhost_naming.decision"]
     eventually(lambda: debug_lines(written) == [])
     assert logging.getLogger(NAMING).level == logging.NOTSET
 
@@ -98,7 +98,7 @@ def test_the_setting_names_plugins_and_loggers(loggers_of_process: None) -> None
     logs.configure("info", "json", stream, plugins=["naming"], log_levels=levels)
     try:
         logging.getLogger("ctrlhost.host").warning("not seen")
-        assert debug_lines(stream) == [NAMING, "ctrlhost_naming.index"]
+        assert debug_lines(stream) == [NAMING, "ctrlhost_naming.decision"]
         logs.configure("info", "json", stream, plugins=["naming"])
         assert debug_lines(stream) == []
     finally:
@@ -114,7 +114,7 @@ def test_the_setting_names_plugins_and_loggers(loggers_of_process: None) -> None
         ("ctrlhost.client", ("ctrlhost.client",)),
         ("ctrlhost.informers.watcher", ("ctrlhost.informers.watcher",)),
         (f"{NAMING}.index", (f"{NAMING}.index",)),
-        ("ctrlhost_naming.index", ("ctrlhost_naming.index",)),
+        ("ctrlhost_naming.decision", ("ctrlhost_naming.decision",)),
         ("asyncio", ("asyncio",)),
     ],
 )

@@ -86,6 +86,9 @@ def version(obj: Object | None) -> int | None:
 
 
 @pytest.mark.behaviour("informers/MC1")
+@pytest.mark.behaviour("naming/M1")
+@pytest.mark.behaviour("naming/M2")
+@pytest.mark.behaviour("naming/M3")
 @pytest.mark.parametrize(("seen", "shown", "pending"), [(2, 2, False), (3, 3, False), (1, 2, True)])
 def test_a_write_is_shown_until_the_cache_has_it_or_a_newer_version(
     informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister, seen: int, shown: int, pending: bool
@@ -98,6 +101,9 @@ def test_a_write_is_shown_until_the_cache_has_it_or_a_newer_version(
 
 
 @pytest.mark.behaviour("informers/MC2")
+@pytest.mark.behaviour("naming/M4")
+@pytest.mark.behaviour("naming/M5")
+@pytest.mark.behaviour("naming/M6")
 @pytest.mark.parametrize(
     ("uid", "deleted_at", "shown"),
     [("u1", 4, None), ("u2", 4, None), ("u2", 1, 3)],
@@ -118,6 +124,7 @@ def test_a_later_deletion_hides_the_write(
 
 
 @pytest.mark.behaviour("informers/MC2")
+@pytest.mark.behaviour("naming/M9")
 @pytest.mark.parametrize("known", [True, False])
 def test_a_newer_list_without_the_object_hides_the_write(
     informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister, known: bool
@@ -133,6 +140,8 @@ def test_a_newer_list_without_the_object_hides_the_write(
 
 
 @pytest.mark.behaviour("informers/MC3")
+@pytest.mark.behaviour("naming/M7")
+@pytest.mark.behaviour("naming/Y10")
 def test_the_answer_of_a_write_after_its_deletion_is_ignored(
     informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister
 ) -> None:
@@ -144,6 +153,7 @@ def test_the_answer_of_a_write_after_its_deletion_is_ignored(
 
 
 @pytest.mark.behaviour("informers/MC4")
+@pytest.mark.behaviour("naming/M8")
 def test_the_answer_of_a_write_to_a_replaced_object_is_ignored(
     informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister
 ) -> None:

@@ -10,9 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import ctrlhost
-from ctrlhost import conditions as status_conditions
-from ctrlhost_naming.conditions import (
+from ctrlhost_naming.crd import (
     INITIAL_NAMES_ACCEPTED,
     INSTALLING,
     INVALID_CA_BUNDLE,
@@ -20,21 +18,19 @@ from ctrlhost_naming.conditions import (
     NO_CONFLICTS,
     NOT_ACCEPTED,
     Condition,
-    is_true,
+    Field,
+    Names,
+    Space,
 )
-from ctrlhost_naming.names import Field, Names, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ctrlhost import Clock
     from ctrlhost_naming.crd import Crd
 
 _CERTIFICATE = re.compile(
     rb"^-----BEGIN CERTIFICATE-----[ \t\r]*\n([A-Za-z0-9+/=\s]*)^-----END CERTIFICATE-----[ \t\r]*$", re.MULTILINE
 )
-Used = Callable[[Space, str], bool]
-"""Return whether a name is accepted for some CRD of the group, including the one that is decided about."""
+Owners = Callable[[Space, str], tuple[str, ...]]
+"""Return the CRDs of the group for which a name is accepted, including the one that is decided about."""
 
 
 class Mode(enum.Enum):
@@ -50,10 +46,15 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One requested name that is in use."""
+    """One requested name that is in use, and the CRDs that hold it."""
 
     field: Field
     name: str
+    owners: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return the text for logs, events and the page."""
+        return f'{self.field.label} "{self.name}" held by {", ".join(self.owners)}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +77,16 @@ class Decision:
     write: bool
 
 
-def decide(crd: Crd, used: Used, mode: Mode) -> Decision:
+def decide(crd: Crd, owners: Owners, mode: Mode) -> Decision:
     """Decide about one CRD.
 
     A CRD that has its names is skipped only if its condition agrees. The API server compares the names alone, so a CRD
     that gave up a conflicting name keeps NamesAccepted False for ever, and one without conditions never gets any:
     `repair` fixes both.
     """
-    if crd.satisfied and is_true(crd.names_accepted):
+    if crd.is_named:
         return Decision(None, differs=False, write=False)
-    calculation = calculate(crd.requested, crd.accepted, crd.established, used)
+    calculation = calculate(crd.requested, crd.accepted, crd.established, owners)
     differs = calculation.accepted != crd.accepted or calculation.names_accepted != crd.names_accepted
     match mode:
         case Mode.OBSERVE:
@@ -97,7 +98,7 @@ def decide(crd: Crd, used: Used, mode: Mode) -> Decision:
     return Decision(calculation, differs, write)
 
 
-def calculate(requested: Names, accepted: Names, established: Condition | None, used: Used) -> Calculation:
+def calculate(requested: Names, accepted: Names, established: Condition | None, owners: Owners) -> Calculation:
     """Accept every field of `requested` whose names are free; the others keep their accepted value.
 
     A name is free if the field already has it, or if no CRD of the group has it. The short names are accepted together
@@ -107,38 +108,29 @@ def calculate(requested: Names, accepted: Names, established: Condition | None, 
     values: dict[str, Any] = {"categories": requested.categories}
     for field in Field:
         own = accepted.in_field(field)
-        taken = [name for name in requested.in_field(field) if name not in own and used(field.space, name)]
-        refusals.extend(Refusal(field, name) for name in taken)
+        taken = [
+            Refusal(field, name, holders)
+            for name in requested.in_field(field)
+            if name not in own and (holders := owners(field.space, name))
+        ]
+        refusals += taken
         values[field.attribute] = getattr(accepted if taken else requested, field.attribute)
     condition = _names_accepted(refusals)
-    established = next_established(established, is_true(condition))
+    established = next_established(established, names_ok=condition.is_true)
     return Calculation(Names(**values), condition, established, tuple(refusals))
 
 
-def next_established(old: Condition | None, names_ok: bool) -> Condition:
+def next_established(old: Condition | None, *, names_ok: bool) -> Condition:
     """Return Established for its old value and whether all names are accepted.
 
     True is never withdrawn, since clients would lose a served resource. Naming never sets True either: the establishing
     step does, once the resource is served.
     """
-    if old is not None and is_true(old):
+    if old is not None and old.is_true:
         return old
     if names_ok:
         return INSTALLING
     return NOT_ACCEPTED if old is None else old
-
-
-def unmet(requested: Names, accepted: Names) -> frozenset[tuple[Space, str]]:
-    """Return every requested name that the CRD does not have in that field: any change of its owner concerns the CRD.
-
-    These are not only names in use: when a second short name becomes used, the message about the first one changes.
-    """
-    return frozenset(
-        (field.space, name)
-        for field in Field
-        for name in requested.in_field(field)
-        if name not in accepted.in_field(field)
-    )
 
 
 def _names_accepted(refusals: list[Refusal]) -> Condition:
@@ -153,18 +145,17 @@ def _names_accepted(refusals: list[Refusal]) -> Condition:
 
 def should_establish(crd: Crd) -> bool:
     """Return whether a CRD has all requested names, says so, and is not established."""
-    return crd.satisfied and is_true(crd.names_accepted) and not is_true(crd.established)
+    return crd.is_named and not (crd.established is not None and crd.established.is_true)
 
 
-def established_condition(crd: Crd, raw: Mapping[str, Any]) -> Condition | None:
-    """Return the condition to write, or None if it is already set.
+def established_condition(crd: Crd) -> Condition:
+    """Return Established for a CRD with all its names.
 
     A conversion webhook with unreadable certificates would fail every request, so it prevents establishing.
     """
-    conversion = raw["spec"].get("conversion") or {}
-    bundle = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("caBundle")
-    wanted = INITIAL_NAMES_ACCEPTED if not bundle or _is_ca_bundle(bundle) else INVALID_CA_BUNDLE
-    return None if crd.established == wanted else wanted
+    webhook = (crd.spec.conversion or {}).get("webhook") or {}
+    bundle = (webhook.get("clientConfig") or {}).get("caBundle")
+    return INITIAL_NAMES_ACCEPTED if not bundle or _is_ca_bundle(bundle) else INVALID_CA_BUNDLE
 
 
 def _is_ca_bundle(bundle: str) -> bool:
@@ -185,20 +176,3 @@ def _is_certificate(block: bytes) -> bool:
     except (ssl.SSLError, ValueError):
         return False
     return True
-
-
-def status_patch(
-    raw: Mapping[str, Any], changes: Iterable[Condition], clock: Clock, accepted: Names | None = None
-) -> dict[str, Any]:
-    """Return the merge patch of the status with changed conditions and, if given, accepted names.
-
-    It contains the resource version that it is based on, so that a stale patch fails. A merge patch replaces lists, so
-    it repeats the conditions of others. The schemas, which may be a megabyte, are not sent and need not be cached.
-    """
-    conditions = ctrlhost.plain((raw.get("status") or {}).get("conditions") or [])
-    patched: dict[str, Any] = {"status": {"conditions": conditions}}
-    for change in changes:
-        status_conditions.set(patched, change.type, change.status, change.reason, change.message, clock)
-    if accepted is not None:
-        patched["status"]["acceptedNames"] = accepted.to_merge_patch()
-    return {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, **patched}

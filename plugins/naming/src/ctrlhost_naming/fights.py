@@ -7,8 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ctrlhost_naming.conditions import Condition
-    from ctrlhost_naming.crd import Crd
+    from ctrlhost_naming.crd import Condition, Crd
 
 ROUNDS = 3
 """The number of foreign changes of one CRD within the window that are tolerated; one more is a fight."""
@@ -22,23 +21,20 @@ class FightGuard:
     def __init__(self) -> None:
         """Start without fights."""
         self._lock = threading.Lock()
-        self._written: dict[str, Condition] = {}
+        self._decided: dict[str, Condition] = {}
         self._changes: dict[str, deque[float]] = {}
         self._given_up: set[str] = set()
 
-    def record_write(self, key: str, condition: Condition) -> None:
-        """Record NamesAccepted after an own write."""
-        with self._lock:
-            self._written[key] = condition
-
-    def is_fight(self, crd: Crd, wanted: Condition, now: float) -> bool:
+    def is_fight(self, crd: Crd, wanted: Condition, now: float, *, retry: bool = False) -> bool:
         """Return whether a write would repeat what another writer undid too often; if so, give up the group.
 
         A change counts if the condition of the last write is about to be written again. It does not count if the other
-        writer was first, or if the condition follows from other names.
+        writer was first, if the condition follows from other names, or if that write has failed (`retry`).
         """
         with self._lock:
-            if self._written.get(crd.name) != wanted or crd.names_accepted == wanted:
+            repeated = self._decided.get(crd.name) == wanted != crd.names_accepted
+            self._decided[crd.name] = wanted
+            if retry or not repeated:
                 return False
             changes = self._changes.setdefault(crd.name, deque())
             changes.append(now)
@@ -57,5 +53,5 @@ class FightGuard:
     def forget(self, key: str) -> None:
         """Drop the records of a deleted CRD."""
         with self._lock:
-            self._written.pop(key, None)
+            self._decided.pop(key, None)
             self._changes.pop(key, None)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 
-from ctrlhost_naming.differences import Finding
-from ctrlhost_naming.names import Field
+from ctrlhost_naming.crd import Field
+from ctrlhost_naming.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from ctrlhost import Clock
-    from ctrlhost_naming.differences import Ledger
-    from ctrlhost_naming.index import NameIndex
+    from ctrlhost_naming.findings import Ledger
 
-RESULTS = ("shortcut", "noop", "written", "conflict409", "gone", "error")
+RESULTS = ("shortcut", "noop", "written", "gone")
 CAUSES = ("release", "taken", "delete")
 REASONS = frozenset(field.reason for field in Field)
 STATES = ("accepted", "conflict", "pending")
@@ -30,9 +29,9 @@ STATES = ("accepted", "conflict", "pending")
 class NamingMetrics:
     """Counters of the controller, and gauges that are computed by each scrape."""
 
-    def __init__(self, registry: CollectorRegistry, index: NameIndex, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, registry: CollectorRegistry, ledger: Ledger, clock: Clock) -> None:
         """Register all metrics, each series at zero."""
-        self._index, self._ledger, self._clock = index, ledger, clock
+        self._ledger, self._clock = ledger, clock
         self.syncs = Counter(
             "ctrlhost_naming_syncs", "Reconciles of one CRD, by outcome", labelnames=("result",), registry=registry
         )
@@ -48,7 +47,7 @@ class NamingMetrics:
             registry=registry,
         )
         self.seconds = Histogram(
-            "ctrlhost_naming_sync_seconds", "Duration of the reconcile of one CRD, including writes", registry=registry
+            "ctrlhost_naming_sync_seconds", "Duration of the decision about one CRD", registry=registry
         )
         for result in RESULTS:
             self.syncs.labels(result)
@@ -60,16 +59,16 @@ class NamingMetrics:
         """Return the gauges; called by a scrape, from any thread."""
         states: Tally[str] = Tally()
         reasons: Tally[str] = Tally()
-        for crd in self._index.crds():
-            if crd.names_accepted is None:
+        for entry in self._ledger.entries().values():
+            condition = entry.names_accepted
+            if condition is None:
                 states["pending"] += 1
-            elif crd.names_accepted.status == "True":
+            elif condition.is_true:
                 states["accepted"] += 1
             else:
                 states["conflict"] += 1
                 # Another writer of the status may give any text.
-                reason = crd.names_accepted.reason
-                reasons[reason if reason in REASONS else "other"] += 1
+                reasons[condition.reason if condition.reason in REASONS else "other"] += 1
         crds = GaugeMetricFamily("ctrlhost_naming_crds", "CRDs by NamesAccepted", labels=("state",))
         for state in STATES:
             crds.add_metric((state,), states[state])
@@ -80,8 +79,8 @@ class NamingMetrics:
         for reason, count in sorted(reasons.items()):
             conflicts.add_metric((reason,), count)
         yield conflicts
-        found = Tally(difference.kind for difference in self._ledger.report(self._clock.now()))
+        kinds = Tally(difference.kind for difference in self._ledger.report(self._clock.now()))
         differences = GaugeMetricFamily("ctrlhost_naming_differences", "CRDs with a finding, by kind", labels=("kind",))
         for kind in Finding:
-            differences.add_metric((kind.value,), found[kind])
+            differences.add_metric((kind.value,), kinds[kind])
         yield differences

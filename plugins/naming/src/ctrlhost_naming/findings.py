@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from ctrlhost_naming.crd import Crd
+    from ctrlhost_naming.crd import Condition, Crd
     from ctrlhost_naming.decision import Decision, Refusal
-    from ctrlhost_naming.index import NameIndex
-    from ctrlhost_naming.names import Field
 
 
 class Finding(enum.Enum):
@@ -36,30 +34,21 @@ class Finding(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
-    """A refused name, its field, and the CRDs that hold it."""
-
-    field: Field
-    name: str
-    owners: tuple[str, ...]
-
-    def __str__(self) -> str:
-        """Return the text for logs, events and the page."""
-        return f'{self.field.label} "{self.name}" held by {", ".join(self.owners) or "no CRD"}'
-
-
-@dataclass(frozen=True, slots=True)
 class Difference:
     """One finding. `since` is on the host's clock, in seconds."""
 
     crd: str
     kind: Finding
     since: float
-    blocked: tuple[Blocked, ...] = ()
+    blocked: tuple[Refusal, ...] = ()
     cycle: tuple[str, ...] = ()
     """The CRDs that wait for each other, including this one."""
 
-    def entry(self, now: float) -> dict[str, Any]:
+    def __str__(self) -> str:
+        """Return the text for logs."""
+        return f"{self.kind.value}: {'; '.join(map(str, self.blocked))}" if self.blocked else self.kind.value
+
+    def row(self, now: float) -> dict[str, Any]:
         """Return the row of the page."""
         return {
             "crd": self.crd,
@@ -73,11 +62,13 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    kind: Finding
+class Entry:
+    """What was last seen of one CRD: NamesAccepted, its finding since when, and its refused names."""
+
+    names_accepted: Condition | None
+    kind: Finding | None
     since: float
-    group: str
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[Refusal, ...] = ()
 
 
 def classify(crd: Crd, decision: Decision, contested: bool) -> Finding | None:
@@ -86,6 +77,9 @@ def classify(crd: Crd, decision: Decision, contested: bool) -> Finding | None:
         return Finding.DOUBLE_OWNER
     if decision.calculation is None:
         return None
+    if decision.write:
+        # What is written next leaves at most a conflict.
+        return Finding.CONFLICT if decision.calculation.refusals else None
     if crd.satisfied:
         return Finding.STALE_CONDITION
     if crd.names_accepted is None:
@@ -98,95 +92,88 @@ def classify(crd: Crd, decision: Decision, contested: bool) -> Finding | None:
 class Ledger:
     """The findings of all CRDs. Methods may be called from any thread."""
 
-    def __init__(self, index: NameIndex, grace: float) -> None:
+    def __init__(self, grace: float) -> None:
         """Report findings that have lasted for `grace` seconds."""
-        self._index = index
         self._grace = grace
         self._lock = threading.Lock()
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
 
     def record(self, crd: Crd, kind: Finding | None, refusals: tuple[Refusal, ...], now: float) -> float:
         """Record the latest finding; return the seconds until it may be reported."""
         with self._lock:
-            if kind is None:
-                self._entries.pop(crd.name, None)
-                return 0.0
             known = self._entries.get(crd.name)
             since = known.since if known is not None and known.kind is kind else now
-            self._entries[crd.name] = _Entry(kind, since, crd.group, refusals)
-            return max(0.0, since + self._grace - now)
+            self._entries[crd.name] = Entry(crd.names_accepted, kind, since, refusals)
+            return max(0.0, since + self._grace - now) if kind is not None else 0.0
 
     def forget(self, key: str) -> None:
-        """Drop the finding of a deleted CRD."""
+        """Drop a deleted CRD."""
         with self._lock:
             self._entries.pop(key, None)
 
-    def report(self, now: float) -> list[Difference]:
-        """Return the findings that have lasted long enough, by CRD, with the current owners of refused names."""
+    def clear(self) -> None:
+        """Drop all CRDs."""
         with self._lock:
-            entries = dict(self._entries)
-        blocked = {key: self.blocked(entry.group, entry.refusals) for key, entry in entries.items()}
+            self._entries.clear()
+
+    def entries(self) -> dict[str, Entry]:
+        """Return what was last seen of each CRD."""
+        with self._lock:
+            return dict(self._entries)
+
+    def report(self, now: float) -> list[Difference]:
+        """Return the findings that have lasted long enough, by CRD."""
+        entries = self.entries()
         waits = {
-            key: {owner for one in blocked[key] for owner in one.owners}
+            key: {owner for refusal in entry.refusals for owner in refusal.owners}
             for key, entry in entries.items()
             if entry.kind is Finding.CONFLICT
         }
         cycles = {key: tuple(sorted(part)) for part in strongly_connected(waits) if len(part) > 1 for key in part}
-        contested = {
-            owner for group, space, name in self._index.contested() for owner in self._index.owners(group, space, name)
-        }
-        found = []
+        differences = []
         for key, entry in sorted(entries.items()):
-            if entry.since + self._grace > now or (entry.kind is Finding.DOUBLE_OWNER and key not in contested):
-                continue
             kind = entry.kind
+            if kind is None or entry.since + self._grace > now:
+                continue
             if kind is Finding.CONFLICT and key in waits[key]:
                 kind = Finding.SELF_CONFLICT
             elif kind is Finding.CONFLICT and key in cycles:
                 kind = Finding.CYCLE
             cycle = cycles[key] if kind is Finding.CYCLE else ()
-            found.append(Difference(key, kind, entry.since, blocked[key], cycle))
-        return found
-
-    def blocked(self, group: str, refusals: Iterable[Refusal]) -> tuple[Blocked, ...]:
-        """Return the refused names with their current owners."""
-        return tuple(
-            Blocked(one.field, one.name, self._index.owners(group, one.field.space, one.name)) for one in refusals
-        )
+            differences.append(Difference(key, kind, entry.since, entry.refusals, cycle))
+        return differences
 
 
 def strongly_connected(waits: Mapping[str, set[str]]) -> list[set[str]]:
-    """Return the strongly connected components (Tarjan's algorithm, without recursion)."""
-    number: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    path: list[str] = []
-    on_path: set[str] = set()
-    parts: list[set[str]] = []
+    """Return the strongly connected components (Kosaraju's algorithm, without recursion)."""
+    waited_for: dict[str, set[str]] = {}
+    for node, others in waits.items():
+        for other in others:
+            waited_for.setdefault(other, set()).add(node)
+    finished: list[str] = []
+    seen: set[str] = set()
     for start in waits:
-        if start in number:
-            continue
-        work = [(start, iter(waits[start]))]
-        number[start] = lowest[start] = len(number)
-        path.append(start)
-        on_path.add(start)
-        while work:
-            node, following = work[-1]
-            for other in following:
-                if other not in number:
-                    number[other] = lowest[other] = len(number)
-                    path.append(other)
-                    on_path.add(other)
-                    work.append((other, iter(waits.get(other, ()))))
-                    break
-                if other in on_path:
-                    lowest[node] = min(lowest[node], number[other])
-            else:
-                work.pop()
-                if work:
-                    lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[node])
-                if lowest[node] == number[node]:
-                    cut = path.index(node)
-                    parts.append(set(path[cut:]))
-                    on_path.difference_update(path[cut:])
-                    del path[cut:]
+        _visit(start, waits, seen, finished)
+    parts: list[set[str]] = []
+    seen = set()
+    for start in reversed(finished):
+        part: list[str] = []
+        _visit(start, waited_for, seen, part)
+        if part:
+            parts.append(set(part))
     return parts
+
+
+def _visit(start: str, edges: Mapping[str, set[str]], seen: set[str], finished: list[str]) -> None:
+    """Append the unseen nodes that `start` reaches to `finished`, each after those that it reaches."""
+    path = [] if start in seen else [(start, iter(edges.get(start, ())))]
+    seen.add(start)
+    while path:
+        node, following = path[-1]
+        other = next((one for one in following if one not in seen), None)
+        if other is None:
+            finished.append(node)
+            path.pop()
+        else:
+            seen.add(other)
+            path.append((other, iter(edges.get(other, ()))))

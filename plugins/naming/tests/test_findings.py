@@ -2,58 +2,50 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
-from ctrlhost_naming.crd import Crd
-from ctrlhost_naming.decision import Mode, decide
-from ctrlhost_naming.differences import Finding, Ledger, classify, strongly_connected
+from ctrlhost_naming.crd import Crd, Field, Names, Spec
+from ctrlhost_naming.decision import Mode, Refusal
+from ctrlhost_naming.findings import Finding, Ledger, strongly_connected
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctrlhost import ObjectMeta
 from plugins.naming.tests.settled import settled
 
 behaviour = pytest.mark.behaviour
 
 
-class Observer:
-    """A ledger over a fake cluster whose status the plugin does not write."""
+def found(fake: Any, now: float = 0.0) -> dict[str, str]:
+    """Return the findings of an observer, whose ledger reports all of them at once, by plural."""
+    return {one.crd.partition(".")[0]: one.kind.value for one in observed(fake).report(now)}
 
-    def __init__(self, fake: Any, grace: float = 0.0) -> None:
-        self.fake = fake
-        self.ledger = Ledger(fake.index, grace)
 
-    def look(self, now: float = 0.0) -> list[float]:
-        waits = []
-        for obj in self.fake.objects.values():
-            crd = Crd.of(obj)
-            self.fake.index.observe(crd)
-            decision = decide(crd, self.fake.index.used(crd), Mode.OBSERVE)
-            kind = classify(crd, decision, self.fake.index.is_contested(crd))
-            refusals = decision.calculation.refusals if decision.calculation else ()
-            waits.append(self.ledger.record(crd, kind, refusals, now))
-        return waits
-
-    def found(self, now: float = 0.0) -> dict[str, str]:
-        self.look(now)
-        return {one.crd.partition(".")[0]: one.kind.value for one in self.ledger.report(now)}
+def observed(fake: Any) -> Ledger:
+    observer = type(fake)(Mode.OBSERVE).showing(fake)
+    observer.state.ledger = Ledger(0.0)
+    observer.settle()
+    assert observer.writes == 0
+    ledger: Ledger = observer.state.ledger
+    return ledger
 
 
 def test_crds_with_all_requested_names_have_no_finding(fake: Any) -> None:
     settled(fake, "as/a/A/AList[x]", "bs/b")
-    assert Observer(fake).found() == {}
+    assert found(fake) == {}
 
 
 def test_a_crd_without_a_judged_status_is_pending(fake: Any) -> None:
     fake.create("as/a")
-    assert Observer(fake).found() == {"as": "pending"}
+    assert found(fake) == {"as": "pending"}
 
 
 def test_a_conflict_names_the_owner_of_each_blocked_name(fake: Any) -> None:
     settled(fake, "as/a/A/AList[x]", "cs/c/C/CList[y]", "bs/a/B/BList[x, y, z]")
-    observer = Observer(fake)
-    assert observer.found() == {"bs": "conflict"}
-    (difference,) = observer.ledger.report(0.0)
+    (difference,) = observed(fake).report(0.0)
+    assert (difference.crd, difference.kind) == ("bs.g.io", Finding.CONFLICT)
     assert [str(one) for one in difference.blocked] == [
         'singular "a" held by as.g.io',
         'shortName "x" held by as.g.io',
@@ -65,7 +57,7 @@ def test_a_crd_that_blocks_itself_is_a_self_conflict(fake: Any) -> None:
     settled(fake, "bs/b")
     fake.edit("bs", shortNames=["b"])
     fake.settle()
-    assert Observer(fake).found() == {"bs": "self_conflict"}
+    assert found(fake) == {"bs": "self_conflict"}
 
 
 def test_crds_that_wait_for_each_other_are_a_cycle_and_one_that_waits_for_them_is_not(fake: Any) -> None:
@@ -73,9 +65,8 @@ def test_crds_that_wait_for_each_other_are_a_cycle_and_one_that_waits_for_them_i
     for plural, wanted in (("as", "n2"), ("bs", "n3"), ("cs", "n1"), ("ds", "n1")):
         fake.edit(plural, singular=wanted)
     fake.settle()
-    observer = Observer(fake)
-    assert observer.found() == {"as": "cycle", "bs": "cycle", "cs": "cycle", "ds": "conflict"}
-    assert observer.ledger.report(0.0)[0].cycle == ("as.g.io", "bs.g.io", "cs.g.io")
+    assert found(fake) == {"as": "cycle", "bs": "cycle", "cs": "cycle", "ds": "conflict"}
+    assert observed(fake).report(0.0)[0].cycle == ("as.g.io", "bs.g.io", "cs.g.io")
 
 
 def test_an_outdated_condition_differs_from_a_drifted_status(fake: Any) -> None:
@@ -83,39 +74,50 @@ def test_an_outdated_condition_differs_from_a_drifted_status(fake: Any) -> None:
     fake.edit("bs", shortNames=[])
     names = {"plural": "cs", "singular": "other", "kind": "C", "listKind": "CList"}
     fake.edit_status("cs", acceptedNames=names)
-    assert Observer(fake).found() == {"bs": "stale_condition", "cs": "drift"}
+    assert found(fake) == {"bs": "stale_condition", "cs": "drift"}
 
 
 def test_a_name_accepted_twice_is_reported_until_one_releases_it(fake: Any) -> None:
     settled(fake, "as/a/A/AList[x]", "bs/b")
-    observer = Observer(fake)
     fake.edit("bs", shortNames=["x"])
     both = {"plural": "bs", "singular": "b", "kind": "B", "listKind": "BList", "shortNames": ["x"]}
     fake.edit_status("bs", acceptedNames=both)
-    assert observer.found()["bs"] == "double_owner"
+    assert found(fake)["bs"] == "double_owner"
+    assert found(fake)["as"] == "double_owner"
     fake.delete("as")
-    assert [one for one in observer.ledger.report(0.0) if one.crd == "bs.g.io"] == []
+    assert "bs.g.io" in fake.requeued, "the other one is reconciled, too"
+    assert "bs" not in found(fake)
 
 
-def test_a_difference_is_reported_once_it_has_lasted(fake: Any) -> None:
-    fake.create("as/a")
-    observer = Observer(fake, grace=30.0)
-    assert observer.look(100.0) == [30.0]
-    assert observer.found(120.0) == {}
-    assert observer.look(120.0) == [10.0]
-    assert observer.found(130.0) == {"as": "pending"}
-    fake.settle()
-    assert observer.found(131.0) == {}
+CRD = Crd(ObjectMeta(name="as.g.io"), Spec("g.io", Names("as")))
 
 
-def test_a_difference_that_becomes_another_starts_a_new_grace(fake: Any) -> None:
-    fake.create("as/a")
-    observer = Observer(fake, grace=30.0)
-    observer.look(100.0)
-    fake.settle()
-    fake.edit_status("as", acceptedNames={"plural": "as", "singular": "z", "kind": "A", "listKind": "AList"})
-    assert observer.found(131.0) == {}
-    assert observer.found(161.0) == {"as": "drift"}
+def test_a_finding_is_reported_once_it_has_lasted() -> None:
+    ledger = Ledger(30.0)
+    assert ledger.record(CRD, Finding.PENDING, (), 100.0) == 30.0
+    assert ledger.record(CRD, Finding.PENDING, (), 120.0) == 10.0
+    assert ledger.report(120.0) == []
+    assert [one.kind for one in ledger.report(130.0)] == [Finding.PENDING]
+    assert ledger.record(CRD, Finding.DRIFT, (), 131.0) == 30.0, "another finding starts a new grace"
+    assert ledger.report(160.0) == []
+    assert [one.kind for one in ledger.report(161.0)] == [Finding.DRIFT]
+    assert ledger.record(CRD, None, (), 162.0) == 0.0
+    assert ledger.report(200.0) == []
+
+
+@behaviour("naming/Z1")
+def test_what_is_kept_of_five_thousand_crds_is_less_than_two_kilobytes_each() -> None:
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        ledger = Ledger(30.0)
+        for number in range(5_000):
+            crd = Crd(ObjectMeta(name=f"p{number}s.g.io"), Spec("g.io", Names(f"p{number}s")))
+            ledger.record(crd, Finding.CONFLICT, (Refusal(Field.SINGULAR, "x", ("as.g.io",)),), 0.0)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (after - before) / 5_000 < 2_048
 
 
 edges = st.dictionaries(st.sampled_from("abcdefgh"), st.sets(st.sampled_from("abcdefgh"), max_size=4))
