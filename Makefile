@@ -219,6 +219,7 @@ lock: ## Renew the lock files: of this environment, of the image, of builds and 
 ZIG = $(shell $(BIN)/python -c "import ziglang; print('--zig --compatibility manylinux2014 ')" 2>/dev/null)
 wheel: venv ## Build the wheels of ctrlhost and of the bundled plugins into dist/
 	$(BIN)/maturin build --quiet --locked --release $(ZIG)--out dist
+	cd sandbox && $(CURDIR)/$(BIN)/maturin build --quiet --locked --release $(ZIG)--out ../dist
 	$(if $(FREE_THREADED),$(BIN)/maturin build --quiet --locked --release $(ZIG)--out dist --interpreter $(FREE_THREADED))
 	for plugin in $(dir $(PLUGINS)); do (cd $$plugin && $(CURDIR)/$(BIN)/python -m hatchling build --target wheel --directory $(CURDIR)/dist); done
 
@@ -243,9 +244,10 @@ release-check: image-check ## Build what a release publishes into dist/release, 
 	rm -rf dist/release dist/source
 	mkdir -p dist/source && git archive HEAD | tar -x -C dist/source
 	$(if $(PROJECT_URL),$(PYTHON) release/addresses.py --tree dist/source $(PROJECT_URL))
-	cd dist/source && $(CURDIR)/$(RELEASE)/bin/maturin sdist --out $(CURDIR)/dist/release
-	cd dist/source && CTRLHOST_REVISION=$$(git rev-parse HEAD) PATH=$(CURDIR)/$(RELEASE)/bin:$$PATH CARGO_TARGET_DIR=$(CURDIR)/target \
-	  maturin build --quiet --locked --release --zig --compatibility manylinux2014 --out $(CURDIR)/dist/release
+	for part in . sandbox; do (cd dist/source/$$part && \
+	  $(CURDIR)/$(RELEASE)/bin/maturin sdist --out $(CURDIR)/dist/release && \
+	  CTRLHOST_REVISION=$$(git rev-parse HEAD) PATH=$(CURDIR)/$(RELEASE)/bin:$$PATH CARGO_TARGET_DIR=$(CURDIR)/target \
+	  maturin build --quiet --locked --release --zig --compatibility manylinux2014 --out $(CURDIR)/dist/release) || exit; done
 	CTRLHOST_RELEASE=dist/release $(PYTEST) --quiet tests/release/wheel_in_a_root.py
 	$(RELEASE)/bin/python release/check.py --tree dist/source --dist dist/release
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 #: The newest version of the C library that a manylinux2014 wheel may need.
 GLIBC = (2, 17)
@@ -25,6 +25,8 @@ URLS = ("Changelog", "Documentation", "Issues", "Source")
 _DIGEST = re.compile(r"[A-Z]+_IMAGE=\S+:\S+@sha256:[0-9a-f]{64}")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _TESTS = re.compile(r"(^|/)(tests?|conftest\.py|__pycache__)(/|$)")
+#: The packages that a release publishes, each with its compiled library.
+PACKAGES = {"ctrlhost": "_core", "ctrlhost_sandbox": "_native"}
 
 
 def read(path: Path) -> str:
@@ -85,21 +87,22 @@ def needed_glibc(library: bytes) -> tuple[int, ...]:
     return max(found, default=(0,))
 
 
-def check_wheel(wheel: Path, version: str) -> Iterator[str]:
-    """Check the name and the content of the wheel of ctrlhost."""
+def check_wheel(wheel: Path, version: str, library: str) -> Iterator[str]:
+    """Check the name and the content of the wheel of a package with a compiled `library`."""
+    package = wheel.name.split("-")[0]
     if wheel.name.split("-")[1] != version:
         yield f"{wheel.name}: the version of Cargo.toml is {version}"
     if PLATFORM not in wheel.name:
         yield f"{wheel.name}: the platform is not {PLATFORM}"
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        for needed in ("ctrlhost/__init__.py", "ctrlhost/py.typed", "ctrlhost/_core.abi3.so"):
+        for needed in (f"{package}/__init__.py", f"{package}/py.typed", f"{package}/{library}.abi3.so"):
             if needed not in names:
                 yield f"{wheel.name}: `{needed}` is missing"
         if not any(name.endswith("/licenses/LICENSE") for name in names):
             yield f"{wheel.name}: the licence is missing"
         for name in names:
-            if _TESTS.search(name.removeprefix("ctrlhost/testing/")) or not name.startswith("ctrlhost"):
+            if _TESTS.search(name.removeprefix("ctrlhost/testing/")) or not name.startswith(package):
                 yield f"{wheel.name}: `{name}` does not belong there"
             if name.endswith(".so") and (newest := needed_glibc(archive.read(name))) > GLIBC:
                 yield f"{wheel.name}: `{name}` needs GLIBC {'.'.join(map(str, newest))}"
@@ -111,19 +114,19 @@ def run(*command: str | Path, cwd: Path | None = None) -> str | None:
     return None if done.returncode == 0 else " ".join((done.stdout + done.stderr).split())[-500:]
 
 
-def check_installation(wheel: Path, tree: Path) -> Iterator[str]:
-    """Install the wheel in an empty environment, print its version, and reconcile on the sandbox."""
+def check_installation(wheels: Sequence[Path], tree: Path) -> Iterator[str]:
+    """Install the wheels in an empty environment, print the version, and reconcile on the sandbox."""
     with tempfile.TemporaryDirectory() as folder:
         python = Path(folder) / "bin" / "python"
         steps = (
             (sys.executable, "-m", "venv", folder),
-            (python, "-m", "pip", "install", "--quiet", wheel),
+            (python, "-m", "pip", "install", "--quiet", *wheels),
             (python.with_name("ctrlhost"), "version"),
             (python, tree / "release" / "reconcile_once.py"),
         )
         for step in steps:
             if failure := run(*step, cwd=Path(folder)):
-                yield f"{wheel.name}: `{Path(str(step[0])).name} {' '.join(map(str, step[1:]))}` failed: {failure}"
+                yield f"{wheels[0].name}: `{Path(str(step[0])).name} {' '.join(map(str, step[1:]))}` failed: {failure}"
                 return
 
 
@@ -138,15 +141,20 @@ def check_sdist(sdist: Path) -> Iterator[str]:
 def check_dist(dist: Path, tree: Path) -> Iterator[str]:
     """Return the mistakes in what was built."""
     version = version_of(tree)
-    wheels, sdists = sorted(dist.glob("ctrlhost-*.whl")), sorted(dist.glob("ctrlhost-*.tar.gz"))
-    if len(wheels) != 1 or len(sdists) != 1:
-        yield f"{dist}: expected one wheel and one source distribution of ctrlhost"
-        return
-    yield from check_wheel(wheels[0], version)
+    wheels, sdists = [], []
+    for package, library in PACKAGES.items():
+        built = sorted(dist.glob(f"{package}-*.whl")), sorted(dist.glob(f"{package}-*.tar.gz"))
+        if [len(files) for files in built] != [1, 1]:
+            yield f"{dist}: expected one wheel and one source distribution of {package}"
+            return
+        wheels += built[0]
+        sdists += built[1]
+        yield from check_wheel(wheels[-1], version, library)
     if failure := run(sys.executable, "-m", "twine", "check", "--strict", *sorted(dist.iterdir())):
         yield f"twine: {failure}"
-    yield from check_installation(wheels[0], tree)
-    yield from check_sdist(sdists[0])
+    yield from check_installation(wheels, tree)
+    for sdist in sdists:
+        yield from check_sdist(sdist)
 
 
 def main() -> int:
