@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,8 +10,9 @@ from ctrlhost import _core
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Iterator
 
-__all__ = ["Clock", "SystemClock", "micro_time"]
+__all__ = ["Clock", "SystemClock", "doubling", "micro_time"]
 
 
 class Clock(Protocol):
@@ -43,6 +45,14 @@ class SystemClock(_core.SystemClock):
     def wait_until(self, event: threading.Event, moment: float) -> bool:
         """Wait for `event` until `now` is `moment`; return whether the event is set."""
         return self.wait(event, max(moment - self.now(), 0.0))
+
+
+def doubling(first: float, last: float = math.inf) -> Iterator[float]:
+    """Yield delays in seconds: the first one, then each time twice the one before, but at most `last`."""
+    delay = min(first, last)
+    while True:
+        yield delay
+        delay = min(delay * 2, last)
 
 
 def micro_time(seconds: float) -> str:

@@ -163,15 +163,13 @@ class AsyncWorkers:
             late: BaseException = error
             if run.overran:
                 late = TimeoutError(f"the reconcile was cancelled at its timeout of {results.timeout:g} s")
-            return results.failed(key, priority, late, counts, permit)
+            return results.ended(key, priority, late, counts, permit)
         except BaseException as error:  # noqa: BLE001 - any error of a plugin is contained
-            return results.failed(key, priority, error, counts, permit)
-        if result is not None:
-            return results.finished(key, priority, result, counts)
-        counts.successes += 1
-        if key in results.failing:
-            results.succeeded(key)
-        return ()
+            return results.ended(key, priority, error, counts, permit)
+        if result is None and key not in results.failing:
+            counts.successes += 1
+            return ()
+        return results.ended(key, priority, result, counts)
 
     def _cancel(self, run: Watched) -> None:
         """Cancel a run that exceeded its timeout; called on the watchdog's thread."""

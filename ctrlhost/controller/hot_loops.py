@@ -13,11 +13,12 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ctrlhost.clock import doubling
 from ctrlhost.own_writes.versions import Writer
 from ctrlhost.request import Request, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ctrlhost.client.target import Write
     from ctrlhost.clock import Clock
@@ -72,8 +73,8 @@ class _Watched:
     hot: bool = False
     #: Writing runs that no recorded change caused.
     unexplained: int = 0
-    #: The wait before the next run of a hot key, when that begins, and when the last one began.
-    delay: float = FIRST_WAIT
+    #: The waits before the next runs of a hot key, when the next one begins, and when the last one began.
+    delays: Iterator[float] = field(default_factory=lambda: doubling(FIRST_WAIT, LONGEST_WAIT))
     due: float = 0.0
     began: float = 0.0
     #: When the key comes back from a wait.
@@ -233,8 +234,7 @@ class HotLoops:
         wrote, now = one.wrote == (context.worker, context.number), self._clock.now()
         if one.hot:
             if wrote:
-                one.due = now + one.delay
-                one.delay = min(one.delay * 2, LONGEST_WAIT)
+                one.due = now + next(one.delays)
             elif not failed:
                 self._release(key, one)
             return
@@ -247,8 +247,7 @@ class HotLoops:
             self._heat(key, one, now)
 
     def _heat(self, key: Request, one: _Watched, now: float) -> None:
-        one.hot, one.began, one.due = True, now, now + one.delay
-        one.delay *= 2
+        one.hot, one.began, one.due = True, now, now + next(one.delays)
         with self._lock:
             self._counts.hot_keys += 1
         seconds = now - one.since

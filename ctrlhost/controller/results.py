@@ -81,7 +81,81 @@ class Results:
         in_a_row = self._failures if self._successes() == self._succeeded else 0
         return in_a_row, self._last_failure
 
-    def succeeded(self, key: Request) -> None:
+    def ended(
+        self, key: Request, priority: int, outcome: Any, counts: WorkerCounts, permit: Permit | None = None
+    ) -> tuple[RunResult, str]:
+        """Decide when a key runs next, by what its reconciler returned or raised; return how the run ended, and why.
+
+        `priority` is that with which the key was handed out; its next run keeps it. `permit` is the run's: a write that
+        was refused because its term is over is no error. Of an exception group, one error decides.
+        """
+        error = decisive(outcome) if isinstance(outcome, BaseException) else _mistake(outcome)
+        try:
+            match error:
+                case None if _requeues(outcome):
+                    wanted = priority if outcome.priority is None else outcome.priority
+                    return self._run_after(key, outcome.requeue_after, wanted, counts)
+                case None:
+                    counts.successes += 1
+                    self._forget(key)
+                    return "success", ""
+                case _ if refused(error, permit):
+                    log.info("the reconcile ended with its term: %s", _described(error))
+                    self._queue.add(key, priority=priority)
+                    return "next_term", _described(error)
+                case NotOwned():
+                    log.info("the reconcile did not write an object that it does not own: %s", _described(error))
+                    return self._run_after(key, _NOT_OWNED, priority, counts)
+                case RunAgain():
+                    log.info("reconciling again: %s", error)
+                    self._queue.add(key, priority=priority)
+                    counts.requeue += 1
+                    return "requeue", ""
+                case RetryAfter():
+                    return self._run_after(key, error.seconds, priority, counts)
+        except Exception as mistake:  # noqa: BLE001 - an invalid delay or priority is the plugin's mistake
+            error = mistake
+        counts.errors += 1
+        self.last_error = _described(error)
+        fields = self._note_failure(key, error)
+        if terminal := _is_terminal(error):
+            # Upstream keeps the back-off here, which leaks an entry per object that never succeeds.
+            self._forget(key)
+        self._history.failed(key, fields["error"], self.last_error, fields["place"], terminal=terminal)
+        if terminal:
+            counts.terminal += 1
+            if isinstance(error, InvalidStatus):
+                self._queue.add_after(key, _INVALID_STATUS, priority=priority)
+            log.error("reconcile failed, not retrying until the object changes: %s", self.last_error, extra=fields)
+        else:
+            self._log_retried(error, fields, counts)
+            self._retry(key, priority, _wanted_delay(error))
+        return "terminal" if terminal else "error", self.last_error
+
+    def _log_retried(self, error: BaseException, fields: dict[str, Any], counts: WorkerCounts) -> None:
+        if not isinstance(error, Exception):
+            counts.panics += 1
+            log.error("panic in the reconciler: %s [recovered]", self.last_error, exc_info=error, extra=fields)
+        elif isinstance(error, (Conflict, Stale)) or _wanted_delay(error):
+            log.info("retrying reconcile: %s", self.last_error, extra=fields)
+        else:
+            # The message of ctrlhost's own errors is enough; for others the plugin's author needs the traceback.
+            trace = None if isinstance(error, CtrlhostError) else error
+            log.error("reconcile failed: %s", self.last_error, exc_info=trace, extra=fields)
+
+    def _retry(self, key: Request, priority: int, wait: float | None) -> None:
+        """Queue a key again after the seconds that the server asked for, else after its back-off."""
+        if wait:
+            self._queue.add_after(key, wait, priority=priority)
+            return
+        try:
+            self._queue.add_rate_limited(key, priority=priority)
+        except Exception:
+            # The plugin's own rate limiter failed; the key must not be lost.
+            log.exception("the rate limiter failed; retrying the key after %g s", _WITHOUT_LIMITER)
+            self._queue.add_after(key, _WITHOUT_LIMITER, priority=priority)
+
+    def _forget(self, key: Request) -> None:
         """Forget the failures of a key."""
         self._history.succeeded(key)
         try:
@@ -89,93 +163,6 @@ class Results:
         except Exception:
             # The plugin's own rate limiter failed; the result of the run stands.
             log.exception("controller %s: the rate limiter failed to forget %s", self.controller, key)
-
-    def finished(self, key: Request, priority: int, result: Any, counts: WorkerCounts) -> tuple[RunResult, str]:
-        """Apply the Result of a run, and return how the run ended; any other value counts as a failure.
-
-        `priority` is that with which the key was handed out; its next run keeps it.
-        """
-        if inspect.iscoroutine(result):
-            # Else Python warns about it later, at another place.
-            result.close()
-            message = "the coroutine that the reconciler returned was not awaited"
-            return self.failed(key, priority, TypeError(f"{message}: make the reconciler an `async def`"), counts)
-        if not isinstance(result, Result):
-            message = f"the reconciler returned {type(result).__name__}; it must return None or ctrlhost.Result"
-            return self.failed(key, priority, TypeError(message), counts)
-        try:
-            # Not `> 0`: the queue refuses what is not a number.
-            if result.requeue_after is not None and not result.requeue_after <= 0:
-                wanted = priority if result.priority is None else result.priority
-                return self._run_after(key, result.requeue_after, wanted, counts)
-            counts.successes += 1
-            self.succeeded(key)
-        except Exception as error:  # noqa: BLE001 - an invalid delay or priority is the plugin's mistake
-            return self.failed(key, priority, error, counts)
-        return "success", ""
-
-    def failed(
-        self, key: Request, priority: int, error: BaseException, counts: WorkerCounts, permit: Permit | None = None
-    ) -> tuple[RunResult, str]:
-        """Count and log the error, retry the key as the error requires, and return how the run ended.
-
-        A write that was refused because the term of the run's `permit` is over is no error: the key waits for the next
-        term. Of an exception group, one error decides.
-        """
-        error = decisive(error)
-        if refused(error, permit):
-            log.info("the reconcile ended with its term: %s", _described(error))
-            self._queue.add(key, priority=priority)
-            return "next_term", _described(error)
-        if isinstance(error, NotOwned):
-            log.info("the reconcile did not write an object that it does not own: %s", _described(error))
-            return self._run_after(key, _NOT_OWNED, priority, counts)
-        if isinstance(error, RunAgain):
-            log.info("reconciling again: %s", error)
-            self._queue.add(key, priority=priority)
-            counts.requeue += 1
-            return "requeue", ""
-        if isinstance(error, RetryAfter):
-            try:
-                return self._run_after(key, error.seconds, priority, counts)
-            except Exception as mistake:  # noqa: BLE001 - the seconds are not a number
-                error = mistake
-        counts.errors += 1
-        self.last_error = _described(error)
-        fields = self._note_failure(key, error)
-        if _is_terminal(error):
-            counts.terminal += 1
-            # Upstream keeps the back-off here, which leaks an entry per object that never succeeds.
-            self.succeeded(key)
-            self._remember(key, fields, terminal=True)
-            if isinstance(error, InvalidStatus):
-                self._queue.add_after(key, _INVALID_STATUS, priority=priority)
-            log.error("reconcile failed, not retrying until the object changes: %s", self.last_error, extra=fields)
-            return "terminal", self.last_error
-        wait = _wanted_delay(error)
-        if not isinstance(error, Exception):
-            counts.panics += 1
-            log.error("panic in the reconciler: %s [recovered]", self.last_error, exc_info=error, extra=fields)
-        elif isinstance(error, (Conflict, Stale)) or wait:
-            log.info("retrying reconcile: %s", self.last_error, extra=fields)
-        else:
-            # The message of ctrlhost's own errors is enough; for others the plugin's author needs the traceback.
-            trace = None if isinstance(error, CtrlhostError) else error
-            log.error("reconcile failed: %s", self.last_error, exc_info=trace, extra=fields)
-        self._remember(key, fields, terminal=False)
-        if wait:
-            self._queue.add_after(key, wait, priority=priority)
-            return "error", self.last_error
-        try:
-            self._queue.add_rate_limited(key, priority=priority)
-        except Exception:
-            # The plugin's own rate limiter failed; the key must not be lost.
-            log.exception("the rate limiter failed; retrying the key after %g s", _WITHOUT_LIMITER)
-            self._queue.add_after(key, _WITHOUT_LIMITER, priority=priority)
-        return "error", self.last_error
-
-    def _remember(self, key: Request, fields: dict[str, str], *, terminal: bool) -> None:
-        self._history.failed(key, fields["error"], self.last_error or "", fields["place"], terminal=terminal)
 
     def _note_failure(self, key: Request, error: BaseException) -> dict[str, Any]:
         """Count a failure in a row, and return the fields of its log line: the class, the place and the attempt."""
@@ -190,9 +177,26 @@ class Results:
     def _run_after(self, key: Request, seconds: float, priority: int, counts: WorkerCounts) -> tuple[RunResult, str]:
         """Queue the key after a delay that its reconciler asked for, and reset its back-off."""
         self._queue.add_after(key, max(seconds, _MIN_DELAY), priority=priority)
-        self.succeeded(key)
+        self._forget(key)
         counts.requeue_after += 1
         return "requeue_after", ""
+
+
+def _mistake(outcome: Any) -> TypeError | None:
+    """Return the error of a reconciler that returned something else than a Result."""
+    if outcome is None or isinstance(outcome, Result):
+        return None
+    if inspect.iscoroutine(outcome):
+        # Else Python warns about it later, at another place.
+        outcome.close()
+        message = "the coroutine that the reconciler returned was not awaited"
+        return TypeError(f"{message}: make the reconciler an `async def`")
+    return TypeError(f"the reconciler returned {type(outcome).__name__}; it must return None or ctrlhost.Result")
+
+
+def _requeues(result: Result | None) -> bool:
+    """Return whether a reconciler asked for another run. Not `> 0`: the queue refuses what is not a number."""
+    return result is not None and result.requeue_after is not None and not result.requeue_after <= 0
 
 
 def _wanted_delay(error: BaseException) -> float | None:

@@ -18,6 +18,7 @@ from ctrlhost.errors import CtrlhostError, PluginLoadError
 from ctrlhost.models.kinds import Kind, kind_of
 from ctrlhost.own_writes.lister import PluginLister
 from ctrlhost.permissions import Permission
+from ctrlhost.selectors import fields
 from ctrlhost.selectors.namespaces import NamespaceSelector, narrowed, read
 
 if TYPE_CHECKING:
@@ -281,8 +282,12 @@ class KindSource(Source):
 
     def _names(self) -> tuple[str, ...]:
         """Return the only name that the source selects, if it selects by name: RBAC allows such lists and watches."""
-        parts = (part.replace("==", "=").partition("=") for part in (self.field_selector or "").split(","))
-        return tuple(name.strip() for field, _, name in parts if field.strip() == "metadata.name")
+        try:
+            requirements = fields.parse(self.field_selector or "")
+        except ValueError:
+            # The server says so.
+            return ()
+        return tuple(part.value for part in requirements if part.path == "metadata.name" and not part.negated)
 
 
 def permissions_in(permission: Permission, namespaces: Namespaces, *, namespaced: bool) -> Iterator[Permission]:

@@ -191,14 +191,12 @@ class Worker:
             try:
                 result = reconcile(context, key)
             except BaseException as error:  # noqa: BLE001 - any error of a plugin is contained
-                ending = results.failed(key, context.priority, error, counts, context.permit)
+                ending = results.ended(key, context.priority, error, counts, context.permit)
             else:
-                if result is not None:
-                    ending = results.finished(key, context.priority, result, counts)
-                else:
+                if result is None and not (failing and key in failing):
                     counts.successes += 1
-                    if failing and key in failing:
-                        results.succeeded(key)
+                else:
+                    ending = results.ended(key, context.priority, result, counts)
             ended = now()
             seconds = ended - started
             run = (key, started, seconds, context.worker, context.number)

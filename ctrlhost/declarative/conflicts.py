@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from ctrlhost.clock import doubling
 from ctrlhost.controller.results import RunAgain
 from ctrlhost.transport.steps import Pause
 
@@ -51,9 +52,9 @@ class Conflicts:
         obj = read()
         if key not in self._lost:
             return obj
-        version, deadline, pause = self._lost[key][1], time.monotonic() + WAIT_SECONDS, 0.0005
+        version, deadline = self._lost[key][1], time.monotonic() + WAIT_SECONDS
+        pauses = doubling(0.0005, 0.02)
         while obj is not None and obj.resource_version == version and time.monotonic() < deadline:
-            yield Pause(pause)
-            pause = min(pause * 2, 0.02)
+            yield Pause(next(pauses))
             obj = read()
         return obj

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
+from ctrlhost.selectors import fields
 from ctrlhost.selectors import labels as selectors
 from ctrlhost.selectors.namespaces import NamespaceSelector
 
@@ -47,25 +48,25 @@ def selection_within(wide: Scope, narrow: Scope) -> Selection | None:
         or wide.field_selector not in (None, narrow.field_selector)
     ):
         return None
-    fields = _fields(narrow.field_selector)
-    if fields is None:
+    chosen_by = _fields(narrow.field_selector)
+    if chosen_by is None:
         # Most field selectors can only be evaluated by the server.
         if wide.field_selector is None:
             return None
-        fields = {}
+        chosen_by = {}
     chosen = None if narrow.namespaces == wide.namespaces else narrow.namespaces
     if isinstance(chosen, NamespaceSelector):
         # A view has fixed namespaces.
         return None
-    if "metadata.namespace" in fields:
-        one = fields["metadata.namespace"]
-        chosen = (one,) if chosen is None or one in chosen else ()
+    if "metadata.namespace" in chosen_by:
+        namespace = chosen_by["metadata.namespace"]
+        chosen = (namespace,) if chosen is None or namespace in chosen else ()
     try:
         labels = selectors.parse(narrow.label_selector or "")
     except ValueError:
         # The server decides whether a selector is valid.
         return None
-    return Selection(chosen, fields.get("metadata.name"), labels)
+    return Selection(chosen, chosen_by.get("metadata.name"), labels)
 
 
 def _covers_namespaces(wide: Namespaces, narrow: Namespaces) -> bool:
@@ -80,13 +81,14 @@ def _covers_namespaces(wide: Namespaces, narrow: Namespaces) -> bool:
 
 def _fields(selector: str | None) -> dict[str, str] | None:
     """Parse a field selector of an object's name or namespace; None for any other."""
-    found: dict[str, str] = {}
-    for term in selector.split(",") if selector else ():
-        name, equals, value = term.replace("==", "=").partition("=")
-        if name.strip() not in ("metadata.name", "metadata.namespace") or not equals or not value or "=" in value:
-            return None
-        found[name.strip()] = value.strip()
-    return found
+    try:
+        requirements = fields.parse(selector or "")
+    except ValueError:
+        return None
+    if any(requirement.negated or not requirement.value for requirement in requirements):
+        return None
+    values = {requirement.path: requirement.value for requirement in requirements}
+    return values if values.keys() <= {"metadata.name", "metadata.namespace"} else None
 
 
 def scope_selects(scope: Scope, obj: Mapping[str, Any]) -> bool:
@@ -94,17 +96,4 @@ def scope_selects(scope: Scope, obj: Mapping[str, Any]) -> bool:
     labels = obj["metadata"].get("labels") or {}
     if not selectors.matches(selectors.parse(scope.label_selector or ""), labels):
         return False
-    return all(_field_matches(term, obj) for term in (scope.field_selector or "").split(",") if term)
-
-
-def _field_matches(term: str, obj: Mapping[str, Any]) -> bool:
-    """Evaluate `path=value` or `path!=value` as the server does: on the field's text, empty for a missing field."""
-    path, operator, wanted = term.partition("!=")
-    if not operator:
-        path, _, wanted = term.partition("=")
-        wanted = wanted.removeprefix("=")
-    value: Any = obj
-    for step in path.strip().split("."):
-        value = value.get(step) if hasattr(value, "get") else None
-    text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    return (text == wanted.strip()) != bool(operator)
+    return all(requirement.matches(obj) for requirement in fields.parse(scope.field_selector or ""))

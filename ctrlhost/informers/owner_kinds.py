@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
 from ctrlhost.client.builtin_kinds import BUILTIN_KINDS, builtin_plural
+from ctrlhost.clock import doubling
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.mappings import ByLabel, Owner
 
@@ -90,11 +91,11 @@ class OwnerKinds:
             return None
 
     def _run(self) -> None:
-        pause = _FIRST
+        pauses = doubling(_FIRST, _LAST)
         while True:
-            woken = self._asked.wait(pause)
+            if self._asked.wait(next(pauses)):
+                pauses = doubling(_FIRST, _LAST)
             self._asked.clear()
-            pause = _FIRST if woken else min(pause * 2, _LAST)
             for owner in self._waiting:
                 found = None if self._stopped else self._ask(owner.api_version, owner.kind)
                 if found is not None:

@@ -7,6 +7,7 @@ import copy
 import time
 from typing import TYPE_CHECKING
 
+from ctrlhost.clock import doubling
 from ctrlhost.errors import Stale
 from ctrlhost.transport.steps import Pause, carry_out_async
 
@@ -105,7 +106,7 @@ class PluginLister:
         Writes after the call count with `later` only: other workers may write all the time. The stream from the server
         does not follow the clock of a test.
         """
-        deadline, pause = time.monotonic() + WAIT_SECONDS, 0.0005
+        deadline, pauses = time.monotonic() + WAIT_SECONDS, doubling(0.0005, 0.02)
         behind = self._behind(namespace)
         while behind:
             if reason := self._pending.informer.over_budget_in(behind[0].rpartition("/")[0]):
@@ -113,8 +114,7 @@ class PluginLister:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise Stale(f"the cache does not show the write of {behind[0]} after {WAIT_SECONDS:g} s")
-            yield behind[0], min(pause, left)
-            pause = min(pause * 2, 0.02)
+            yield behind[0], min(next(pauses), left)
             before, behind = set(behind), self._behind(namespace)
             if not later:
                 behind = [key for key in behind if key in before]

@@ -10,6 +10,7 @@ import threading
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.clock import doubling
 from ctrlhost.controller.error_text import line_of
 from ctrlhost.coordination.writes import refused
 from ctrlhost.duration import Duration, in_seconds
@@ -121,16 +122,16 @@ class Task:
             self._running.cancel()
 
     def _body(self, stop: threading.Event) -> None:
-        delay = _FIRST_DELAY
+        delays = doubling(_FIRST_DELAY, _MAX_DELAY)
         while not self._clock.wait_until(stop, self._next):
             if self._every is None:
                 self._next = math.inf
             if self._call(stop):
                 if self._every is None:
                     return
-                delay, pause = _FIRST_DELAY, self._every
+                delays, pause = doubling(_FIRST_DELAY, _MAX_DELAY), self._every
             else:
-                pause, delay = delay, min(delay * 2, _MAX_DELAY)
+                pause = next(delays)
             if stop is self._stop:
                 self._next = self._clock.now() + pause
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from ctrlhost.clock import doubling
+
 if TYPE_CHECKING:
     from ctrlhost.clock import Clock
     from ctrlhost.reflector.options import BackoffOptions
@@ -20,20 +22,17 @@ class Backoff:
         """Start with the first delay; a delay d becomes one between d and d x (1 + jitter)."""
         self._clock = clock
         self._options = options
-        self._delay = min(options.base, options.cap)
-        self._since = clock.now()
+        self.reset()
 
     def next(self) -> float:
         """Return the seconds to wait before the next attempt."""
         if self._clock.now() - self._since > self._options.reset_after:
             self.reset()
-        delay = self._delay
-        self._delay = min(delay * self._options.factor, self._options.cap)
-        return delay * (1 + random.random() * self._options.jitter)  # noqa: S311 - spreads load, protects nothing
+        return next(self._delays) * (1 + random.random() * self._options.jitter)  # noqa: S311 - spreads load, protects nothing
 
     def reset(self) -> None:
         """Start over with the first delay."""
-        self._delay = min(self._options.base, self._options.cap)
+        self._delays = doubling(self._options.base, self._options.cap)
         self._since = self._clock.now()
 
 

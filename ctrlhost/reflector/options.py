@@ -16,7 +16,6 @@ class BackoffOptions:
     """The delays between attempts, in seconds; see `Backoff`."""
 
     base: float = 0.8
-    factor: float = 2.0
     cap: float = 30.0
     jitter: float = 1.0
     reset_after: float = 120.0

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ctrlhost.client.client import Client
-from ctrlhost.clock import SystemClock
+from ctrlhost.clock import SystemClock, doubling
 from ctrlhost.errors import ApiError, BadRequest, CtrlhostError, Forbidden, NotFound, OverBudget, Unauthorized
 from ctrlhost.reflector.backoff import Backoff, RetryWindow
 from ctrlhost.reflector.driver import Driver
@@ -23,7 +24,7 @@ from ctrlhost.reflector.watcher import NoStreamingList, Watcher
 from ctrlhost.transport.steps import steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ctrlhost.cache import SharedInformer
     from ctrlhost.client.resources import Resource
@@ -100,8 +101,8 @@ class Reflector:
         self._verb = "list"
         #: Whether the last list made room in the memory budget for the next one.
         self._made_room = False
-        #: Attempts since the last `wake`.
-        self._tries = _FAST_TRIES
+        #: The delays of the next attempts after a `wake`.
+        self._fast: Iterator[float] = iter(())
         #: The failure that was logged last, and when.
         self._logged: tuple[str, float] | None = None
         self._negotiation = Negotiation(api_version, kind, engine, options.encodings, metadata_only=metadata_only)
@@ -140,7 +141,7 @@ class Reflector:
 
     def wake(self) -> None:
         """Retry now if the reflector backs off, as after a CRD was installed, and soon again if that fails."""
-        self._tries = 0
+        self._fast = islice(doubling(_FAST_DELAY), _FAST_TRIES)
         self._driver.wake()
 
     def relist(self) -> None:
@@ -214,7 +215,7 @@ class Reflector:
         if self._namespace and not resource.namespaced and not self._cluster_scoped():
             raise Stopped
         stream = yield from self._first(resource)
-        self._tries, self._made_room = _FAST_TRIES, False
+        self._fast, self._made_room = iter(()), False
         self._on_change()
         if self._negotiation.must_list_as_json():
             if stream is not None:
@@ -250,10 +251,8 @@ class Reflector:
         delay = self._backoff.next()
         if self._status.state == "waiting":
             delay = min(delay, self._options.waiting_cap)
-        if self._tries < _FAST_TRIES:
-            # Also for a kind that is served but not ready: for a new CRD's storage the server answers 429 at first.
-            delay = min(delay, _FAST_DELAY * 2**self._tries)
-            self._tries += 1
+        # Also for a kind that is served but not ready: for a new CRD's storage the server answers 429 at first.
+        delay = min(delay, next(self._fast, delay))
         if isinstance(error, ApiError) and error.retry_after:
             delay = max(delay, error.retry_after)
         yield from self._sleep(delay)

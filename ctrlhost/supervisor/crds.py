@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.clock import doubling
 from ctrlhost.errors import AlreadyExists, ApiError, Conflict, CtrlhostError, NotFound, TransportError
 from ctrlhost.supervisor.crd_changes import lost_fields, marked, objection
 
@@ -83,7 +84,7 @@ def install_crds(
     wait, and the client logs the differences.
     """
     for crd in crds:
-        delay = _FIRST_DELAY
+        delays = doubling(_FIRST_DELAY, _MAX_DELAY)
         while not stop.is_set():
             try:
                 installation.install(client, crd)
@@ -92,8 +93,7 @@ def install_crds(
                 if isinstance(error, ApiError) and error.status in (400, 422):
                     raise
                 waiting(f"{crd['metadata']['name']}: {error}")
-                stop.wait(delay)
-                delay = min(delay * 2, _MAX_DELAY)
+                stop.wait(next(delays))
     if client.dry_run:
         return not stop.is_set()
     return all(_established(client, crd["metadata"]["name"], stop, waiting) for crd in crds) and not stop.is_set()
@@ -131,7 +131,7 @@ def _established(client: Client, name: str, stop: threading.Event, waiting: Call
 
     Calls `waiting` after a second: a controller, such as another plugin of this host, may have to establish it.
     """
-    waited, pause = 0.0, 0.02
+    waited, pauses = 0.0, doubling(0.02, _SOON_ESTABLISHED)
     while not stop.is_set() and waited < _ESTABLISHED_TIMEOUT:
         try:
             found = client.find(_API_VERSION, _KIND, name) or {}
@@ -144,6 +144,7 @@ def _established(client: Client, name: str, stop: threading.Event, waiting: Call
         if waited > _SOON_ESTABLISHED:
             why = refused_names(found)
             waiting(f"{name} is not established yet{f': {why}' if why else ''}")
+        pause = next(pauses)
         stop.wait(pause)
-        waited, pause = waited + pause, min(pause * 2, _SOON_ESTABLISHED)
+        waited += pause
     return not stop.is_set()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from ctrlhost.clock import doubling
+
 #: Seconds; the pause before a restart never grows beyond.
 _MAX_DELAY = 300.0
 #: The pause is longer by up to this part of it, so that plugins that fail together do not restart together.
@@ -23,6 +25,7 @@ class Restarts:
         #: When the pause ends that was counted last.
         self.at = 0.0
         self._delay = delay
+        self._delays = doubling(delay, _MAX_DELAY)
 
     def next_pause(self, ran: float | None, now: float = 0.0) -> float | None:
         """Return the seconds from `now` to the next restart and count it; None if none is left.
@@ -30,12 +33,11 @@ class Restarts:
         `ran` is how long the plugin has run without a failure, in seconds; None if it did not run.
         """
         if ran is not None and ran >= RESET_AFTER:
-            self.count = 0
+            self.count, self._delays = 0, doubling(self._delay, _MAX_DELAY)
         if self.count >= self.limit:
             return None
         self.count += 1
-        # The exponent is bounded, too: a float has no 2^1024.
-        pause = min(self._delay * 2.0 ** min(self.count - 1, 100), _MAX_DELAY)
+        pause = next(self._delays)
         pause *= random.uniform(1, 1 + _JITTER)  # noqa: S311 - spreads restarts only
         self.at = now + pause
         return pause

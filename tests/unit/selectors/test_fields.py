@@ -8,18 +8,18 @@ from ctrlhost.selectors.fields import parse
 
 
 @pytest.mark.parametrize(
-    ("selector", "fields"),
+    ("selector", "requirements"),
     [
         ("", ()),
-        ("metadata.name=a", ("metadata.name",)),
-        ("metadata.name==a,status.phase!=Failed", ("metadata.name", "status.phase")),
-        ("spec.nodeName=", ("spec.nodeName",)),
-        (r"a=b\,c\=d\\,e=f", ("a", "e")),
-        ("a=b,", ("a",)),
+        ("metadata.name=a", (("metadata.name", "a", False),)),
+        ("metadata.name==a,status.phase!=Failed", (("metadata.name", "a", False), ("status.phase", "Failed", True))),
+        ("spec.nodeName=", (("spec.nodeName", "", False),)),
+        (r"a=b\,c\=d\\,e=f", (("a", "b,c=d\\", False), ("e", "f", False))),
+        ("a=b,", (("a", "b", False),)),
     ],
 )
-def test_the_fields_of_a_selector(selector: str, fields: tuple[str, ...]) -> None:
-    assert parse(selector) == fields
+def test_the_requirements_of_a_selector(selector: str, requirements: tuple[tuple[str, str, bool], ...]) -> None:
+    assert parse(selector) == requirements
 
 
 @pytest.mark.parametrize("selector", ["a", "a==b==c", "a=b=c", "a in (b)", "=a", r"a=b\d", "a=b\\"])
