@@ -150,7 +150,7 @@ class Caller:
         with self._lock:
             stopped = self._stopped
             if not stopped:
-                self._handles = [*(handle for handle in self._handles if handle.active), handle]
+                self._handles = [*(known for known in self._handles if known.active), handle]
         if stopped:
             handle.remove()
 

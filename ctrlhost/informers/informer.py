@@ -254,7 +254,7 @@ class Informer:
             pending=lambda: handler.pending,
         )
         with self._lock:
-            self._handles = [*(handle for handle in self._handles if handle.active), handle]
+            self._handles = [*(known for known in self._handles if known.active), handle]
         if handler.caller is not self.caller:
             handler.caller.owns_handler(handle)
         return handle

@@ -108,10 +108,6 @@ class ListWatch:
             raise Stopped
         return stream
 
-    def must_list_as_json(self) -> bool:
-        """Return whether objects came that only JSON shows whole; see `Negotiation`."""
-        return self._negotiation.must_list_as_json()
-
     @property
     def held_back(self) -> float:
         """Seconds in which a connection was not read because the decode threads were behind."""

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import logging
-import threading
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from ctrlhost.client.client import Client
 from ctrlhost.clock import SystemClock, doubling
-from ctrlhost.errors import ApiError, BadRequest, CtrlhostError, Forbidden, NotFound, OverBudget, Unauthorized
+from ctrlhost.errors import (
+    ApiError,
+    BadRequest,
+    CtrlhostError,
+    DecodeError,
+    Forbidden,
+    NotFound,
+    OverBudget,
+    TooManyRequests,
+    TransportError,
+    Unauthorized,
+)
 from ctrlhost.reflector.backoff import Backoff, RetryWindow
 from ctrlhost.reflector.driver import Driver
+from ctrlhost.reflector.feed import Feed
 from ctrlhost.reflector.list_watch import ListWatch
+from ctrlhost.reflector.lists import SHORT_WATCH, Lists, NoStreamingList
 from ctrlhost.reflector.negotiation import Negotiation
-from ctrlhost.reflector.pager import Pager
-from ctrlhost.reflector.resume_point import ResumePoint, is_unavailable
+from ctrlhost.reflector.resume_point import ResumePoint, is_busy, is_unavailable
 from ctrlhost.reflector.skipped import SkippedObjects
-from ctrlhost.reflector.status import ReflectorStatus, State
-from ctrlhost.reflector.steps import BackOff, Call, Steps, Stopped
-from ctrlhost.reflector.watcher import NoStreamingList, Watcher
+from ctrlhost.reflector.states import BackingOff, Listed, State, Unlisted, Watching
+from ctrlhost.reflector.status import ReflectorStatus
+from ctrlhost.reflector.steps import BackOff, Call, Read, Steps, Stopped
+from ctrlhost.transport.responses import error_from_status
 from ctrlhost.transport.steps import steps_of
 
 if TYPE_CHECKING:
@@ -30,9 +43,11 @@ if TYPE_CHECKING:
     from ctrlhost.client.resources import Resource
     from ctrlhost.clock import Clock
     from ctrlhost.reflector.options import ReflectorOptions
+    from ctrlhost.reflector.status import State as StatusState
     from ctrlhost.transport.interface import Stream
 
 log = logging.getLogger("ctrlhost.informers.reflector")
+watcher_log = logging.getLogger("ctrlhost.informers.watcher")
 
 NO_PERMISSION = "no permission to"
 """How the reason begins for which an informer without rights waits."""
@@ -45,6 +60,9 @@ _OVER_BUDGET_DELAY = 300.0
 
 _LEARNING_DELAY = 5.0
 """The same while a dictionary is being learnt, with which the objects may fit."""
+
+_SILENCES = 2
+"""Consecutive watches without a byte after which only a list shows whether the server is the same."""
 
 _FAST_TRIES, _FAST_DELAY = 6, 0.25
 """The number of fast retries after `wake`, and the delay of the first one in seconds; it doubles."""
@@ -96,11 +114,8 @@ class Reflector:
         self._optional = optional
         self._status = ReflectorStatus(namespace)
         self._position = ResumePoint(page_size=options.page_size)
+        #: Whether to try streaming lists, which the server may not support.
         self._streaming = options.watch_list
-        self._stopping = threading.Event()
-        self._verb = "list"
-        #: Whether the last list made room in the memory budget for the next one.
-        self._made_room = False
         #: The delays of the next attempts after a `wake`.
         self._fast: Iterator[float] = iter(())
         #: The failure that was logged last, and when.
@@ -115,21 +130,10 @@ class Reflector:
             field_selector=field_selector,
         )
         self._backoff = Backoff(clock, options.backoff)
+        self._window = RetryWindow(clock, options.internal_error_window)
         skipped = SkippedObjects(engine, kind, clock)
-        self._pager = Pager(self._requests, engine, self._position, self._status, clock, skipped)
-        self._watcher = Watcher(
-            self._requests,
-            engine,
-            self._position,
-            self._status,
-            clock,
-            window=RetryWindow(clock, options.internal_error_window),
-            wait=self._back_off,
-            stopping=self._stopping.is_set,
-            on_change=on_change,
-            report=self._report,
-            skipped=skipped,
-        )
+        self._feed = Feed(self._requests, engine, self._position, self._status, clock, skipped)
+        self._lists = Lists(self._feed, self._wait_for_server)
         #: Whether the decode threads read its streams.
         self._native = client.transport.native_streams and type(clock) is SystemClock and not engine.transforms
         name = f"reflector {namespace}/{kind}" if namespace else f"reflector {kind}"
@@ -146,7 +150,7 @@ class Reflector:
 
     def relist(self) -> None:
         """List again now, even if the watch works, and correct all differences."""
-        self._watcher.list_wanted.set()
+        self._feed.list_wanted.set()
         self._requests.interrupt()
         self._driver.wake()
 
@@ -156,7 +160,7 @@ class Reflector:
 
     def stop(self) -> None:
         """Stop: the open stream is closed. Returns at once; `join` waits for the end."""
-        self._stopping.set()
+        self._feed.stopping.set()
         self._driver.wake()
         self._requests.stop()
 
@@ -177,99 +181,216 @@ class Reflector:
         return self._requests.held_back
 
     def _run(self) -> Steps[None]:
+        state: State = Unlisted()
         try:
-            while not self._stopping.is_set():
-                yield from self._attempt()
+            while True:
+                self._feed.check()
+                state = yield from self._next(state)
         except Stopped:
             pass
         finally:
             self._set("stopped", "")
 
-    def _attempt(self) -> Steps[None]:
-        error: Exception | None = None
+    def _next(self, state: State) -> Steps[State]:
+        """Do what a state is there for, and return the state that follows."""
         try:
-            error = yield from self._list_and_watch()
+            match state:
+                case Unlisted():
+                    return (yield from self._list())
+                case Listed():
+                    return (yield from self._open(state))
+                case Watching():
+                    return (yield from self._follow(state))
+                case BackingOff(error, made_room):
+                    yield from self._back_off(error, made_room=made_room)
+                    return Unlisted(made_room)
         except Stopped:
             raise
-        except (CtrlhostError, ValueError) as raised:
-            if self._stopping.is_set():
-                return
-            error = raised
-            yield from self._failed(raised)
-        except Exception as raised:  # a bug here must not end the informer; the log has the traceback
-            error = raised
+        except (CtrlhostError, ValueError) as error:
+            self._feed.check()
+            yield from self._failed(state, error)
+            made_room = isinstance(state, Unlisted) and state.made_room
+            if isinstance(error, OverBudget):
+                # A list that made room for the next one is followed by that at once, but not a second time.
+                made_room = error.made_room and not made_room
+            return BackingOff(error if isinstance(error, CtrlhostError) else None, made_room)
+        except Exception as error:  # a bug here must not end the informer; the log has the traceback
             log.exception("reflector for %s failed unexpectedly", self._kind)
-            self._status.failed("internal", str(raised))
-        yield from self._back_off(error if isinstance(error, CtrlhostError) else None)
+            self._status.failed("internal", str(error))
+            return BackingOff()
 
-    def _list_and_watch(self) -> Steps[CtrlhostError | None]:
-        """Copy the server's content, then follow changes until a new list is necessary; return the reason, if any."""
-        if self._stopping.is_set():
-            raise Stopped
-        self._verb = "list"
+    def _list(self) -> Steps[State]:
+        """Copy the server's content, as a stream if the server sends one, else in pages."""
         if self._status.state not in ("waiting", "over budget"):
             self._set("reconnecting" if self._position.last else "listing", self._status.reason)
         resource = yield from self._resource()
-        if self._stopping.is_set():
-            raise Stopped
+        self._feed.check()
         if self._namespace and not resource.namespaced and not self._cluster_scoped():
             raise Stopped
-        stream = yield from self._first(resource)
-        self._fast, self._made_room = iter(()), False
+        listed = (yield from self._list_as_stream(resource)) if self._streaming else None
+        if listed is None:
+            yield from self._list_in_pages(resource)
+        self._fast = iter(())
         self._on_change()
         if self._negotiation.must_list_as_json():
-            if stream is not None:
-                yield from self._watcher.close(stream)
-            return None
-        self._verb = "watch"
-        return (yield from self._watcher.follow(resource, stream))
+            if listed is not None:
+                yield from self._close(listed.stream)
+            return BackingOff()
+        return listed or Listed(resource)
 
-    def _first(self, resource: Resource) -> Steps[Stream | None]:
-        if self._streaming:
-            try:
-                return (yield from self._watcher.streaming_list(resource))
-            except NoStreamingList as reason:
-                log.debug("no streaming list of %s; listing in pages: %s", resource.name, reason)
-                self._streaming = not reason.lasting
+    def _list_as_stream(self, resource: Resource) -> Steps[Watching | None]:
         try:
-            yield from self._pager.list(resource)
+            return (yield from self._lists.stream(resource))
+        except NoStreamingList as reason:
+            log.debug("no streaming list of %s; listing in pages: %s", resource.name, reason)
+            self._streaming = not reason.lasting
+            return None
+
+    def _list_in_pages(self, resource: Resource) -> Steps[None]:
+        try:
+            yield from self._lists.pages(resource)
         except CtrlhostError as error:
             if not is_unavailable(error) or self._position.unavailable:
                 raise
             self._position.unavailable = True
-            yield from self._pager.list(resource)
-        return None
+            yield from self._lists.pages(resource)
 
-    def _back_off(self, error: CtrlhostError | None) -> Steps[None]:
+    def _open(self, listed: Listed) -> Steps[State]:
+        """Open a watch where the last one ended."""
+        try:
+            stream = yield from self._requests.watch(listed.resource, self._position.last)
+            self._engine.begin_watch(stream.content_type)
+        except CtrlhostError as error:
+            self._feed.check()
+            if not is_busy(error):
+                raise
+            yield from self._wait_for_server(error)
+            return listed
+        return Watching(listed.resource, stream, silent=listed.silent)
+
+    def _follow(self, watching: Watching) -> Steps[State]:
+        """Follow changes up to the end of the watch."""
+        started, before, list_wanted = self._clock.now(), self._position.last, self._feed.list_wanted
+        if list_wanted.is_set():
+            # The request came before there was a stream to interrupt.
+            watching.stream.close()
+        self._status.watches += 1
+        self._status.set("watching", "", started)
+        error, silent = yield from self._changes(watching)
+        self._feed.check()
+        if isinstance(error, OverBudget):
+            raise error
+        self._set("reconnecting", str(error) if error else "")
+        if error is not None:
+            yield from self._report("watch", error)
+        # A watch that fails repeatedly without progress must back off.
+        progressed = watching.proved or self._position.last != before or self._clock.now() - started >= SHORT_WATCH
+        failures = watching.silent + 1 if silent and isinstance(error, TransportError) else 0
+        following = yield from self._after(Listed(watching.resource, failures), error, progressed=progressed)
+        self._feed.check()
+        if list_wanted.is_set():
+            list_wanted.clear()
+            return BackingOff()
+        return following
+
+    def _changes(self, watching: Watching) -> Steps[tuple[Exception | None, bool]]:
+        """Read a watch to its end; return the error that ended it, and whether it brought nothing."""
+        stream, silent = watching.stream, True
+        error: Exception | None = None if watching.error is None else error_from_status(watching.error)
+        try:
+            while error is None and (progress := (yield Read(stream, self._engine, "watch"))) is not None:
+                silent = False
+                self._on_change()
+                self._feed.record(progress)
+                self._position.last = self._status.resource_version = progress.resource_version
+                if progress.error is not None:
+                    error = error_from_status(progress.error)
+                if progress.damaged:
+                    name = watching.resource.name
+                    watcher_log.warning("%s cached objects are damaged; listing %s again", progress.damaged, name)
+                if progress.damaged or (progress.unknown_fields and self._negotiation.must_list_as_json()):
+                    self._feed.list_wanted.set()
+                    yield from self._close(stream)
+                    break
+        except (CtrlhostError, ValueError) as raised:
+            error = raised
+        finally:
+            stream.close()
+            error = self._end_watch(error)
+        return error, silent
+
+    def _close(self, stream: Stream) -> Steps[None]:
+        """Close a stream; nothing of it is on its way to the engine afterwards."""
+        stream.close()
+        with suppress(CtrlhostError, ValueError):
+            while (yield Read(stream, self._engine, "watch")) is not None:
+                pass
+
+    def _end_watch(self, error: Exception | None) -> Exception | None:
+        """End the engine's stream; return `error`, else the error of a cut frame."""
+        try:
+            self._engine.end_watch()
+            self._engine.process()
+        except (CtrlhostError, ValueError) as raised:
+            error = error or raised
+        # Frames before a malformed one count, else they would arrive again and the cache go back in time.
+        self._position.last = self._status.resource_version = self._engine.last_resource_version
+        return error
+
+    def _after(self, listed: Listed, error: Exception | None, *, progressed: bool) -> Steps[State]:
+        """Return the state after a watch: `listed` to open another one, unless only a list helps."""
+        relist = BackingOff(error if isinstance(error, CtrlhostError) else None)
+        if listed.silent >= _SILENCES:
+            # A server that was restored to an earlier state keeps such a watch open and sends nothing, not even
+            # bookmarks, until its versions reach the requested one. Only a list detects that.
+            return relist
+        match error:
+            case TooManyRequests():
+                yield from self._back_off(error)
+                return listed
+            case ApiError():
+                again = error.status == 500 and error.reason == "InternalError" and self._window.failed()
+                return listed if again else relist
+            case CtrlhostError() if not isinstance(error, TransportError | DecodeError):
+                # A step of a decode thread has panicked, and its events may be lost.
+                return relist
+        if progressed:
+            return listed
+        if error is None or isinstance(error, TransportError):
+            watcher_log.info("watch of %s ended at once without an event", listed.resource.name)
+        return relist
+
+    def _wait_for_server(self, error: CtrlhostError) -> Steps[None]:
+        """Report why no stream can be opened, which may differ from why the last one ended, and back off."""
+        self._set("reconnecting" if self._position.last else "listing", str(error))
+        yield from self._report("watch", error)
+        yield from self._back_off(error)
+
+    def _back_off(self, error: CtrlhostError | None, *, made_room: bool = False) -> Steps[None]:
         """Sleep until the next attempt, at least as long as the server requests."""
         if isinstance(error, OverBudget):
-            # A list that made room for the next one is followed by that at once, but not a second time.
-            self._made_room = error.made_room and not self._made_room
-            delay = 0.0 if self._made_room else _LEARNING_DELAY if error.learning else _OVER_BUDGET_DELAY
-            yield from self._sleep(delay)
-            return
-        delay = self._backoff.next()
-        if self._status.state == "waiting":
-            delay = min(delay, self._options.waiting_cap)
-        # Also for a kind that is served but not ready: for a new CRD's storage the server answers 429 at first.
-        delay = min(delay, next(self._fast, delay))
-        if isinstance(error, ApiError) and error.retry_after:
-            delay = max(delay, error.retry_after)
-        yield from self._sleep(delay)
-
-    def _sleep(self, delay: float) -> Steps[None]:
+            delay = 0.0 if made_room else _LEARNING_DELAY if error.learning else _OVER_BUDGET_DELAY
+        else:
+            delay = self._backoff.next()
+            if self._status.state == "waiting":
+                delay = min(delay, self._options.waiting_cap)
+            # Also for a kind that is served but not ready: for a new CRD's storage the server answers 429 at first.
+            delay = min(delay, next(self._fast, delay))
+            if isinstance(error, ApiError) and error.retry_after:
+                delay = max(delay, error.retry_after)
         yield BackOff(delay)
-        if self._stopping.is_set():
-            raise Stopped
+        self._feed.check()
 
-    def _failed(self, error: Exception) -> Steps[None]:
+    def _failed(self, state: State, error: Exception) -> Steps[None]:
+        """Say in the status and the log why a state could not be left in the usual way."""
+        verb = "list" if isinstance(state, Unlisted) else "watch"
         if isinstance(error, NotFound):
             self._client.resources.forget(self._api_version, self._kind)
             self._set("waiting", error.message)
             yield Call(self._missing)
         elif isinstance(error, Forbidden):
             where = f" in namespace {self._namespace}" if self._namespace else ""
-            what = f"{self._verb} {self._kind} ({self._api_version}){where}"
+            what = f"{verb} {self._kind} ({self._api_version}){where}"
             self._set("waiting", f"{NO_PERMISSION} {what}: {error.message}")
         elif isinstance(error, BadRequest):
             # Such as a field selector that the kind does not support: nothing but a change of the server helps.
@@ -281,7 +402,7 @@ class Reflector:
             self._set("over budget", (yield from self._describe(error)))
         else:
             self._set("reconnecting" if self._position.last else "listing", str(error))
-        yield from self._report(self._verb, error)
+        yield from self._report(verb, error)
 
     def _describe(self, error: OverBudget) -> Steps[str]:
         """Describe what the cache has and what the memory budget has no room for."""
@@ -289,17 +410,17 @@ class Reflector:
             reached = OverBudget(error.limit, self._engine.stats()["objects"])
             return f"{reached}; the cache stays as of version {self._engine.last_resource_version}"
         try:
-            count = yield from self._pager.count((yield from self._resource()))
+            count = yield from self._lists.count((yield from self._resource()))
         except (CtrlhostError, ValueError):
             count = None
         more = f"about {count - error.objects:,} more" if count is not None and count > error.objects else "more"
         return f"{error}; {more} were to come"
 
     def _resource(self) -> Steps[Resource]:
-        found: Resource = yield from steps_of(Client.resource)(self._client, self._api_version, self._kind)
-        return found
+        resource: Resource = yield from steps_of(Client.resource)(self._client, self._api_version, self._kind)
+        return resource
 
-    def _set(self, state: State, reason: str) -> None:
+    def _set(self, state: StatusState, reason: str) -> None:
         self._status.set(state, reason, self._clock.now())
 
     def _report(self, verb: str, error: Exception) -> Steps[None]:
