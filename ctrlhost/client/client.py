@@ -285,7 +285,7 @@ class Client(Requests):
         With `subresource`, post to that of the object named in it, such as an Eviction to a pod's `eviction`.
         """
         content = content_of(obj, owner)
-        target = yield from self._target_of(content, subresource, timeout, generated=subresource is None)
+        target = yield from self._resolve_target(content, subresource, timeout, generated=subresource is None)
         return (
             yield from self._write("create", target, {"fieldManager": self.field_manager}, content, timeout=timeout)
         )
@@ -296,7 +296,7 @@ class Client(Requests):
     ) -> Steps[dict[str, Any]]:
         """Replace an object; Conflict if its resourceVersion is set and not the server's."""
         content = content_of(obj)
-        target = yield from self._target_of(content, subresource, timeout)
+        target = yield from self._resolve_target(content, subresource, timeout)
         return (
             yield from self._write("replace", target, {"fieldManager": self.field_manager}, content, timeout=timeout)
         )
@@ -314,7 +314,7 @@ class Client(Requests):
     ) -> Steps[dict[str, Any]]:
         """Apply server-side: set the fields in `obj`, remove those applied before and now missing."""
         content = content_of(obj, owner)
-        target = yield from self._target_of(content, subresource, timeout)
+        target = yield from self._resolve_target(content, subresource, timeout)
         query: Query = {"fieldManager": field_manager or self.field_manager, "force": force}
         return (yield from self._write("apply", target, query, content, content_type=_APPLY_TYPE, timeout=timeout))
 

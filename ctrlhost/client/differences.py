@@ -30,9 +30,9 @@ _Path = tuple[str | int, ...]
 
 def contents(obj: Mapping[str, Any], *, secret: bool = False) -> str:
     """Return what a new object sets, as `path: value; path: value`; values of a `secret` are masked."""
-    shown = _shown(obj)
-    found = _changes(_MISSING if shown else shown, shown, (), secret=secret, leaves=True)
-    return _joined(f"{_text(path)}: {new}" for path, _, new in found)
+    content = _shown(obj)
+    changes = _changes(_MISSING if content else content, content, (), secret=secret, leaves=True)
+    return _joined(f"{_text(path)}: {new}" for path, _, new in changes)
 
 
 def differences(
@@ -42,19 +42,19 @@ def differences(
 
     The times at which conditions changed count only `with_times`.
     """
-    shown = [_shown(side, with_times=with_times) for side in (before, after)]
-    found = _changes(shown[0], shown[1], (), secret=secret, leaves=secret)
-    return _joined(f"{_text(path)}: {old} -> {new}" for path, old, new in found)
+    sides = [_shown(side, with_times=with_times) for side in (before, after)]
+    changes = _changes(sides[0], sides[1], (), secret=secret, leaves=secret)
+    return _joined(f"{_text(path)}: {old} -> {new}" for path, old, new in changes)
 
 
 def _shown(obj: Mapping[str, Any], *, with_times: bool = False) -> dict[str, Any]:
     kept = {name: value for name, value in obj.items() if name not in _LEFT_OUT}
-    shown = kept if with_times else {name: _without_times(value) for name, value in kept.items()}
-    metadata = shown.pop("metadata", None)
+    content = kept if with_times else {name: _without_times(value) for name, value in kept.items()}
+    metadata = content.pop("metadata", None)
     if isinstance(metadata, dict):
         rest = {name: value for name, value in metadata.items() if name not in _LEFT_OUT_METADATA}
-        shown = {"metadata": rest, **shown} if rest else shown
-    return shown
+        content = {"metadata": rest, **content} if rest else content
+    return content
 
 
 def _without_times(value: Any) -> Any:
@@ -120,6 +120,6 @@ def _text(path: _Path) -> str:
 
 
 def _joined(changes: Iterator[str]) -> str:
-    found = list(changes)
-    more = len(found) - MAX_CHANGES
-    return "; ".join(found[:MAX_CHANGES]) + (f"; and {more} more" if more > 0 else "")
+    listed = list(changes)
+    more = len(listed) - MAX_CHANGES
+    return "; ".join(listed[:MAX_CHANGES]) + (f"; and {more} more" if more > 0 else "")

@@ -46,11 +46,11 @@ class _NotSupported(CtrlhostError, NotImplementedError):
 def official_client(client: Requests) -> kubernetes_client.ApiClient:
     """Return the `ApiClient` of a client, the same one at each call. Callable from any thread."""
     with _lock:
-        found = client._official  # noqa: SLF001 - its field for this function
+        api_client = client._official  # noqa: SLF001 - its field for this function
         # A client that was derived from this one has its own.
-        if not isinstance(found, _ApiClient) or found.over is not client:
-            found = client._official = _ApiClient(client)  # noqa: SLF001
-        return found
+        if not isinstance(api_client, _ApiClient) or api_client.over is not client:
+            api_client = client._official = _ApiClient(client)  # noqa: SLF001
+        return api_client
 
 
 class _ApiClient(kubernetes_client.ApiClient):

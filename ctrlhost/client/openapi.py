@@ -74,10 +74,10 @@ class DryRunSupport:
             known, read_at = self._known.get(group_version, (frozenset(), -_AGAIN_AFTER))
         if operation in known or time.monotonic() < read_at + _AGAIN_AFTER:
             return operation in known
-        found = yield from self._read(f"/openapi/v3{group_version}")
+        operations = yield from self._read(f"/openapi/v3{group_version}")
         with self._lock:
-            self._known[group_version] = found, time.monotonic()
-        return operation in found
+            self._known[group_version] = operations, time.monotonic()
+        return operation in operations
 
     def _read(self, path: str) -> Steps[frozenset[tuple[str, str]]]:
         headers = {"Accept": "application/json"}

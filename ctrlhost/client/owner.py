@@ -44,5 +44,5 @@ def owner_reference(owner: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _metadata(owner: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = owner.get("metadata")
-    return found if isinstance(found, Mapping) else {}
+    metadata = owner.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}

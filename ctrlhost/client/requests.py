@@ -69,7 +69,7 @@ class Requests:
         resource = yield from self._resource(api_version, kind, timeout)
         return Target(resource, (namespace or self.namespace) if resource.namespaced else "")
 
-    def _target_of(
+    def _resolve_target(
         self, content: dict[str, Any], subresource: str | None, timeout: DurationLike | None, *, generated: bool = False
     ) -> Steps[Target]:
         resource = yield from self._resource(*parent_of(content, subresource), timeout)

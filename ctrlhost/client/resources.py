@@ -113,15 +113,15 @@ class Resources:
 
     def add_crds(self, crds: Iterable[Mapping[str, Any]]) -> None:
         """Add the kinds of CustomResourceDefinitions, so that they need no discovery."""
-        found = _resources_of(crds)
+        resources = _resources_of(crds)
         with self._lock:
-            self._loaded.update(found)
+            self._loaded.update(resources)
 
     def expect(self, crds: Iterable[Mapping[str, Any]]) -> None:
         """Add kinds of CustomResourceDefinitions, for `known` only: the server may not have them."""
-        found = _resources_of(crds)
+        resources = _resources_of(crds)
         with self._lock:
-            self._expected.update(found)
+            self._expected.update(resources)
 
     def known(self, api_version: str, kind: str) -> Resource | None:
         """Return the resource of a kind without a request, None if unknown; the server may not serve it (yet)."""
@@ -251,16 +251,16 @@ def _unserved_version(api_version: str, kind: str, groups: Mapping[str, Sequence
 
 def _builtin_elsewhere(api_version: str, kind: str) -> str | None:
     """Return the question for the group and version in which Kubernetes has the kind; None unless one is alike."""
-    found = nearest(api_version, builtin_versions(kind))
-    return f"did you mean `{kind}` in {found}?" if found else None
+    elsewhere = nearest(api_version, builtin_versions(kind))
+    return f"did you mean `{kind}` in {elsewhere}?" if elsewhere else None
 
 
 def _resources_of(crds: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Resource]:
-    found = {}
+    resources = {}
     for crd in crds:
         spec = crd["spec"]
         names, namespaced = spec["names"], spec["scope"] == "Namespaced"
         for version in spec["versions"]:
             resource = Resource(spec["group"], version["name"], names["plural"], names["kind"], namespaced)
-            found[resource.api_version, resource.kind] = resource
-    return found
+            resources[resource.api_version, resource.kind] = resource
+    return resources

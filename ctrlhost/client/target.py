@@ -82,5 +82,5 @@ def delete_options(
     """Return the `DeleteOptions` of a deletion, None without options."""
     conditions = dict(preconditions) if preconditions else None
     options = {"propagationPolicy": propagation, "preconditions": conditions, "gracePeriodSeconds": grace}
-    given = {name: value for name, value in options.items() if value is not None}
-    return {"apiVersion": "v1", "kind": "DeleteOptions", **given} if given else None
+    chosen = {name: value for name, value in options.items() if value is not None}
+    return {"apiVersion": "v1", "kind": "DeleteOptions", **chosen} if chosen else None

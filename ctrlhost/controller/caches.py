@@ -68,8 +68,8 @@ class Cache(Generic[T]):
         wanted = self._namespace if namespace is OWN else namespace
         if self._cached.namespaced and not wanted:
             raise ValueError(f"{self._cached.kind} is namespaced: `get({name!r}, namespace=…)`")
-        found = self._cached.lister.get(name, wanted)
-        return None if found is None else self._cached.typed(found)
+        obj = self._cached.lister.get(name, wanted)
+        return None if obj is None else self._cached.typed(obj)
 
     def list(
         self, namespace: str | Literal[Namespace.OWN] | None = OWN, label_selector: str | None = None

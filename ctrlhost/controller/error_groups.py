@@ -33,8 +33,8 @@ def decisive(error: BaseException) -> BaseException:
     """
     if not isinstance(error, BaseExceptionGroup):
         return error
-    found = sorted(leaves(error), key=_rank)
-    first, others = found[0], found[1:]
+    errors = sorted(leaves(error), key=_rank)
+    first, others = errors[0], errors[1:]
     if not place_of(first.__traceback__):
         # A task of a group has no frame of the author; the group has.
         first = first.with_traceback(error.__traceback__)
@@ -44,8 +44,8 @@ def decisive(error: BaseException) -> BaseException:
 
 
 def _rank(error: BaseException) -> int:
-    found = tuple(causes(error))
+    chain = tuple(causes(error))
     for rank, kinds in ((0, (NotLeading, PluginRestarted)), (4, TerminalError)):
-        if any(isinstance(cause, kinds) for cause in found):
+        if any(isinstance(cause, kinds) for cause in chain):
             return rank
     return 3 if isinstance(error, NotOwned) else 2 if isinstance(error, RetryAfter) else 1

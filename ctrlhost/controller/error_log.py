@@ -39,8 +39,8 @@ class ErrorLog:
 
     def entries(self) -> list[ErrorEntry]:
         """Return the last errors of all plugins, the newest first."""
-        found = [entry for plugin in self._entries.copy() for entry in self.of_plugin(plugin)]
-        return sorted(found, key=lambda entry: entry.time, reverse=True)[:ERRORS]
+        entries = [entry for plugin in self._entries.copy() for entry in self.of_plugin(plugin)]
+        return sorted(entries, key=lambda entry: entry.time, reverse=True)[:ERRORS]
 
     def of_plugin(self, plugin: str) -> list[ErrorEntry]:
         """Return the last errors of a plugin, the newest first."""

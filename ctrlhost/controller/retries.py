@@ -22,7 +22,7 @@ _BURST = 5
 _MAX_BURST = 2**32 - 1
 
 
-def jitter_of(clock: Clock) -> Callable[[], float]:
+def choose_jitter(clock: Clock) -> Callable[[], float]:
     """Return a function that returns random numbers from 0 to 1; always 0 for a test's clock."""
     return random.random if isinstance(clock, SystemClock) else float
 
@@ -54,7 +54,7 @@ class RetryLimiter:
         self._entry = entry
         #: The failures of each key with a plugin's limiter, whose code a thread of the host must not call.
         self._failures: dict[Any, int] = {}
-        self._jitter = jitter or jitter_of(clock)
+        self._jitter = jitter or choose_jitter(clock)
         self._bucket: Any = None
         if qps:
             bucket = BucketRateLimiter(qps, int(min(max(1.0, qps * _BURST), _MAX_BURST)), cast("Any", clock))
@@ -86,5 +86,5 @@ class RetryLimiter:
         """Return the failures of a key since it was forgotten."""
         if self._entry is not None:
             return self._failures.get(key, 0)
-        found: int = self._own.num_requeues(key)
-        return found
+        requeues: int = self._own.num_requeues(key)
+        return requeues

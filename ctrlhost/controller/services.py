@@ -84,7 +84,7 @@ class PluginScope:
         self.clients = PluginClients(
             name,
             # Its own field manager: plugins that apply the same object must not drop each other's fields.
-            self._clients_of(self._own_client or services.client),
+            self._derive_client(self._own_client or services.client),
             self.own_writes,
             services.candidacy.tenure,
             services.client_counts,
@@ -97,7 +97,7 @@ class PluginScope:
         self.listers: dict[tuple[str, str], PluginLister] = {}
         self._indexed: dict[Informer, dict[str, Any]] = {}
 
-    def _clients_of(self, client: Client) -> Client:
+    def _derive_client(self, client: Client) -> Client:
         return client.derive(field_manager=f"ctrlhost-{self.name}", on_write=None if client.dry_run else self._wrote)
 
     def _wrote(self, write: Write) -> None:

@@ -231,7 +231,7 @@ def _by_index(name: str, informer: Informer) -> Any:
         while True:
             # A function that hangs holds up its index, and this: requests must not get lost.
             with suppress(Stale):
-                return [Request(found.name, found.namespace) for found in indexer.by_index(name, obj.key)]
+                return [Request(owner.name, owner.namespace) for owner in indexer.by_index(name, obj.key)]
 
     return index
 

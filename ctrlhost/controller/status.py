@@ -95,9 +95,9 @@ class StatusWriter:
         word = status if isinstance(status, str) else "Unknown" if status is None else str(bool(status))
         if word not in ("True", "False", "Unknown"):
             raise ValueError(f"the status of a condition must be True, False or Unknown, got {status!r}")
-        for name, given in (("type", type), ("reason", reason), ("message", message)):
-            if not isinstance(given, str):
-                raise TypeError(f"the {name} of a condition is a text, got {given!r:.80}")
+        for name, text in (("type", type), ("reason", reason), ("message", message)):
+            if not isinstance(text, str):
+                raise TypeError(f"the {name} of a condition is a text, got {text!r:.80}")
         if not _TYPE(type) or len(type) > MAX_TYPE:
             raise ValueError(
                 f"invalid type {_shown(type)} of a condition: it must be one word of at most {MAX_TYPE} letters, "

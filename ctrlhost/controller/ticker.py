@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.controller.attachment import LOW_PRIORITY, Attachment
 from ctrlhost.controller.error_text import line_of
-from ctrlhost.controller.retries import jitter_of
+from ctrlhost.controller.retries import choose_jitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -42,7 +42,7 @@ class Ticker(Attachment):
         self._at_start = at_start
         services = scope.plugin.services
         self._clock = services.clock
-        self._jitter = services.jitter or jitter_of(services.clock)
+        self._jitter = services.jitter or choose_jitter(services.clock)
         self._requests = requests or scope.primary_requests
         # A round over all objects is a resync, which must not overtake real changes.
         self._priority = LOW_PRIORITY if requests is None and priority is None else priority

@@ -117,7 +117,7 @@ class Watchdog:
 
     def running_keys(self) -> list[RunningKey]:
         """Return the runs in progress, the longest first."""
-        now, found = self._clock.now(), []
+        now, running = self._clock.now(), []
         for worker in tuple(self._workers):
             context = worker.context
             key, started = context.request, context.started
@@ -126,8 +126,8 @@ class Watchdog:
             frames = awaited(worker.task) or stack_of(worker.thread)
             behind = tuple(waiting_key for waiting_key, _ in tuple(worker.waiting))
             where = frames[-1] if frames else ""
-            found.append(RunningKey(key, now - started, context.reconcile_id, where, behind))
-        return sorted(found, key=lambda one: -one.seconds)
+            running.append(RunningKey(key, now - started, context.reconcile_id, where, behind))
+        return sorted(running, key=lambda run: -run.seconds)
 
     def running(self) -> list[Watched]:
         """Return the workers that run a reconcile now."""

@@ -50,12 +50,12 @@ def check_plugins(settings: HostSettings, plugins: Iterable[str]) -> None:
 
 def lease_names(settings: HostSettings, plugins: Iterable[str]) -> dict[str, list[str]]:
     """Return the leases of a host with these settings, each with its plugins."""
-    found: dict[str, list[str]] = {}
+    leases: dict[str, list[str]] = {}
     name = settings.leader_elect_resource_name
     for plugin in plugins:
         own = plugin in settings.leader_elect_plugins
-        found.setdefault(f"{name}-{plugin}" if own else name, []).append(plugin)
-    return found
+        leases.setdefault(f"{name}-{plugin}" if own else name, []).append(plugin)
+    return leases
 
 
 def lease_permissions(names: Iterable[str], namespace: str) -> list[Permission]:

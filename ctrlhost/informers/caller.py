@@ -64,15 +64,15 @@ class CallbackThread:
     def entry(self, use: str, controller: str) -> Entry:
         """Return the entry for calls of one use for a controller."""
         with self._lock:
-            found = self._opened.get((use, controller))
-            if found is None:
-                found = self._entries.open(use, controller=controller, fatal=FATAL_DEADLINES)
+            entry = self._opened.get((use, controller))
+            if entry is None:
+                entry = self._entries.open(use, controller=controller, fatal=FATAL_DEADLINES)
                 if self._stopped:
                     # Nothing will be called.
-                    found.close()
+                    entry.close()
                 else:
-                    self._opened[use, controller] = found
-            return found
+                    self._opened[use, controller] = entry
+            return entry
 
     def add(self, source: Source) -> None:
         """Deliver what a source has, from now until it is closed."""

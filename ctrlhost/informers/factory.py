@@ -157,9 +157,9 @@ class InformerFactory:
             field_selector=field_selector,
             reads=reads,
         )
-        return self.informer_of(replace(scope, transform=transform, owner=None if transform is None else caller))
+        return self.share(replace(scope, transform=transform, owner=None if transform is None else caller))
 
-    def informer_of(self, scope: Scope) -> Informer:
+    def share(self, scope: Scope) -> Informer:
         """Return the shared informer of a scope; see `informer`."""
         base, wanted = self._base(scope), scope.reads
         with self._lock:
@@ -194,13 +194,13 @@ class InformerFactory:
 
     def _get(self, scope: Scope, *, optional: bool = False) -> Informer:
         """Return an informer, existing or new, or a view of a wider one, and count a user; requires the lock."""
-        found = self._sharing.serving(scope)
-        if found is None:
-            found = self._view(scope) or self._make(scope, optional=optional)
-            found._release = self._release  # noqa: SLF001 - the factory counts the users of what it makes
-            self._sharing.informers[scope] = found
-        found.users += 1
-        return found
+        informer = self._sharing.serving(scope)
+        if informer is None:
+            informer = self._view(scope) or self._make(scope, optional=optional)
+            informer._release = self._release  # noqa: SLF001 - the factory counts the users of what it makes
+            self._sharing.informers[scope] = informer
+        informer.users += 1
+        return informer
 
     def _view(self, scope: Scope) -> View | None:
         known = self._sharing.wider(scope)
@@ -208,10 +208,10 @@ class InformerFactory:
             informer, selection = known
             informer.users += 1
             return View(scope, self._sharing.key(scope), informer, selection)
-        found = self._sharing.declared.wider(replace(scope, reads=None))
-        if found is None:
+        wider = self._sharing.declared.wider(replace(scope, reads=None))
+        if wider is None:
             return None
-        declared, selection = found
+        declared, selection = wider
         wide = self._get(replace(declared, reads=union(self._sharing.declared.reads(declared), scope.reads)))
         return View(scope, self._sharing.key(scope), wide, selection)
 

@@ -312,19 +312,19 @@ class Informer:
         if self.follower is None and isinstance(self.scope.namespaces, tuple):
             # Cluster-scoped objects have no namespace to compare.
             return not namespace or namespace in self.scope.namespaces
-        return self._part_of(namespace) is not None
+        return self._find_part(namespace) is not None
 
     def version_in(self, namespace: str) -> str:
         """Return the version of one namespace's cache, or the oldest of all if no cache holds the namespace."""
-        part = self._part_of(namespace)
+        part = self._find_part(namespace)
         return part.engine.last_resource_version if part else self.last_resource_version
 
     def over_budget_in(self, namespace: str) -> str:
         """Return the reason while the memory budget has no room for the objects of one namespace; empty otherwise."""
-        part = self._part_of(namespace)
+        part = self._find_part(namespace)
         return part.reflector.status.reason if part and part.reflector.status.state == "over budget" else ""
 
-    def _part_of(self, namespace: str) -> NamespaceInformer | None:
+    def _find_part(self, namespace: str) -> NamespaceInformer | None:
         return next((part for part in self.parts if part.namespace in ("", namespace)), None)
 
     @property
@@ -405,10 +405,10 @@ class Informer:
     def _worst_state(self) -> tuple[State, str]:
         if self.stopped:
             return "stopped", ""
-        found = [(part.reflector.status.state, part.reflector.status.reason) for part in self.parts]
+        states = [(part.reflector.status.state, part.reflector.status.reason) for part in self.parts]
         if self.follower is not None:
-            found.append(self.follower.state)
-        return min(found, key=lambda each: _WORST_FIRST.index(each[0]), default=("watching", ""))
+            states.append(self.follower.state)
+        return min(states, key=lambda state: _WORST_FIRST.index(state[0]), default=("watching", ""))
 
     def check(self, *, repair: bool = False) -> list[Difference]:
         """Compare the cache with the server at the cache's version and return the differences, normally none.

@@ -156,8 +156,8 @@ class InformerMetrics:
                 total + other for total, other in zip(known, values, strict=True)
             ]
         labels = _labels(informer)
-        for (use, name), found in sorted(sums.items()):
-            for family, value in zip(("calls", "seconds", "errors"), found, strict=True):
+        for (use, name), totals in sorted(sums.items()):
+            for family, value in zip(("calls", "seconds", "errors"), totals, strict=True):
                 families[f"ctrlhost_handler_{family}"].add_metric([*labels, use, name], value)
 
 

@@ -46,16 +46,16 @@ class OwnerKinds:
         cluster_scoped = owner.cluster_scoped
         if cluster_scoped is None:
             cluster_scoped = self._ask(owner.api_version, owner.kind)
-        made = _core.Owner(owner.api_version, owner.kind, controller=owner.controller, cluster_scoped=cluster_scoped)
+        known = _core.Owner(owner.api_version, owner.kind, controller=owner.controller, cluster_scoped=cluster_scoped)
         if cluster_scoped is None:
             log.info("requests for owners of kind %s (%s) wait: the kind is unknown", owner.kind, owner.api_version)
             with self._lock:
-                self._waiting = (*self._waiting, made)
+                self._waiting = (*self._waiting, known)
                 if self._thread is None and not self._stopped:
                     thread = threading.Thread(target=self._run, name="kinds of owners", daemon=True)
                     thread.start()
                     self._thread = thread
-        return made
+        return known
 
     def forget(self, owner: _core.Owner) -> None:
         """Drop the requests that wait: the handler was removed."""
@@ -97,9 +97,9 @@ class OwnerKinds:
                 pauses = doubling(_FIRST, _LAST)
             self._asked.clear()
             for owner in self._waiting:
-                found = None if self._stopped else self._ask(owner.api_version, owner.kind)
-                if found is not None:
-                    self._resolve(owner, cluster_scoped=found)
+                cluster_scoped = None if self._stopped else self._ask(owner.api_version, owner.kind)
+                if cluster_scoped is not None:
+                    self._resolve(owner, cluster_scoped=cluster_scoped)
             with self._lock:
                 if self._stopped or not self._waiting:
                     self._thread = None

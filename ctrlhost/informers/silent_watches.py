@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class SilentWatches:
             return
         parts = {part for informer in self._informers() for part in informer.parts if _silent(part, since)}
         moments = sorted(
-            ((since + PATIENCE + self._rng.uniform(0.0, SPREAD), part) for part in parts), key=lambda one: one[0]
+            ((since + PATIENCE + self._rng.uniform(0.0, SPREAD), part) for part in parts), key=itemgetter(0)
         )
         for moment, part in moments:
             if self._clock.wait_until(ended, moment) or not self._reachable():

@@ -28,15 +28,15 @@ class Difference:
 
 def check_parts(client: Client, parts: tuple[NamespaceInformer, ...], *, repair: bool) -> list[Difference]:
     """Compare all parts; with `repair`, those that differ list again."""
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for part in parts:
         if not part.engine.has_synced:
             raise CtrlhostError(f"cannot compare {part.resource}: it has no first list yet")
         here = _differences(client, part)
         if here and repair:
             part.reflector.relist()
-        found += here
-    return found
+        differences += here
+    return differences
 
 
 def _differences(client: Client, part: NamespaceInformer) -> list[Difference]:
@@ -64,15 +64,15 @@ def _served(client: Client, part: NamespaceInformer, version: str) -> dict[str, 
         "resourceVersion": version,
         "resourceVersionMatch": "Exact",
     }
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     while True:
         response = client.transport.request("GET", path, query=query, headers={"Accept": _METADATA})
         page = decode_object(response, f"GET {path}")
         for item in page.get("items") or ():
             metadata = item["metadata"]
             namespace = metadata.get("namespace")
-            found[f"{namespace}/{metadata['name']}" if namespace else metadata["name"]] = metadata["resourceVersion"]
+            versions[f"{namespace}/{metadata['name']}" if namespace else metadata["name"]] = metadata["resourceVersion"]
         token = (page.get("metadata") or {}).get("continue")
         if not token:
-            return found
+            return versions
         query.update({"continue": token, "resourceVersion": None, "resourceVersionMatch": None})

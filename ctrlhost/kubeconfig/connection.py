@@ -163,10 +163,10 @@ class Connection:
 def _stamp(*files: str | None) -> object:
     """Return what changes when one of the files is replaced; None while one is missing."""
     try:
-        found = [Path(file).stat() for file in files if file]
+        stats = [Path(file).stat() for file in files if file]
     except OSError:
         return None
-    return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in found)
+    return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
 
 
 def _pem(text: str) -> bytes:

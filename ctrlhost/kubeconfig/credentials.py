@@ -130,8 +130,8 @@ class TokenFile:
 
         With `doubt`, a token that may be half written is not used before it has been the same for a while.
         """
-        found = self._path.stat()
-        stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+        stat = self._path.stat()
+        stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
         if stamp == self._stamp:
             return ""
         text = self._path.read_text(encoding="utf-8", errors="replace")

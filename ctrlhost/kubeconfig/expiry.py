@@ -21,11 +21,11 @@ class _Claims(msgspec.Struct):
 
 def certificate_expiry(pem: bytes) -> float | None:
     """Return when the first certificate of a chain expires; None if there is no readable one."""
-    found = _CERTIFICATE.search(pem)
-    if found is None:
+    match = _CERTIFICATE.search(pem)
+    if match is None:
         return None
     try:
-        _, certificate, _ = _element(base64.b64decode(b"".join(found[1].split()), validate=True), _SEQUENCE)
+        _, certificate, _ = _element(base64.b64decode(b"".join(match[1].split()), validate=True), _SEQUENCE)
         _, fields, _ = _element(certificate, _SEQUENCE)
         if fields[0] == _VERSION:
             _, _, fields = _element(fields)

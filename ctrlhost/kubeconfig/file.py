@@ -32,43 +32,43 @@ class Entry:
 
     def text(self, name: str) -> str:
         """Return a required string."""
-        found = self.optional_text(name)
-        if not found:
+        text = self.optional_text(name)
+        if not text:
             raise self.error(name, "is missing")
-        return found
+        return text
 
     def optional_text(self, name: str) -> str | None:
         """Return a string, None if it is missing."""
-        found = self.value.get(name)
-        if found is None or isinstance(found, str):
-            return found or None
-        raise self.error(name, f"must be a string, got {_kind(found)}")
+        value = self.value.get(name)
+        if value is None or isinstance(value, str):
+            return value or None
+        raise self.error(name, f"must be a string, got {_kind(value)}")
 
     def flag(self, name: str) -> bool:
         """Return a boolean, False if it is missing."""
-        found = self.value.get(name, False)
-        if isinstance(found, bool):
-            return found
-        raise self.error(name, f"must be true or false, got {_kind(found)}")
+        value = self.value.get(name, False)
+        if isinstance(value, bool):
+            return value
+        raise self.error(name, f"must be true or false, got {_kind(value)}")
 
     def file(self, name: str) -> str | None:
         """Return the path of a file that must exist; a relative one is relative to the kubeconfig's folder."""
-        found = self.optional_text(name)
-        if found is None:
+        text = self.optional_text(name)
+        if text is None:
             return None
-        path = self.file_name.parent / Path(found).expanduser()
+        path = self.file_name.parent / Path(text).expanduser()
         if not path.is_file():
             raise self.error(name, f"names {path}, which does not exist")
         return str(path)
 
     def base64(self, name: str) -> str | None:
         """Return the decoded text of a `…-data` field."""
-        found = self.optional_text(name)
-        if found is None:
+        text = self.optional_text(name)
+        if text is None:
             return None
         try:
             # Comments may be in any encoding, which this one keeps.
-            return base64.b64decode("".join(found.split()), validate=True).decode("latin-1")
+            return base64.b64decode("".join(text.split()), validate=True).decode("latin-1")
         except ValueError as error:
             raise self.error(name, f"must be PEM in base64: {error}") from error
 
@@ -97,20 +97,20 @@ class KubeConfig:
     def context(self, name: str | None) -> tuple[str, Entry]:
         """Return the context of that name, or the current one, with its name."""
         wanted = name or self.current
-        found = self._named["contexts"].get(wanted)
-        if found is None:
+        entry = self._named["contexts"].get(wanted)
+        if entry is None:
             files = ", ".join(map(str, self._paths))
             known = ", ".join(sorted(self._named["contexts"])) or "none"
             problem = f"there is no context `{wanted}`" if wanted else "no current-context is set"
             raise ConfigError(f"kubeconfig {files}: {problem}", hint=f"choose one with `--context`; it has {known}")
-        return wanted, found
+        return wanted, entry
 
     def named(self, section: str, name: str, context: Entry) -> Entry:
         """Return the cluster or user that a context names."""
-        found = self._named[section].get(name)
-        if found is None:
+        entry = self._named[section].get(name)
+        if entry is None:
             raise context.error(section[:-1], f"names `{name}`, which is not in {section}")
-        return found
+        return entry
 
     def _add(self, path: Path, content: Any) -> None:
         self._paths.append(path)

@@ -40,11 +40,11 @@ def read_proxy(url: str, headers: Mapping[str, Any] | None, source: str) -> Prox
         host, port = parts.hostname or "", parts.port
     except ValueError:
         parts, host, port = urlsplit(""), "", None
-    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else url.rpartition("@")[2]
+    server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else url.rpartition("@")[2]
     if parts.scheme in ("socks4", "socks4a"):
-        raise ConfigError(f"{source}: the proxy {shown} speaks SOCKS 4, which is not supported: use socks5 or socks5h")
+        raise ConfigError(f"{source}: the proxy {server} speaks SOCKS 4, which is not supported: use socks5 or socks5h")
     if not host or port == 0 or parts.scheme not in _PORTS:
-        raise ConfigError(f"{source}: the proxy's address {shown!r} is not an http, https or socks5 URL")
+        raise ConfigError(f"{source}: the proxy's address {server!r} is not an http, https or socks5 URL")
     user = None
     if parts.username is not None:
         user = (unquote(parts.username), unquote(parts.password or ""))

@@ -110,12 +110,12 @@ class PendingWrites:
 
     def _forget_shown(self, key: tuple[str, str], entry: Entry, cached: Object | None) -> bool:
         """Forget a write if the cache shows it, and return whether it does."""
-        shown = self._is_shown(key, entry, cached)
-        if shown:
+        visible = self._is_shown(key, entry, cached)
+        if visible:
             with self._lock:
                 if self._entries.get(key) is entry:
                     del self._entries[key]
-        return shown
+        return visible
 
     def _is_shown(self, key: tuple[str, str], entry: Entry, cached: Object | None) -> bool:
         if entry.object is None:

@@ -59,9 +59,9 @@ class SelfEvents:
             # The object may be made again: then it is not this deletion by which it is gone.
             self._deleted.pop((kind[1], *key), None)
         for pending in self._pending[kind]:
-            found = pending.resolve(key, pending.informer.lister.get(key[1], key[0]))
-            if found is not None:
-                return found
+            resolved = pending.resolve(key, pending.informer.lister.get(key[1], key[0]))
+            if resolved is not None:
+                return resolved
         return None
 
     def wrote(self, known: Object | None, change: Any, answer: Mapping[str, Any]) -> None:

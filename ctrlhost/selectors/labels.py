@@ -35,8 +35,8 @@ class Requirement:
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether the labels meet the condition; a missing key meets every negated one."""
         value = labels.get(self.key)
-        found = value is not None and (self.values is None or value in self.values)
-        return found != self.negated
+        present = value is not None and (self.values is None or value in self.values)
+        return present != self.negated
 
 
 @lru_cache(maxsize=256)
@@ -44,27 +44,27 @@ def parse(selector: str) -> tuple[Requirement, ...]:
     """Parse a selector; ValueError names the invalid part. An empty one selects everything."""
     requirements, at = [], 0
     while at < len(selector.rstrip()):
-        found = _REQUIREMENT.match(selector, at)
-        if found is None:
+        match = _REQUIREMENT.match(selector, at)
+        if match is None:
             raise ValueError(f"label selector {selector!r} is invalid from {selector[at:]!r} on")
-        requirements.append(_requirement(found, selector))
-        at = found.end()
+        requirements.append(_requirement(match, selector))
+        at = match.end()
     if selector.rstrip().endswith(","):
         raise ValueError(f"label selector {selector!r} ends with a comma")
     return tuple(requirements)
 
 
-def _requirement(found: re.Match[str], selector: str) -> Requirement:
-    if found["exists"]:
-        return Requirement(found["exists"], None, negated=False)
-    if found["missing"]:
-        return Requirement(found["missing"], None, negated=True)
-    if found["equal"]:
-        return Requirement(found["equal"], frozenset({found["value"]}), negated=found["op"] == "!=")
-    values = frozenset(value.strip() for value in found["values"].split(","))
+def _requirement(match: re.Match[str], selector: str) -> Requirement:
+    if match["exists"]:
+        return Requirement(match["exists"], None, negated=False)
+    if match["missing"]:
+        return Requirement(match["missing"], None, negated=True)
+    if match["equal"]:
+        return Requirement(match["equal"], frozenset({match["value"]}), negated=match["op"] == "!=")
+    values = frozenset(value.strip() for value in match["values"].split(","))
     if not all(re.fullmatch(_VALUE, value) for value in values):
         raise ValueError(f"label selector {selector!r} has values that are invalid for labels")
-    return Requirement(found["key"], values, negated=found["set"].strip() == "notin")
+    return Requirement(match["key"], values, negated=match["set"].strip() == "notin")
 
 
 @lru_cache(maxsize=256)

@@ -153,7 +153,7 @@ class CacheServer:
                 raise CtrlhostError(f"cannot serve {scope.kind}: the feed was stopped")
             kept = self._kept.get(scope)
             if kept is None:
-                kept = self._kept[scope] = _Kept(self._factory.informer_of(scope))
+                kept = self._kept[scope] = _Kept(self._factory.share(scope))
             kept.readers += 1
             kept.release_at = None
             if not self._ready(kept, feed_kind):

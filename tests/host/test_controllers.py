@@ -167,7 +167,7 @@ def test_a_timer_enqueues_all_objects_at_low_priority(ctrlhost_host, manual_cloc
 def test_a_round_of_a_timer_spreads_its_objects(ctrlhost_host, manual_clock: ManualClock, monkeypatch) -> None:
     ran: list[tuple[str, float]] = []
     jitter = iter([0.0, 1.0, 0.5, *[0.25] * 3])
-    monkeypatch.setattr(ticker, "jitter_of", lambda clock: lambda: next(jitter))
+    monkeypatch.setattr(ticker, "choose_jitter", lambda clock: lambda: next(jitter))
 
     def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
         ran.append((request.name, ctx.clock.now()))

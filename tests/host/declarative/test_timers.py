@@ -24,7 +24,7 @@ def test_a_controller_with_a_period_runs_each_object_once_per_round(
 ) -> None:
     plugin, ran = declared(), list[tuple[str, float]]()
     jitter = iter([0.0, 1.0, 0.5])
-    monkeypatch.setattr(ticker, "jitter_of", lambda clock: lambda: next(jitter))
+    monkeypatch.setattr(ticker, "choose_jitter", lambda clock: lambda: next(jitter))
 
     @plugin.controller(For("v1/ConfigMap", label_selector="mine"), every="10m")
     def reconcile(ctx: ctrlhost.Context, obj: Object) -> None:
