@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ctrlhost._core import Listener, SharedInformer
     from ctrlhost.informers.caller import Caller, Source
     from ctrlhost.informers.namespace_informer import NamespaceInformer
-    from ctrlhost.informers.namespace_informers import Attached, NamespaceInformers
+    from ctrlhost.informers.namespace_informers import NamespaceInformers, PartFollower
 
 #: What adding to an engine returns: a listener and what delivers from it, or the number of a native handler and None.
 Added: TypeAlias = "tuple[Listener | int, Source | None]"
@@ -34,7 +34,7 @@ class Handler:
         self._add = add
         self._name = name
         self._listeners: dict[NamespaceInformer, Listener] = {}
-        self._attached: Attached | None = None
+        self._follower: PartFollower | None = None
         self._on_remove: Callable[[], None] = lambda: None
 
     def on_remove(self, function: Callable[[], None]) -> None:
@@ -43,13 +43,13 @@ class Handler:
 
     def attach(self) -> None:
         """Add the handler to the parts."""
-        self._attached = self._parts.attach(self._add_to)
+        self._follower = self._parts.attach(self._add_to)
 
     def remove(self, wait: bool) -> None:
         """Remove the handler; with `wait`, wait for a running call, unless this is a callback."""
         self._on_remove()
-        if self._attached is not None:
-            self._parts.detach(self._attached, wait)
+        if self._follower is not None:
+            self._parts.detach(self._follower, wait)
 
     @property
     def has_synced(self) -> bool:

@@ -9,7 +9,7 @@ from ctrlhost import _core
 from ctrlhost.duration import in_seconds
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.callback_metrics import FunctionMetrics, HandlerMetrics, handler_name
-from ctrlhost.informers.event_handler import Callbacks, EventHandler, OnAdd, OnDelete, OnUpdate
+from ctrlhost.informers.delivery import Callbacks, Delivery, OnAdd, OnDelete, OnUpdate
 from ctrlhost.informers.handle import Handle
 from ctrlhost.informers.handler import Handler
 from ctrlhost.informers.lister import Lister
@@ -150,7 +150,7 @@ class Informer:
 
         def add(engine: SharedInformer, buffer: dict[str, Any]) -> Added:
             listener = engine.add_listener(period, every_change=every_change, **buffer)
-            return listener, EventHandler(callbacks, listener, metrics, entry)
+            return listener, Delivery(callbacks, listener, metrics, entry)
 
         functions = (FunctionMetrics("handler", name, metrics),)
         return self._keep(Handler(self._parts, f"{name} for {self.key}", caller, add), name, functions)
@@ -207,8 +207,8 @@ class Informer:
 
         `add` returns a function that the end calls for parts that are still in use, with False.
         """
-        attached = self._parts.attach(add)
-        return lambda: self._parts.detach(attached, False)
+        follower = self._parts.attach(add)
+        return lambda: self._parts.detach(follower, False)
 
     def add_indexers(
         self, indexers: Mapping[str, Callable[[Object], Iterable[str] | None] | str], *, caller: Caller | None = None

@@ -9,7 +9,7 @@ from ctrlhost.cache import DeletedFinalStateUnknown
 
 if TYPE_CHECKING:
     from ctrlhost.informers.caller import Caller
-    from ctrlhost.informers.event_handler import OnAdd, OnDelete, OnUpdate
+    from ctrlhost.informers.delivery import OnAdd, OnDelete, OnUpdate
     from ctrlhost.informers.handle import Handle
     from ctrlhost.informers.namespace_informers import NamespaceInformers
     from ctrlhost.reflector.status import State

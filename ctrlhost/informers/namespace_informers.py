@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ctrlhost.informers.namespace_informer import NamespaceInformer
 
 
-class Attached:
+class PartFollower:
     """One handler on all parts, present and future. No lock is held while it is added or removed."""
 
     def __init__(self, add: Callable[[NamespaceInformer], Callable[[bool], None]]) -> None:
@@ -80,7 +80,7 @@ class NamespaceInformers:
         self._active: dict[str, NamespaceInformer] = {name: make(self, name) for name in namespaces}
         #: Parts of removed namespaces, whose Python handlers may still be processing the deletions.
         self._retired: dict[str, NamespaceInformer] = {}
-        self._attached: list[Attached] = []
+        self._followers: list[PartFollower] = []
         self._union: UnionIndexer | None = None
         #: Whether the kind is cluster-scoped, so that `set` has no effect.
         self._fixed = False
@@ -101,26 +101,26 @@ class NamespaceInformers:
             self._union = UnionIndexer(indexers)
         return self._union
 
-    def attach(self, add: Callable[[NamespaceInformer], Callable[[bool], None]]) -> Attached:
+    def attach(self, add: Callable[[NamespaceInformer], Callable[[bool], None]]) -> PartFollower:
         """Add a handler to each part, present and future."""
-        attached = Attached(add)
+        follower = PartFollower(add)
         with self._lock:
             parts = self.now
-            self._attached = [*self._attached, attached]
+            self._followers = [*self._followers, follower]
         try:
             for part in parts:
-                attached.add_to(part)
+                follower.add_to(part)
         except BaseException:
-            self.detach(attached, wait=False)
+            self.detach(follower, wait=False)
             raise
-        return attached
+        return follower
 
-    def detach(self, attached: Attached, wait: bool) -> None:
+    def detach(self, follower: PartFollower, wait: bool) -> None:
         """Remove a handler from all parts; with `wait`, return after a running callback has ended. May be repeated."""
         self._made_here.check()
         with self._lock:
-            self._attached = [user for user in self._attached if user is not attached]
-        attached.remove(wait)
+            self._followers = [known for known in self._followers if known is not follower]
+        follower.remove(wait)
 
     def start(self) -> None:
         """Start the parts that are not running, and each future one when it is made."""
@@ -180,15 +180,15 @@ class NamespaceInformers:
                     return
                 self._active = {**self._active, **added}
                 self._retired = {name: part for name, part in self._retired.items() if name not in added}
-                attached = self._attached
+                followers = self._followers
                 # Emptied parts were read until here, so no object vanished before its deletion was delivered.
                 if self._union is not None:
                     self._union.adopt([part.engine.indexer for part in self.now])
             # A part that was stopped meanwhile accepts no handlers.
             with suppress(Closed):
                 for part in added.values():
-                    for user in attached:
-                        user.add_to(part)
+                    for follower in followers:
+                        follower.add_to(part)
             with self._lock:
                 for part in () if self._stopped else added.values():
                     if part not in fresh:
@@ -201,10 +201,10 @@ class NamespaceInformers:
         with self._lock:
             idle = {name: part for name, part in self._retired.items() if not part.engine.pending}
             self._retired = {name: part for name, part in self._retired.items() if name not in idle}
-            attached = self._attached
+            followers = self._followers
         for part in idle.values():
-            for user in attached:
-                user.forget(part)
+            for follower in followers:
+                follower.forget(part)
             if self._union is not None:
                 self._union.forget(part.engine.indexer)
             part.end()

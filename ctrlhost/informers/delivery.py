@@ -1,4 +1,4 @@
-"""Event handlers written in Python: the callbacks of one handler, and their delivery from a listener."""
+"""The delivery of changes to a handler written in Python: its callbacks, and what calls them for one part."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Callbacks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EventHandler:
-    """One handler on one part of an informer: a source of the thread that calls it."""
+class Delivery:
+    """Calls one handler for the changes of one part of an informer: a source of the thread that calls it."""
 
     callbacks: Callbacks
     listener: Listener
