@@ -65,6 +65,9 @@ class WorkerCounts:
         return sum(self.buckets)
 
 
+_SUMMED = tuple(name for name in WorkerCounts.__slots__ if name != "buckets")
+
+
 class ControllerCounts:
     """The counts of one controller, over all its workers."""
 
@@ -94,17 +97,7 @@ class ControllerCounts:
         """Return the sums over all workers."""
         total = WorkerCounts()
         for counts in tuple(self._counts):
-            for field in (
-                "successes",
-                "errors",
-                "terminal",
-                "panics",
-                "timeouts",
-                "requeue",
-                "requeue_after",
-                "active",
-                "seconds",
-            ):
+            for field in _SUMMED:
                 setattr(total, field, getattr(total, field) + getattr(counts, field))
             total.buckets = [count + other for count, other in zip(total.buckets, counts.buckets, strict=True)]
         return total

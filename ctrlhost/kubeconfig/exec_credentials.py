@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ctrlhost.clock import doubling
 from ctrlhost.errors import ConfigError, CtrlhostError, TransportError
 from ctrlhost.kubeconfig.expiry import earliest, token_expiry
 from ctrlhost.typed_json import decode
@@ -90,9 +91,9 @@ class ExecPlugin:
         self._renew_at = self._usable_until = 0.0
         #: When the program said that the credential expires; None if it did not.
         self._expires: float | None = None
-        #: The last failure, until when it is remembered by `time.monotonic`, and for how long.
+        #: The last failure, until when it is remembered by `time.monotonic`, and for how long the next ones are.
         self._failure: CtrlhostError | None = None
-        self._failed_until = self._pause = 0.0
+        self._failed_until, self._pauses = 0.0, doubling(_FIRST_PAUSE, _LONGEST_PAUSE)
         #: When a rejection last ran the program, by `time.monotonic`.
         self._rejected_at = float("-inf")
 
@@ -186,10 +187,9 @@ class ExecPlugin:
             self._running = False
             self._failure = failure
             if status is None:
-                self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LONGEST_PAUSE)
-                self._failed_until = time.monotonic() + self._pause
+                self._failed_until = time.monotonic() + next(self._pauses)
             else:
-                self._pause = 0.0
+                self._pauses = doubling(_FIRST_PAUSE, _LONGEST_PAUSE)
                 self._keep(status, expires)
             self._changed.notify_all()
 
