@@ -33,21 +33,26 @@ def retried(transport: Transport, request: HttpRequest) -> Steps[Response]:
     deadline = time.monotonic() + timeout
     broken = False
     for left in range(_TRIES - 1, -1, -1):
-        rest = max(deadline - time.monotonic(), 0.001)
         try:
-            response: Response = yield Send(transport, replace(request, timeout=rest))
+            response: Response = yield Send(transport, request)
         except TransportError as error:
             if broken or method != "GET" or not error.sent or not left or deadline - time.monotonic() < timeout / 2:
                 raise
             broken = True
             transport.count_retry(method, "<error>")
+            request = _rest(request, deadline)
             continue
         wait = _wait(request, response)
         if wait is None or not left or time.monotonic() + wait >= deadline:
             return response
         transport.count_retry(method, str(response.status))
         yield Pause(wait)
+        request = _rest(request, deadline)
     raise AssertionError("unreachable: the last try returns or raises")
+
+
+def _rest(request: HttpRequest, deadline: float) -> HttpRequest:
+    return replace(request, timeout=max(deadline - time.monotonic(), 0.001))
 
 
 def _wait(request: HttpRequest, response: Response) -> float | None:
