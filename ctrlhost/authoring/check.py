@@ -59,18 +59,20 @@ class OfflineCheck:
         self.plugins: list[CheckedPlugin] = []
         #: The settings without the sections that are wrong.
         self.configuration = configuration
-        names = [one if isinstance(one, str) else name_of_plugin(one) for one in chosen]
+        names = [plugin if isinstance(plugin, str) else name_of_plugin(plugin) for plugin in chosen]
         self._check_host(known, names)
         loading = Loading(self.configuration)
-        for one in chosen:
-            self._check_plugin(loading, one)
-        controllers = {one.name: [each.name for each in one.context.controllers] for one in self.plugins}
+        for plugin in chosen:
+            self._check_plugin(loading, plugin)
+        controllers = {
+            plugin.name: [controller.name for controller in plugin.context.controllers] for plugin in self.plugins
+        }
         self._try(HOST, "settings", lambda: self.configuration.check_controllers(controllers))
 
     def _add(self, level: Level, plugin: str, check: str, text: str, hint: str | None = None) -> None:
         finding = Finding(level, plugin, check, text, hint)
         # Sections of the settings have parts in common, and a model has its mistakes in the declaration and as a CRD.
-        same = (replace(one, check=check) if level == "error" else one for one in self.findings)
+        same = (replace(finding, check=check) if level == "error" else finding for finding in self.findings)
         if finding not in same:
             self.findings.append(finding)
 
@@ -91,7 +93,7 @@ class OfflineCheck:
         return None
 
     def _errors(self) -> int:
-        return sum(one.level == "error" for one in self.findings)
+        return sum(finding.level == "error" for finding in self.findings)
 
     def _check_host(self, known: Sequence[str], names: Sequence[str]) -> None:
         given = self.configuration
@@ -116,7 +118,9 @@ class OfflineCheck:
 
     def _drop(self, section: str) -> None:
         """Leave a section of the settings out; of that of the host, all but which server to ask."""
-        kept = {name: one for name, one in self.configuration.tree[section].items() if canonical(name) in _SERVER}
+        kept = {
+            name: setting for name, setting in self.configuration.tree[section].items() if canonical(name) in _SERVER
+        }
         for left in (kept if section == "host" else {}, {}):
             self.configuration = replace(self.configuration, tree={**self.configuration.tree, section: left})
             with suppress(ConfigError):
@@ -182,5 +186,5 @@ def _check_addresses(settings: HostSettings) -> None:
 
 def _without(configuration: Configuration, plugin: str) -> Configuration:
     """Return the settings without those of a plugin."""
-    own = {name: one for name, one in configuration.tree["plugins"].items() if canonical(name) != canonical(plugin)}
+    own = {name: table for name, table in configuration.tree["plugins"].items() if canonical(name) != canonical(plugin)}
     return replace(configuration, tree={**configuration.tree, "plugins": own})

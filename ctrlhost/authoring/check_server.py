@@ -75,8 +75,8 @@ def _unlike(own: Any, live: Any, path: str) -> Iterator[str]:
         for name in own if path.startswith("spec.conversion") else dict.fromkeys((*own, *live)):
             yield from _unlike(own.get(name), live.get(name), f"{path}.{name}")
     elif isinstance(own, list) and isinstance(live, list) and len(own) == len(live):
-        for at, (one, other) in enumerate(zip(own, live, strict=True)):
-            yield from _unlike(one, other, f"{path}[{at}]")
+        for at, (declared, other) in enumerate(zip(own, live, strict=True)):
+            yield from _unlike(declared, other, f"{path}[{at}]")
     elif own != live:
         yield path if own is not None else f"{path} is only in the installed one"
 
@@ -131,7 +131,7 @@ def _source(
     except CtrlhostError as error:
         yield found("error", "kind", f"{kind}: {error}", error.hint)
         return
-    warnings = [re.sub(r"\\(.)", r"\1", one) for one in _WARNING.findall(answer.headers.get("warning", ""))]
+    warnings = [re.sub(r"\\(.)", r"\1", warning) for warning in _WARNING.findall(answer.headers.get("warning", ""))]
     for warning in dict.fromkeys(warnings):
         yield found("warning", "api", f"{kind}: {warning}")
     if not warnings:
@@ -142,17 +142,20 @@ def _rights(plugin: CheckedPlugin, client: Client) -> Iterator[Finding]:
     wanted = list(declared(plugin.context, plugin.permissions, client))
     missing = missing_rights(client, wanted) or ()
     hint = f"`ctrlhost manifests --plugins={plugin.name}` prints the Role"
-    for one in missing:
-        yield Finding("error", plugin.name, "right", f"{_refusal(one)}: add {rule_text(one)}", hint)
+    for permission in missing:
+        yield Finding("error", plugin.name, "right", f"{_refusal(permission)}: add {rule_text(permission)}", hint)
     if not missing:
         asked = {
-            (one.namespace, one.group, what, verb) for one in wanted for what in one.resources for verb in one.verbs
+            (permission.namespace, permission.group, what, verb)
+            for permission in wanted
+            for what in permission.resources
+            for verb in permission.verbs
         }
         yield Finding("ok", plugin.name, "right", f"rights: {len(asked)}")
 
 
 def _refusal(right: Permission) -> str:
-    resources = ", ".join(f"{one}.{right.group}" if right.group else one for one in right.resources)
+    resources = ", ".join(f"{resource}.{right.group}" if right.group else resource for resource in right.resources)
     where = f" in namespace {right.namespace}" if right.namespace else ""
     names = f" {', '.join(right.resource_names)}" if right.resource_names else ""
     return f"may not {', '.join(right.verbs)} {resources}{names}{where}"

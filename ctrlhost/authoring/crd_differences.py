@@ -36,11 +36,11 @@ def differences(file: str, text: str, expected: Iterable[Mapping[str, Any]]) -> 
     YAML, or has another object than a CRD.
     """
     try:
-        documents = [one for one in yaml.safe_load_all(text) if one is not None]
+        documents = [document for document in yaml.safe_load_all(text) if document is not None]
     except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from None
-    for one in documents:
-        if not isinstance(one, dict) or one.get("kind") != "CustomResourceDefinition":
+    for document in documents:
+        if not isinstance(document, dict) or document.get("kind") != "CustomResourceDefinition":
             raise ConfigError(f"{file} has an object that is not a CustomResourceDefinition")
     return "".join(unified_diff(_lines(documents), _lines(expected), file, "plugins"))
 

@@ -44,8 +44,8 @@ def models_of(crd: Mapping[str, Any], version: str | None = None) -> str:
     if crd.get("kind") != "CustomResourceDefinition":
         raise ConfigError(f"not a CustomResourceDefinition: kind is {crd.get('kind')!r}")
     spec, name = crd["spec"], crd["metadata"]["name"]
-    versions = {one["name"]: one for one in spec["versions"]}
-    wanted = version or next((one["name"] for one in spec["versions"] if one.get("storage")), None)
+    versions = {candidate["name"]: candidate for candidate in spec["versions"]}
+    wanted = version or next((candidate["name"] for candidate in spec["versions"] if candidate.get("storage")), None)
     if wanted is None:
         raise ConfigError(f"{name} has no stored version", hint="choose one with --version")
     if wanted not in versions:
@@ -186,8 +186,10 @@ def _is_condition(schema: Schema) -> bool:
         return False
     time = properties.get("lastTransitionTime")
     return (time is None or time.get("format") == "date-time") and all(
-        one and one.get("type") == _CONDITION.get(name) and (name == "lastTransitionTime" or not one.get("nullable"))
-        for name, one in properties.items()
+        schema
+        and schema.get("type") == _CONDITION.get(name)
+        and (name == "lastTransitionTime" or not schema.get("nullable"))
+        for name, schema in properties.items()
     )
 
 

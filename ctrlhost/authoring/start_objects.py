@@ -35,7 +35,7 @@ class StartObjects:
     @classmethod
     def read(cls, files: Iterable[Path]) -> StartObjects:
         """Read YAML files of any number of documents; ConfigError if one cannot be read or holds something else."""
-        return cls(one for file in files for one in _objects_in(file))
+        return cls(obj for file in files for obj in _objects_in(file))
 
     def open(self, kubeconfig: str, context: str | None) -> None:
         """Use the cluster of a kubeconfig."""
@@ -96,6 +96,6 @@ def _objects_in(file: Path) -> Iterator[dict[str, Any]]:
         known = document if isinstance(document, dict) else {}
         metadata = known.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
-        if not all(isinstance(one, str) and one for one in (known.get("apiVersion"), known.get("kind"), name)):
+        if not all(isinstance(part, str) and part for part in (known.get("apiVersion"), known.get("kind"), name)):
             raise ConfigError(f"{file}: a document is no object: it needs apiVersion, kind and metadata.name as texts")
         yield known

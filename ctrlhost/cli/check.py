@@ -75,7 +75,7 @@ def command(
     findings = [*checked.findings, *(() if offline else _on_server(checked))]
     _print(findings, output)
     failing = ("error", "warning") if strict else ("error",)
-    return int(any(one.level in failing for one in findings))
+    return int(any(finding.level in failing for finding in findings))
 
 
 def _on_server(checked: OfflineCheck) -> Iterator[Finding]:
@@ -108,9 +108,9 @@ def _print(findings: list[Finding], output: str) -> None:
         import json
         from dataclasses import asdict
 
-        click.echo(json.dumps([asdict(one) for one in findings], indent=2, ensure_ascii=False))
+        click.echo(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
         return
-    for one in findings:
-        click.echo(visible(one))
-        if one.hint and one.level != "ok":
-            click.echo(f"  hint: {visible(one.hint)}", err=True)
+    for finding in findings:
+        click.echo(visible(finding))
+        if finding.hint and finding.level != "ok":
+            click.echo(f"  hint: {visible(finding.hint)}", err=True)

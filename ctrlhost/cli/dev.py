@@ -103,7 +103,7 @@ def command(
                 f"supervision.{name}.kubeconfig: the plugin would act on another cluster than the sandbox",
                 hint="leave the setting out, or name that cluster by `--kubeconfig FILE`",
             )
-    modules = [one.target.partition(":")[0] for name in installed for one in installed_plugins()[name]]
+    modules = [plugin.target.partition(":")[0] for name in installed for plugin in installed_plugins()[name]]
     sources = Sources.of([file.path for file in of_files], modules, [config] if config is not None else [])
     objects = StartObjects.read(manifests)
 

@@ -59,12 +59,18 @@ def _of_object(found: Answer) -> Iterator[tuple[str, str]]:
     of_server = f"server rv={found['server_version']}" if found["server"] == "found" else f"server: {found['server']}"
     yield "object", "; ".join([of_cache, of_server, *_given("status.observedGeneration", observed)])
     since = found["deleted_since"]
-    if since is not None and not any(one["present"] for one in found["finalizers"]):
+    if since is not None and not any(finalizer["present"] for finalizer in found["finalizers"]):
         yield "", f"its deletion was asked for at {since}"
-    for at, one in enumerate(found["finalizers"]):
-        own = " (this plugin)" if one["own"] else ""
-        state = "absent" if not one["present"] else "present" if since is None else f"holds the deletion since {since}"
-        yield "" if at else "finalizers", f"{one['name']}{own} {state}"
+    for at, finalizer in enumerate(found["finalizers"]):
+        own = " (this plugin)" if finalizer["own"] else ""
+        state = (
+            "absent"
+            if not finalizer["present"]
+            else "present"
+            if since is None
+            else f"holds the deletion since {since}"
+        )
+        yield "" if at else "finalizers", f"{finalizer['name']}{own} {state}"
 
 
 def _given(name: str, value: int | None) -> list[str]:

@@ -57,9 +57,9 @@ def command(informer: str | None, url: str | None, socket: Path | None, output: 
         if output == "json":
             print_json(body)
             return
-        print_table(_LIST, [_row(one) for one in rows])
+        print_table(_LIST, [_row(row) for row in rows])
         return
-    ids = [one["id"] for one in rows]
+    ids = [row["id"] for row in rows]
     if informer not in ids:
         from ctrlhost.status.problem import unknown
 

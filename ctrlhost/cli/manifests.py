@@ -107,8 +107,8 @@ def command(
     configuration = gather(
         config, assignments, plugins=chosen, namespaces=limit, admin=admin, leader_elect=leader_elect
     )
-    for one in references:
-        configuration.stand_in(one.plugin, one.key, one.flag)
+    for reference in references:
+        configuration.stand_in(reference.plugin, reference.key, reference.flag)
     settings = configuration.host()
     of_files = plugin_files(files, settings.plugins)
     if not settings.plugins and not of_files:
@@ -137,9 +137,10 @@ def command(
     loaded = load_plugins([*settings.plugins, *of_files], configuration)
     if not can_check_crds():
         print_hint(UNCHECKED)
-    reject_invalid_crds(one.plugin for one in loaded)
+    reject_invalid_crds(plugin.plugin for plugin in loaded)
     check_values(
-        loaded, [Configuration.gather(config), *(Configuration.gather(assignments=[one]) for one in assignments)]
+        loaded,
+        [Configuration.gather(config), *(Configuration.gather(assignments=[assignment]) for assignment in assignments)],
     )
     check_mounted(references, loaded)
     documents = list(manifests(loaded, configuration, deployed))

@@ -22,7 +22,7 @@ def command(crd: IO[str], version: str | None) -> None:
     from ctrlhost.errors import ConfigError
 
     try:
-        documents = [one for one in yaml.safe_load_all(crd) if one is not None]
+        documents = [document for document in yaml.safe_load_all(crd) if document is not None]
     except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{crd.name} is neither YAML nor JSON: {' '.join(str(error).split())}") from None
     if len(documents) != 1 or not isinstance(documents[0], dict):

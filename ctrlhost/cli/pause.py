@@ -34,5 +34,5 @@ def command(target: str, socket: Path | None, output: str) -> None:
     still = f"{plural(len(controllers), 'controller')}, {plural(running, 'reconcile')} still running"
     click.echo(f"{done} ({still}); until `ctrlhost resume {target}` or a restart of this replica")
     if controllers:
-        sections = " and ".join(f'[controllers."{one}"]' for one in controllers)
+        sections = " and ".join(f'[controllers."{controller}"]' for controller in controllers)
         print_hint(f"to pause for good, set paused = true in {sections}")

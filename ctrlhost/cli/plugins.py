@@ -51,7 +51,9 @@ def _rows(status: Answer) -> list[list[str]]:
     rows = []
     for plugin in status["plugins"]:
         reasons = [plugin["reason"]] if plugin["reason"] else []
-        reasons += [f"degraded: {one['reason']}: {one['message']}" for one in plugin["degraded"]]
+        reasons += [
+            f"degraded: {degradation['reason']}: {degradation['message']}" for degradation in plugin["degraded"]
+        ]
         reasons += [f"missing right: {rule}" for rule in plugin["missing_rights"]]
         state = f"{plugin['state']}, degraded" if plugin["degraded"] else plugin["state"]
         held, cpu = duration(since(plugin["since"], status["time"])), percent(plugin["cpu_per_second"])
@@ -80,7 +82,7 @@ def _installed(check: bool) -> int:
         click.echo("no plugins are installed", err=True)
         click.echo("\nhint: a plugin is a distribution with an entry point in the group `ctrlhost`", err=True)
         return int(failed)
-    print_table([Column(one) for one in ("NAME", "VERSION", "DISTRIBUTION", "STATUS")], rows)
+    print_table([Column(heading) for heading in ("NAME", "VERSION", "DISTRIBUTION", "STATUS")], rows)
     for text, hint in details:
         click.echo(f"\nerror: {text}", err=True)
         if hint:
@@ -97,7 +99,7 @@ def _problem(name: str, details: list[tuple[str, str | None]]) -> str:
     try:
         PluginManager().load(name)
     except DeclarationError as error:
-        details += [(f"plugin {name}: {one}", one.hint) for one in error.mistakes]
+        details += [(f"plugin {name}: {mistake}", mistake.hint) for mistake in error.mistakes]
         return f"error: mistakes in its declaration: {len(error.mistakes)}"
     except PluginError as error:
         details.append((f"plugin {name}: {error.message}", error.hint))

@@ -72,7 +72,7 @@ class ListBars:
     def update(self, now: float | None = None) -> None:
         """Update the bars, and remove those of finished lists."""
         now = time.monotonic() if now is None else now
-        listing = {one.key: one for one in self._statuses() if one.listing and not one.has_synced}
+        listing = {status.key: status for status in self._statuses() if status.listing and not status.has_synced}
         if not listing:
             self._since = None
             self._close()
@@ -83,14 +83,14 @@ class ListBars:
         if self._bars is None:
             self._bars = _new_bars(self._console)
             self._bars.start()
-        for key, one in listing.items():
+        for key, status in listing.items():
             if key not in self._tasks:
-                self._tasks[key] = self._bars.add_task(f"listing {one.kind}", total=None, rate="")
-                self._begun[key] = now, one.listing
-            total = None if one.remaining is None else one.listing + one.remaining
+                self._tasks[key] = self._bars.add_task(f"listing {status.kind}", total=None, rate="")
+                self._begun[key] = now, status.listing
+            total = None if status.remaining is None else status.listing + status.remaining
             since, before = self._begun[key]
-            rate = f"{(one.listing - before) / (now - since):,.0f}/s" if now > since else ""
-            self._bars.update(self._tasks[key], completed=one.listing, total=total, rate=rate)
+            rate = f"{(status.listing - before) / (now - since):,.0f}/s" if now > since else ""
+            self._bars.update(self._tasks[key], completed=status.listing, total=total, rate=rate)
         for key in [key for key in self._tasks if key not in listing]:
             self._bars.remove_task(self._tasks.pop(key))
 

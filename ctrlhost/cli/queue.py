@@ -79,7 +79,7 @@ def command(
         if output == "json":
             print_json(body)
             return
-        print_table(_QUEUES, [_of_controller(one) for one in host.read(body)["controllers"]])
+        print_table(_QUEUES, [_of_controller(controller) for controller in host.read(body)["controllers"]])
         return
     path = f"/queues/{path_of(controller)}"
     query = {"limit": str(limit)} | ({} if after is None else {"after": after})
@@ -87,12 +87,14 @@ def command(
         print_json(host.get(f"{path}?{urlencode({'part': part or 'queued', **query})}"))
         return
     parts = _PARTS if part is None else (part,)
-    pages = {one: host.read(host.get(f"{path}?{urlencode({'part': one, **query})}")) for one in parts}
+    pages = {name: host.read(host.get(f"{path}?{urlencode({'part': name, **query})}")) for name in parts}
     columns, row = (_FAILING, _failing) if part == "failing" else (_KEYS, _key)
-    print_table(columns, [row(one, item) for one, page in pages.items() for item in page["items"]])
-    for one, page in pages.items():
+    print_table(columns, [row(part_name, item) for part_name, page in pages.items() for item in page["items"]])
+    for part_name, page in pages.items():
         if page["next"] is not None:
-            click.echo(f"{page['total']:,} {one} in all; the next: --part {one} --after {page['next']}", err=True)
+            click.echo(
+                f"{page['total']:,} {part_name} in all; the next: --part {part_name} --after {page['next']}", err=True
+            )
 
 
 def _of_controller(one: Answer) -> list[Any]:

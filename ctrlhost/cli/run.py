@@ -176,7 +176,9 @@ def _run(configuration: Configuration, files: list[PluginFile], sandbox: Sandbox
                 host.stop(0)
                 raise
         if can_draw(sys.stderr):
-            bars = ListBars(lambda: [one.status() for one in host.factory.informers()] if host.factory else [])
+            bars = ListBars(
+                lambda: [informer.status() for informer in host.factory.informers()] if host.factory else []
+            )
             bars.start()
             stack.callback(bars.stop)
         code = host.run()

@@ -176,7 +176,7 @@ def print_json(body: bytes) -> None:
 def _only_socket() -> Path:
     from ctrlhost.supervisor.run_directory import local_sockets, used_directories
 
-    living = [one for one in local_sockets(os.environ) if _listens(one)]
+    living = [path for path in local_sockets(os.environ) if _listens(path)]
     if len(living) > 1:
         found = ", ".join(map(str, living))
         raise ConfigError(f"{len(living)} hosts of this user run: {found}", hint="choose one with `--socket PATH`")

@@ -53,16 +53,16 @@ _ERRORS = (
 )
 #: How each order of the controllers sorts them: those with the largest number first, but names from A.
 _ORDERS: dict[str, Callable[[Answer], Any]] = {
-    "name": lambda one: one["name"],
-    "rate": lambda one: -(one["per_second"] or 0),
-    "errors": lambda one: -(one["errors_per_second"] or 0),
-    "p50": lambda one: -(one["p50"] or 0),
-    "p99": lambda one: -(one["p99"] or 0),
-    "active": lambda one: -one["active"],
-    "depth": lambda one: -one["queue"]["depth"],
-    "oldest": lambda one: -one["queue"]["oldest_seconds"],
-    "delayed": lambda one: -one["queue"]["delayed"],
-    "retry": lambda one: -one["queue"]["retrying"],
+    "name": lambda controller: controller["name"],
+    "rate": lambda controller: -(controller["per_second"] or 0),
+    "errors": lambda controller: -(controller["errors_per_second"] or 0),
+    "p50": lambda controller: -(controller["p50"] or 0),
+    "p99": lambda controller: -(controller["p99"] or 0),
+    "active": lambda controller: -controller["active"],
+    "depth": lambda controller: -controller["queue"]["depth"],
+    "oldest": lambda controller: -controller["queue"]["oldest_seconds"],
+    "delayed": lambda controller: -controller["queue"]["delayed"],
+    "retry": lambda controller: -controller["queue"]["retrying"],
 }
 ORDERS = tuple(_ORDERS)
 #: Styles of `rich` that repeat what the text says.
@@ -166,7 +166,7 @@ def _cut(lines: list[Line], room: int) -> list[Line]:
 
 
 def _styled(lines: Sequence[str], bad: Sequence[bool]) -> list[Line]:
-    styles = (HEADING, *(BAD if one else PLAIN for one in bad))
+    styles = (HEADING, *(BAD if is_bad else PLAIN for is_bad in bad))
     return [Line(text, style) for text, style in zip(lines, styles, strict=True)]
 
 
@@ -178,9 +178,11 @@ def _matching(view: View, rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
 def _controllers(status: Answer, view: View, width: int | None) -> list[Line]:
     plugins = {plugin["name"]: plugin for plugin in status["plugins"]}
     ordered = sorted(sorted(status["controllers"], key=_ORDERS["name"]), key=_ORDERS[view.order])
-    rows: list[Sequence[Any]] = [_controller(one, plugins.get(one["name"].partition("/")[0])) for one in ordered]
-    having = {one["name"].partition("/")[0] for one in ordered}
-    rows += [[name, *["-"] * 9, _of_plugin(one)] for name, one in plugins.items() if name not in having]
+    rows: list[Sequence[Any]] = [
+        _controller(controller, plugins.get(controller["name"].partition("/")[0])) for controller in ordered
+    ]
+    having = {controller["name"].partition("/")[0] for controller in ordered}
+    rows += [[name, *["-"] * 9, _of_plugin(plugin)] for name, plugin in plugins.items() if name not in having]
     found = _matching(view, rows)
     return _styled(table(_CONTROLLERS, found, width), [row[-1] not in _GOOD for row in found])
 
@@ -238,7 +240,10 @@ def _of_plugin(plugin: Answer) -> str:
 
 
 def _informers(status: Answer, view: View, width: int | None) -> list[Line]:
-    rows = _matching(view, [_informer(one) for one in sorted(status["informers"], key=lambda one: one["resource"])])
+    rows = _matching(
+        view,
+        [_informer(informer) for informer in sorted(status["informers"], key=lambda informer: informer["resource"])],
+    )
     return _styled(table(_INFORMERS, rows, width), [row[-1] not in _GOOD for row in rows])
 
 
@@ -257,14 +262,14 @@ def _informer(one: Answer) -> list[Any]:
 def _failing(status: Answer, view: View, width: int) -> list[Line]:
     rows = [
         [
-            one["key"],
-            one["controller"],
-            one["failures"],
-            next_retry(one["next_retry_seconds"]),
-            one["reconcile_id"],
-            last_error(one),
+            key["key"],
+            key["controller"],
+            key["failures"],
+            next_retry(key["next_retry_seconds"]),
+            key["reconcile_id"],
+            last_error(key),
         ]
-        for one in status["failing"]
+        for key in status["failing"]
     ]
     found = _matching(view, rows)
     return _styled(table(_FAILING, found, width), [True] * len(found))
@@ -272,8 +277,14 @@ def _failing(status: Answer, view: View, width: int) -> list[Line]:
 
 def _errors(status: Answer, view: View, width: int) -> list[Line]:
     rows = [
-        [clock_time(one["time"]), one["controller"], one["key"], one["reconcile_id"], last_error(one, "message")]
-        for one in status["errors"]
+        [
+            clock_time(error["time"]),
+            error["controller"],
+            error["key"],
+            error["reconcile_id"],
+            last_error(error, "message"),
+        ]
+        for error in status["errors"]
     ]
     found = _matching(view, rows)
     return _styled(table(_ERRORS, found, width), [True] * len(found))

@@ -48,11 +48,11 @@ def command(name: str, config: Path | None, assignments: tuple[str, ...], output
         import json
         from dataclasses import asdict
 
-        click.echo(json.dumps([asdict(one) for one in found or ()], indent=2, ensure_ascii=False))
+        click.echo(json.dumps([asdict(setting) for setting in found or ()], indent=2, ensure_ascii=False))
     elif found is None:
         click.echo(f"the plugin `{name}` has no settings")
     else:
-        _print_table([[_text(getattr(one, column)) for column in _COLUMNS] for one in found])
+        _print_table([[_text(getattr(setting, column)) for column in _COLUMNS] for setting in found])
 
 
 def _text(value: Any) -> str:
@@ -64,7 +64,7 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(map(_text, value))
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {_text(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{key} = {_text(item)}" for key, item in value.items()) + "}"
     return str(value)
 
 

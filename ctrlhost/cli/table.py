@@ -32,7 +32,7 @@ def visible(text: object) -> str:
     plain = str(text)
     if plain.isprintable():
         return plain
-    return "".join(_escaped(one) if unicodedata.category(one) in _INVISIBLE else one for one in plain)
+    return "".join(_escaped(char) if unicodedata.category(char) in _INVISIBLE else char for char in plain)
 
 
 def _escaped(character: str) -> str:
@@ -44,7 +44,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[object]], width: in
 
     The texts are shown as `visible` returns them.
     """
-    heading = [one.title for one in columns]
+    heading = [column.title for column in columns]
     cells = [heading, *([visible(cell) for cell in row] for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(columns))]
     shown = list(range(len(columns)))
@@ -72,9 +72,9 @@ def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> li
     shown = list(range(len(columns)))
     least = [*widths]
     least[0], least[-1] = min(widths[0], _FIRST), min(widths[-1], _LAST)
-    ranked = sorted((one.rank, at) for at, one in enumerate(columns) if one.rank is not None)
+    ranked = sorted((column.rank, at) for at, column in enumerate(columns) if column.rank is not None)
     for _, at in ranked:
-        if sum(least[one] for one in shown) + len(_GAP) * (len(shown) - 1) <= width:
+        if sum(least[column] for column in shown) + len(_GAP) * (len(shown) - 1) <= width:
             break
         shown.remove(at)
     return shown

@@ -38,14 +38,14 @@ def described(settings: msgspec.Struct, given: Mapping[str, Any], file: str) -> 
     origins = {canonical(name): _origin(value) or file for name, value in given.items()}
     return [
         DescribedSetting(
-            name=one.encode_name,
-            type=type_name(one.type),
-            value=_plain(getattr(settings, one.name)),
-            default=_plain(_default(one)),
-            source=_source(canonical(one.encode_name), origins),
-            description=texts.get(one.name, ""),
+            name=field.encode_name,
+            type=type_name(field.type),
+            value=_plain(getattr(settings, field.name)),
+            default=_plain(_default(field)),
+            source=_source(canonical(field.encode_name), origins),
+            description=texts.get(field.name, ""),
         )
-        for one in msgspec.structs.fields(settings)
+        for field in msgspec.structs.fields(settings)
     ]
 
 
@@ -89,11 +89,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (bool, str)) or value is None or type(value) in (int, float):
         return value
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, (set, frozenset)):
         return sorted(map(_plain, value), key=str)
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, msgspec.Struct):
-        return {one.encode_name: _plain(getattr(value, one.name)) for one in msgspec.structs.fields(value)}
+        return {field.encode_name: _plain(getattr(value, field.name)) for field in msgspec.structs.fields(value)}
     return "" if isinstance(value, Secret) and not value else str(value)

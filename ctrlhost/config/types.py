@@ -47,7 +47,7 @@ class RawValue:
             return Secret(self.raw)
         if str in kinds and not {int, float, bool} & set(kinds) and self.raw[:1] not in {'"', "'"}:
             return self.raw
-        if any(typing.get_origin(one) in (list, tuple, set, frozenset) for one in kinds) and self.raw[:1] != "[":
+        if any(typing.get_origin(part) in (list, tuple, set, frozenset) for part in kinds) and self.raw[:1] != "[":
             return [part.strip() for part in self.raw.split(",") if part.strip()]
         return self._toml()
 
@@ -75,7 +75,7 @@ def fit(given: dict[str, Any], kind: type[T], path: str, source: str) -> T:
     except msgspec.ValidationError as error:
         place = _PLACE.search(str(error))
         full = path + (place["path"] if place else "")
-        setting = next((one for at, one in seen.items() if full == at or full.startswith((at + ".", at + "["))), None)
+        setting = next((raw for at, raw in seen.items() if full == at or full.startswith((at + ".", at + "["))), None)
         if setting is None:
             # A check of the struct itself, which has no place and names the setting in backticks.
             named = (seen.get(f"{full}.{name}") for name in _NAMED.findall(str(error)))
@@ -87,11 +87,11 @@ def fit(given: dict[str, Any], kind: type[T], path: str, source: str) -> T:
 def _plain(given: dict[str, Any], kind: Any, path: str, source: str, seen: dict[str, _Setting]) -> dict[str, Any]:
     """Parse strings, spell keys as the struct does, and reject unknown keys, and fields whose keys are the same."""
     fields: dict[str, Any] = {}
-    for one in msgspec.structs.fields(kind):
-        other = fields.setdefault(canonical(one.encode_name), one)
-        if other is not one:
+    for info in msgspec.structs.fields(kind):
+        other = fields.setdefault(canonical(info.encode_name), info)
+        if other is not info:
             raise ConfigError(
-                f"{path}: the fields `{other.encode_name}` and `{one.encode_name}` of {kind.__name__} are one setting",
+                f"{path}: the fields `{other.encode_name}` and `{info.encode_name}` of {kind.__name__} are one setting",
                 hint="rename one: case, `-` and `_` make no difference in the names of settings",
             )
     plain: dict[str, Any] = {}
@@ -116,10 +116,10 @@ def _resolve(value: Any, kind: Any, path: str, source: str, seen: dict[str, _Set
     if Secret in alternatives(kind):
         return _secret(value, path, source, seen)
     if isinstance(value, dict):
-        nested = [one for one in alternatives(kind) if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+        nested = [part for part in alternatives(kind) if isinstance(part, type) and issubclass(part, msgspec.Struct)]
         if len(nested) == 1:
             return _plain(value, nested[0], path, source, seen)
-        below = next((typing.get_args(one)[1] for one in alternatives(kind) if typing.get_origin(one) is dict), Any)
+        below = next((typing.get_args(part)[1] for part in alternatives(kind) if typing.get_origin(part) is dict), Any)
         return {key: _resolve(part, below, f"{path}.{key}", source, seen) for key, part in value.items()}
     seen[path] = _Setting(value.origin if isinstance(value, RawValue) else source, kind)
     return value.value_for(kind) if isinstance(value, RawValue) else value
@@ -160,7 +160,7 @@ def _read_secret(file: str, path: str, origin: str) -> Secret:
 
 def _choices(setting: _Setting | None) -> str | None:
     kinds = alternatives(setting.kind) if setting else ()
-    choices = [str(choice) for one in kinds if typing.get_origin(one) is Literal for choice in typing.get_args(one)]
+    choices = [str(choice) for part in kinds if typing.get_origin(part) is Literal for choice in typing.get_args(part)]
     return f"one of: {', '.join(choices)}" if choices else None
 
 
@@ -169,7 +169,7 @@ def alternatives(kind: Any) -> tuple[Any, ...]:
     if typing.get_origin(kind) is typing.Annotated:
         return alternatives(typing.get_args(kind)[0])
     if typing.get_origin(kind) in (Union, types.UnionType):
-        return tuple(one for part in typing.get_args(kind) for one in alternatives(part))
+        return tuple(inner for part in typing.get_args(kind) for inner in alternatives(part))
     return (kind,)
 
 

@@ -95,7 +95,7 @@ class Entries:
     @property
     def degraded(self) -> Mapping[Reason, str]:
         """Why the plugin is degraded, by reason."""
-        return {reason: one.message for reason, one in self.degradations().items()}
+        return {reason: degradation.message for reason, degradation in self.degradations().items()}
 
     def degradations(self) -> dict[Reason, Degradation]:
         """Return why the plugin is degraded, and since when, by reason."""

@@ -17,7 +17,7 @@ FRAMES = 20
 def stack_of(thread: int) -> list[str]:
     """Return the innermost frames of a thread, the innermost last, as `file:line function`; empty if it has ended."""
     frame = sys._current_frames().get(thread)  # noqa: SLF001 - the only way to see another thread's stack
-    return [_place(*one) for one in list(traceback.walk_stack(frame))[:FRAMES][::-1]] if frame is not None else []
+    return [_place(*step) for step in list(traceback.walk_stack(frame))[:FRAMES][::-1]] if frame is not None else []
 
 
 def awaited(task: asyncio.Future[Any] | None) -> list[str]:

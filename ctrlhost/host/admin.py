@@ -102,7 +102,7 @@ class Admin:
         return 200, msgspec.json.encode(self._pause(plugin, request, by if action == "pause" else None))
 
     def _plugin(self, request: PauseRequest | EnqueueRequest) -> PluginRuntime:
-        plugins = {one.name: one for one in self._host.plugins}
+        plugins = {plugin.name: plugin for plugin in self._host.plugins}
         name = request.plugin if isinstance(request, PauseRequest) else request.controller.partition("/")[0]
         if isinstance(request, PauseRequest) and name not in plugins:
             raise unknown("plugin", name, plugins)
@@ -115,7 +115,7 @@ class Admin:
 
     def _controller(self, plugin: PluginRuntime, name: str) -> Controller:
         """Return a controller of a plugin; StatusProblem if there is none of this name."""
-        controllers = {one.name: one for one in plugin.controllers}
+        controllers = {controller.name: controller for controller in plugin.controllers}
         if not controllers:
             raise _no_controllers(plugin)
         if (found := controllers.get(name)) is None:
@@ -125,7 +125,7 @@ class Admin:
     def _pause(self, plugin: PluginRuntime, request: PauseRequest, by: str | None) -> PauseAnswer:
         """Pause controllers, or without `by` resume them; those of a plugin that starts or restarts, when it runs."""
         pauses = self._pauses_of(plugin)
-        names = [one.name for one in plugin.controllers]
+        names = [controller.name for controller in plugin.controllers]
         if plugin.state in _OVER or (not names and plugin.context is not None):
             raise _no_controllers(plugin)
         names = names or pauses.known(plugin.name)
@@ -138,7 +138,9 @@ class Admin:
         before = pauses.states()
         _note(pauses, request, by)
         # In this order: a controller that begins now is among these, or begins as noted.
-        controllers = [one for one in plugin.controllers if request.controller is None or one.name in names]
+        controllers = [
+            controller for controller in plugin.controllers if request.controller is None or controller.name in names
+        ]
         if controllers:
             return _paused(controllers, by)
         changed = any((before.get(name) is None) is (by is not None) for name in names or [plugin.name])
@@ -186,13 +188,15 @@ class Admin:
         plugins = self._host.plugins
         try:
             loggers = (
-                _ALL if request.target_name is None else loggers_of(request.target_name, [one.name for one in plugins])
+                _ALL
+                if request.target_name is None
+                else loggers_of(request.target_name, [plugin.name for plugin in plugins])
             )
         except ConfigError as error:
             raise StatusProblem(404, error.message, error.hint) from None
         was = logging.getLevelName(logging.getLogger(loggers[0]).getEffectiveLevel()).lower()
         levels.set(loggers, request.level, request.seconds)
-        for attempt in [one.attempt for one in plugins if one.isolation is not None]:
+        for attempt in [plugin.attempt for plugin in plugins if plugin.isolation is not None]:
             from ctrlhost.supervisor.channel import LogLevel
             from ctrlhost.supervisor.child import ChildAttempt
 
@@ -216,12 +220,12 @@ def _note(pauses: Pauses, request: PauseRequest, by: str | None) -> None:
 
 def _paused(controllers: Sequence[Controller], by: str | None) -> PauseAnswer:
     """Pause controllers, or without `by` resume them."""
-    changed = [one.pause(by) if by is not None else one.resume() for one in controllers]
+    changed = [controller.pause(by) if by is not None else controller.resume() for controller in controllers]
     return PauseAnswer(
-        [one.name for one in controllers],
+        [controller.name for controller in controllers],
         any(changed),
-        sum(len(one.running()) for one in controllers),
-        sum(len(one.queue) for one in controllers),
+        sum(len(controller.running()) for controller in controllers),
+        sum(len(controller.queue) for controller in controllers),
     )
 
 
@@ -251,7 +255,7 @@ def _keys(controller: Controller, texts: Sequence[str]) -> tuple[list[Any], list
 
     Those of a controller with `For` are objects. Another one's are of the types that it has, or has had lately.
     """
-    if any(one.is_primary for one in controller.sources):
+    if any(source.is_primary for source in controller.sources):
         return [_object_key(text) for text in texts], []
     known = _known_keys(controller)
     by_text = {key_text(key): key for key in known}
@@ -281,14 +285,14 @@ def _other_key(text: str, types: Sequence[type]) -> Any:
     for kind in types:
         if kind in made:
             return made[kind]
-    names = ", ".join(f"`{one.__name__}`" for one in types)
+    names = ", ".join(f"`{key_type.__name__}`" for key_type in types)
     raise StatusProblem(400, f"invalid key `{text}`", f"the type of the controller's keys: {names}")
 
 
 def _known_keys(controller: Controller) -> list[Any]:
     """Return the keys of the last runs and some of those in the queue."""
     pages = [controller.queue.page(part, _KNOWN).keys for part in ("queued", "processing", "delayed")]
-    waiting = [one.key for page in pages for one in page]
+    waiting = [item.key for page in pages for item in page]
     failing = controller.history.failing_keys(0, _KNOWN)
     return [*waiting, *failing, *(run[0] for run in controller.history.runs.copy())]
 
@@ -297,7 +301,7 @@ def _all_keys(controller: Controller) -> list[Any]:
     informer = controller.primary
     if informer is None:
         raise StatusProblem(409, f"controller `{controller.name}` reads no kind with `For` now", "name its keys")
-    return [Request(one.name, one.namespace) for one in informer.lister.list()]
+    return [Request(obj.name, obj.namespace) for obj in informer.lister.list()]
 
 
 def _missing(controller: Controller, keys: Sequence[Any]) -> list[str]:

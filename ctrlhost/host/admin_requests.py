@@ -123,7 +123,7 @@ def parsed(action: str, body: bytes) -> AdminRequest:
         raise StatusProblem(400, f"the body is not JSON: {error}", None) from None
     if not isinstance(fields, dict):
         raise StatusProblem(400, "the body is no JSON object", None)
-    known = [one.encode_name for one in msgspec.structs.fields(kind)]
+    known = [info.encode_name for info in msgspec.structs.fields(kind)]
     for name in fields:
         if name not in known:
             problem = unknown("field", name, known)

@@ -47,8 +47,8 @@ class ApiServers:
     def checks(self) -> list[Check]:
         """Return a line for each server. Only the host's own decides: other plugins do not need the others."""
         lines = [
-            Check(f"apiserver/{one.host}", passed=one.up, detail=one.reason, decides=False)
-            for one in list(self._known.values())[1:]
+            Check(f"apiserver/{server.host}", passed=server.up, detail=server.reason, decides=False)
+            for server in list(self._known.values())[1:]
         ]
         own = self.own
         return lines if own is None else [Check("apiserver", passed=own.up, detail=own.reason), *lines]
@@ -58,11 +58,11 @@ class ApiServers:
         from prometheus_client.core import GaugeMetricFamily
 
         up = GaugeMetricFamily("ctrlhost_apiserver_up", "1 while the API server answers, 0 otherwise.", labels=["host"])
-        for host, one in self._known.items():
-            up.add_metric([host], float(one.up))
+        for host, server in self._known.items():
+            up.add_metric([host], float(server.up))
         yield up
 
     def stop(self) -> None:
         """End the probes."""
-        for one in self._known.values():
-            one.stop()
+        for server in self._known.values():
+            server.stop()

@@ -199,8 +199,10 @@ class ChildMetrics:
         metrics = _parsed(body.decode())
         ages = metrics.pop("ctrlhost_metrics_age_seconds", None)
         left_out = metrics.pop("ctrlhost_metrics_collector_errors", None)
-        age = sum(one.value for one in ages.samples) if ages is not None else 0.0
-        counts = {one.labels["reason"]: int(one.value) for one in left_out.samples} if left_out is not None else {}
+        age = sum(sample.value for sample in ages.samples) if ages is not None else 0.0
+        counts = (
+            {sample.labels["reason"]: int(sample.value) for sample in left_out.samples} if left_out is not None else {}
+        )
         families = [Family(metric) for metric in metrics.values()]
         for family in families:
             _ = family.series

@@ -76,12 +76,12 @@ class Children(Collector):
 
         It answers 504 if the process has not begun to answer after so many seconds.
         """
-        found = next((one for one in self._plugins if one.name == plugin), None)
+        found = next((candidate for candidate in self._plugins if candidate.name == plugin), None)
         return _page_of(found, seconds) if found is not None else None
 
     def elects(self, plugin: str) -> bool:
         """Return whether the process of an isolated plugin stands for the plugin's own lease."""
-        return self._isolation.elects(plugin) and any(one.name == plugin for one in self._plugins)
+        return self._isolation.elects(plugin) and any(candidate.name == plugin for candidate in self._plugins)
 
     def serve(self, factory: InformerFactory, client: Client, sandbox: Path | None) -> None:
         """Serve the host's informers to the processes, which use the kubeconfig of the sandbox, if there is one."""
@@ -146,10 +146,10 @@ def children_of(
     `directory` returns the one for their sockets. ConfigError for a plugin that cannot have a process, or without a
     directory.
     """
-    found = [one for one in plugins if configuration.supervision(one.name).process == "own"]
-    for one in found:
-        where = f"supervision.{one.name}.process"
-        if one.name in given:
+    found = [plugin for plugin in plugins if configuration.supervision(plugin.name).process == "own"]
+    for plugin in found:
+        where = f"supervision.{plugin.name}.process"
+        if plugin.name in given:
             raise ConfigError(
                 f"{where}: the plugin was passed to the host as an object or a file, so another process cannot load it",
                 hint="install it with an entry point, and pass its name",
@@ -159,5 +159,5 @@ def children_of(
                 f"{where}: the client was passed to the host as an object, so another process cannot have it",
                 hint="pass the setting `kubeconfig` instead",
             )
-    isolated = [one for one in found if configuration.supervision(one.name).enabled]
+    isolated = [plugin for plugin in found if configuration.supervision(plugin.name).enabled]
     return Children(isolated, settings, configuration, directory()) if isolated else None

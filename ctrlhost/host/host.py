@@ -188,7 +188,7 @@ class Host:
         self._deadlines.start()
         for runtime in self.plugins:
             runtime.begin(self._manager, self._given.get(runtime.name), self.configuration)
-        wait_while_busy((one.configured, one.processor_seconds) for one in self._attempts())
+        wait_while_busy((attempt.configured, attempt.processor_seconds) for attempt in self._attempts())
         for runtime in self.plugins:
             runtime.prepared()
         self._prepared = True
@@ -221,7 +221,7 @@ class Host:
             raise RuntimeError("a host starts only once, and not after `stop`: create another one")
         self.prepare()
         self.set_up()
-        self.configuration.check_controllers({one.name: one.controller_names for one in self.plugins})
+        self.configuration.check_controllers({runtime.name: runtime.controller_names for runtime in self.plugins})
         for name, address in self._servers.addresses.items():
             if name == "socket":
                 log.info("local socket at %s", address.removeprefix("unix:"))
@@ -235,7 +235,7 @@ class Host:
         services = self._services(self.configuration.controllers())
         for runtime in self.plugins:
             runtime.set_up(self._services_of(runtime, services), self._servers.open)
-        wait_while_busy((one.set_up, one.processor_seconds) for one in self._attempts())
+        wait_while_busy((attempt.set_up, attempt.processor_seconds) for attempt in self._attempts())
 
     def begin(self, *, with_crds: bool | Literal["force"]) -> None:
         """Allow the plugins to sync and run; the third part of `start`."""
@@ -340,7 +340,7 @@ class Host:
 
     def _entries(self, plugin: str) -> Entries:
         """Return the entries of a plugin of this host."""
-        return next(one.entries for one in self.plugins if one.name == plugin)
+        return next(runtime.entries for runtime in self.plugins if runtime.name == plugin)
 
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
         """Return the services of one plugin; with leader election, the leader differs by plugin."""
@@ -358,8 +358,8 @@ class Host:
 
         Not by its name: another host may have a controller of that name, and a restarted plugin had one before.
         """
-        controllers = (one for plugin in self.plugins for one in plugin.controllers)
-        return any(one.name == row["name"] and one.queue.id == row["id"] for one in controllers)
+        controllers = (controller for plugin in self.plugins for controller in plugin.controllers)
+        return any(controller.name == row["name"] and controller.queue.id == row["id"] for controller in controllers)
 
     def wait_ready(self, timeout: float) -> bool:
         """Wait for at most `timeout` real seconds until no plugin is syncing; return whether none is."""

@@ -195,7 +195,7 @@ class Inspection:
     def _set_up(self) -> list[PluginContext | ChildView]:
         """Return what is shown of each plugin that is set up."""
         shown = (plugin.context or self._view(plugin) for plugin in self._host.plugins)
-        return [one for one in shown if one is not None]
+        return [source for source in shown if source is not None]
 
     def _view(self, plugin: PluginRuntime) -> ChildView | None:
         return self.children.view(plugin) if self.children is not None else None
@@ -204,19 +204,19 @@ class Inspection:
         """Return the checks that plugins have added, which `healthz` shows."""
         if endpoint != "healthz":
             return []
-        return [check for one in self._set_up() if plugin in (None, one.name) for check in one.health_checks]
+        return [check for source in self._set_up() if plugin in (None, source.name) for check in source.health_checks]
 
     def begin_scrape(self, accept: str) -> list[Future[None]]:
         """Begin to collect the metrics of plugins in the format of an `Accept` header, unless this is under way."""
-        return [one.collected.start(accept) for one in self._set_up()]
+        return [source.collected.start(accept) for source in self._set_up()]
 
     def scraped(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics, those of plugins as they were collected last, and their content type."""
         if self.metrics is None:
             return b"", "text/plain"
-        collected = [one.collected for one in self._set_up()]
-        for one in collected:
-            one.late()
+        collected = [source.collected for source in self._set_up()]
+        for metrics in collected:
+            metrics.late()
         return self.metrics.exposition(collected, accept)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
@@ -235,7 +235,7 @@ class Inspection:
     def queues(self) -> list[dict[str, Any]]:
         """Return each controller's queue: the numbers of its keys by state, and the first 100 of each state."""
         found: list[dict[str, Any]] = []
-        for controller in (one for plugin in self._host.plugins for one in plugin.controllers):
+        for controller in (controller for plugin in self._host.plugins for controller in plugin.controllers):
             summary = controller.queue.summary(SHOWN_KEYS)
             first = summary.first
             counts = {part: getattr(summary, part) for part in first._fields}

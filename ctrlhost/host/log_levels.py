@@ -57,15 +57,16 @@ def loggers_of(name: str, plugins: Iterable[str]) -> tuple[str, ...]:
     installed, named = installed_plugins(), sorted(set(plugins))
     # A plugin that is a file, or a module that was passed to the host, is a module of its name.
     packages = {
-        one: {each.target.partition(":")[0].partition(".")[0] for each in installed.get(one, ())} or {canonical(one)}
-        for one in named
+        plugin: {entry.target.partition(":")[0].partition(".")[0] for entry in installed.get(plugin, ())}
+        or {canonical(plugin)}
+        for plugin in named
     }
     # In the environment, `-` is `_`.
-    for one in packages:
-        if canonical(one) == canonical(name):
-            return (f"{_OF_PLUGIN}{one}", *sorted(packages[one]))
+    for package in packages:
+        if canonical(package) == canonical(name):
+            return (f"{_OF_PLUGIN}{package}", *sorted(packages[package]))
     known = {name[:end] for name in LOGGERS for end in (*_dots(name), len(name))}
-    known |= {f"{_OF_PLUGIN}{one}" for one in named}.union(*packages.values())
+    known |= {f"{_OF_PLUGIN}{plugin}" for plugin in named}.union(*packages.values())
     outer = {name[:end] for end in _dots(name)} & (known - {"ctrlhost", "ctrlhost.plugin"})
     if name in known or outer or isinstance(logging.root.manager.loggerDict.get(name), logging.Logger):
         return (name,)
@@ -112,7 +113,9 @@ class LogLevels:
             for name in loggers:
                 self._before.setdefault(name, logging.getLogger(name).level)
                 # The others end no later than this one.
-                left = [one for one in self._changes.get(name, ()) if end and (one.end is None or one.end > end)]
+                left = [
+                    change for change in self._changes.get(name, ()) if end and (change.end is None or change.end > end)
+                ]
                 self._changes[name] = [*left, _Change(level, end)]
                 self._apply(name)
 

@@ -150,7 +150,7 @@ class _Reports:
 
         Also one about lines that were off until now.
         """
-        records = [summary_record(one) for one in self._sampler.summaries(all_of_them=all_of_them)]
+        records = [summary_record(summary) for summary in self._sampler.summaries(all_of_them=all_of_them)]
         full = sum(count for (_, reason), count in self._sampler.dropped.items() if reason == "full")
         if full > self._full:
             text = f"dropped {full - self._full} log lines: they were not written in time"
@@ -170,11 +170,11 @@ def _turned_on() -> str:
     """
     manager = logging.root.manager
     # The second has a level of its own.
-    if manager.disable >= min(logging.getLogger(one).getEffectiveLevel() for one in ("ctrlhost", "ctrlhost.admin")):
+    if manager.disable >= min(logging.getLogger(name).getEffectiveLevel() for name in ("ctrlhost", "ctrlhost.admin")):
         logging.disable(logging.NOTSET)
         return "`logging.disable`"
-    loggers = [one for one in list(manager.loggerDict.values()) if isinstance(one, logging.Logger)]
-    off = [one for one in loggers if one.disabled and one.name.partition(".")[0] in _OF_HOST]
+    loggers = [logger for logger in list(manager.loggerDict.values()) if isinstance(logger, logging.Logger)]
+    off = [logger for logger in loggers if logger.disabled and logger.name.partition(".")[0] in _OF_HOST]
     for logger in off:
         logger.disabled = False
     return "`logging.config`" if off else ""

@@ -117,12 +117,12 @@ class _Families:
         if known and known[0].metric.type != family.metric.type:
             _skip(plugin, f"{name}: it is a {known[0].metric.type} elsewhere, a {family.metric.type} here")
             return
-        if any(self._owners.setdefault(one, name) != name for one in family.names):
+        if any(self._owners.setdefault(series_name, name) != name for series_name in family.names):
             _skip(plugin, f"{name}: another metric has series of these names")
             return
-        if any(not one.series.isdisjoint(family.series) for one in known):
+        if any(not other.series.isdisjoint(family.series) for other in known):
             _skip(plugin, f"{name}: another plugin has the same series")
-            taken: frozenset[Series] = frozenset().union(*(one.series for one in known))
+            taken: frozenset[Series] = frozenset().union(*(other.series for other in known))
             family = family.without(taken)
         self._by_name[name] = [*known, family]
 
@@ -164,7 +164,9 @@ class _OfChild(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for metric in self._collector.collect():
-            metric.samples = [one._replace(labels={**one.labels, "child": self._child}) for one in metric.samples]
+            metric.samples = [
+                sample._replace(labels={**sample.labels, "child": self._child}) for sample in metric.samples
+            ]
             yield metric
 
 
@@ -193,8 +195,8 @@ class PluginCollector(Collector):
             "ctrlhost_plugin_info", "Always 1; `installed` is the distribution", labels=("plugin", "installed")
         )
         for plugin in self._plugins:
-            for one in PLUGIN_STATES:
-                state.add_metric((plugin.name, one), float(plugin.state == one))
+            for name in PLUGIN_STATES:
+                state.add_metric((plugin.name, name), float(plugin.state == name))
             info.add_metric((plugin.name, plugin.installed), 1)
         restarts = CounterMetricFamily(
             "ctrlhost_plugin_restarts", "Restarts of the plugin by reason", labels=("plugin", "reason")
@@ -224,7 +226,7 @@ class LogCollector(Collector):
             logs.dropped(),
             CounterMetricFamily("ctrlhost_log_dropped", "Log lines that were not written", labels=("plugin", "reason")),
         )
-        for plugin in (*(one.name for one in self._plugins), HOST):
+        for plugin in (*(plugin.name for plugin in self._plugins), HOST):
             for reason in LEFT_OUT:
                 counts.add_metric((plugin, reason), dropped.get((plugin, reason), 0))
         yield counts
@@ -253,11 +255,11 @@ class EntryCollector(Collector):
             "Seconds for which the plugin's event loop has not turned",
             labels=("plugin",),
         )
-        for plugin in (one for one in self._plugins if one.isolation is None):
+        for plugin in (plugin for plugin in self._plugins if plugin.isolation is None):
             if (context := plugin.context) is not None:
                 blocked.add_metric((plugin.name,), context.scope.loop.blocked)
-            stuck.add_metric((plugin.name,), sum(one.stuck() for one in plugin.all_entries()))
-            overdue_now = sum((one.overdue() for one in plugin.all_entries()), Counter())
+            stuck.add_metric((plugin.name,), sum(entries.stuck() for entries in plugin.all_entries()))
+            overdue_now = sum((entries.overdue() for entries in plugin.all_entries()), Counter())
             # A copy: the threads of the plugin add to it.
             for entry, count in sorted(dict(plugin.overruns).items()):
                 overdue.add_metric((plugin.name, entry), overdue_now[entry])

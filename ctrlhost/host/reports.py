@@ -143,11 +143,11 @@ class Reports:
         for view in views:
             if (status := view.status()) is not None:
                 failing += status.failing
-                writes += [one for one in status.apiserver.last_writes if one.controller.startswith(mine)]
+                writes += [write for write in status.apiserver.last_writes if write.controller.startswith(mine)]
                 errors += status.errors
         page = plugin_page(self.status(), name, failing, writes, errors)
         if page is None:
-            raise unknown("plugin", name, [one.name for one in self._host.plugins])
+            raise unknown("plugin", name, [candidate.name for candidate in self._host.plugins])
         return _with_ages(page, views)
 
     def _controller_page(self, plugin: str, name: str, query: dict[str, str]) -> Page:
@@ -195,11 +195,11 @@ class Reports:
 
     def _find(self, plugin: str, name: str) -> tuple[PluginRuntime, Controller | None]:
         """Return a plugin and its controller; None if the plugin has none now. StatusProblem if one is unknown."""
-        runtime = next((one for one in self._host.plugins if one.name == plugin), None)
+        runtime = next((candidate for candidate in self._host.plugins if candidate.name == plugin), None)
         if runtime is None:
-            raise unknown("plugin", plugin, [one.name for one in self._host.plugins])
+            raise unknown("plugin", plugin, [candidate.name for candidate in self._host.plugins])
         full, known = f"{plugin}/{name}", runtime.controller_names
-        found = next((one for one in runtime.controllers if one.name == full), None)
+        found = next((controller for controller in runtime.controllers if controller.name == full), None)
         if found is None and known is not None and full not in known:
             raise unknown("controller", full, known)
         return runtime, found

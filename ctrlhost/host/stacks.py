@@ -49,10 +49,10 @@ def stacks(plugins: Iterable[PluginRuntime]) -> str:
     known = list(plugins)
     works = dict(_works(known))
     frames = sys._current_frames()  # noqa: SLF001 - the only way to see the stacks of other threads
-    threads = {one.ident: one for one in threading.enumerate()}
+    threads = {thread.ident: thread for thread in threading.enumerate()}
     lines: list[str] = []
     for ident in sorted(frames, key=lambda ident: threads[ident].name if ident in threads else ""):
-        lines += _thread(threads.get(ident), ident, works, [one.name for one in known])
+        lines += _thread(threads.get(ident), ident, works, [plugin.name for plugin in known])
         stack = [frame for frame, _ in traceback.walk_stack(frames[ident])][:_FRAMES]
         lines += [f"  {place_of_frame(frame)}" for frame in reversed(stack)]
         for loop in _loops(stack):

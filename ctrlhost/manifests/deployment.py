@@ -167,7 +167,7 @@ def _container(workload: Workload, mounts: list[dict[str, Any]]) -> dict[str, An
         "name": "ctrlhost",
         "image": workload.image,
         "args": _arguments(workload),
-        "env": variables + [one.variable for one in workload.secrets],
+        "env": variables + [secret.variable for secret in workload.secrets],
         "ports": [port.declared for port in workload.listeners.ports],
         **(_probes() if workload.listeners.of(PROBES) else {}),
         "resources": workload.resources.declared,
@@ -193,10 +193,10 @@ def _arguments(workload: Workload) -> list[str]:
     settings = workload.settings
     arguments = ["run", f"--plugins={','.join(workload.plugins)}", *workload.listeners.arguments]
     if settings.namespaces:
-        listed = ",".join(one for one in settings.namespaces if not one.startswith(LABEL))
+        listed = ",".join(namespace for namespace in settings.namespaces if not namespace.startswith(LABEL))
         # A selector may contain commas.
-        selected = [one for one in settings.namespaces if one.startswith(LABEL)]
-        arguments += [f"--namespace={one}" for one in (listed, *selected) if one]
+        selected = [namespace for namespace in settings.namespaces if namespace.startswith(LABEL)]
+        arguments += [f"--namespace={namespace}" for namespace in (listed, *selected) if namespace]
     if settings.leader_elect:
         arguments.append("--leader-elect")
     if settings.admin:
@@ -214,6 +214,6 @@ def _config_hash(workload: Workload) -> str:
 
     Pods with other settings replace those that run.
     """
-    secrets = [f"{one.variable['name']}={one.secret}/{one.entry}" for one in workload.secrets]
+    secrets = [f"{secret.variable['name']}={secret.secret}/{secret.entry}" for secret in workload.secrets]
     given = [tomllib.loads(workload.config), list(workload.assignments), list(workload.isolated), secrets]
     return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()

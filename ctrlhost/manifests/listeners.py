@@ -85,8 +85,8 @@ def listeners(configuration: Configuration, plugins: Sequence[SetUpPlugin]) -> L
     authentication = _AUTHENTICATED if given is None else given.text
     if any(port.name == METRICS for port in ports) and (given is None or not given.kept):
         arguments.append(f"--set=host.{_AUTHENTICATION}={authentication}")
-    for one in plugins:
-        _add_plugin(one, configuration, ports, arguments)
+    for plugin in plugins:
+        _add_plugin(plugin, configuration, ports, arguments)
     _check_different(ports)
     return Listeners(
         tuple(ports),

@@ -39,8 +39,8 @@ def load_plugins(chosen: Iterable[object], configuration: Configuration) -> list
     """
     loading = Loading(configuration)
     found = []
-    for one in chosen:
-        plugin = loading.load(one)
+    for choice in chosen:
+        plugin = loading.load(choice)
         found.append(loading.set_up(plugin, loading.settings(plugin)))
     return found
 
@@ -78,7 +78,10 @@ class Loading:
         services = self._services
         with _failing(plugin.name, "ctrlhost_setup"):
             context = PluginContext(plugin.name, settings, services)
-            limits = [services.namespaces, *(one.namespaces for one in services.controller_overrides.values())]
+            limits = [
+                services.namespaces,
+                *(override.namespaces for override in services.controller_overrides.values()),
+            ]
             if any(limits):
                 # The limit does not apply to cluster-scoped kinds.
                 services.client.resources.expect(plugin.crds())
@@ -99,9 +102,9 @@ def _failing(plugin: str, stage: str) -> Iterator[None]:
 def crds_of(plugins: Iterable[SetUpPlugin]) -> list[dict[str, Any]]:
     """Return the CRDs that the plugins own, each once, marked with the version of the plugin."""
     found: dict[str, dict[str, Any]] = {}
-    for one in plugins:
-        for crd in one.plugin.crds():
-            found.setdefault(crd["metadata"]["name"], marked(crd, one.plugin.version))
+    for plugin in plugins:
+        for crd in plugin.plugin.crds():
+            found.setdefault(crd["metadata"]["name"], marked(crd, plugin.plugin.version))
     return list(found.values())
 
 

@@ -67,7 +67,7 @@ def manifests(
         role
         for workload in workloads
         for role in roles_of(
-            [one for one in plugins if one.name in workload.plugins],
+            [plugin for plugin in plugins if plugin.name in workload.plugins],
             workload.settings,
             workload.name,
             workload.namespace,
@@ -78,7 +78,11 @@ def manifests(
     for workload in workloads:
         yield service_account(workload.name, workload.namespace)
     yield from roles
-    measured = [one for one in workloads if one.listeners.of(METRICS) is not None and one.listeners.authenticated]
+    measured = [
+        workload
+        for workload in workloads
+        if workload.listeners.of(METRICS) is not None and workload.listeners.authenticated
+    ]
     for workload in measured:
         yield delegator(workload.name, workload.namespace)
     if measured:
@@ -91,12 +95,12 @@ def manifests(
 
 def removable(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Leave out what holds the objects of others: CRDs and Namespaces."""
-    return (one for one in documents if one["kind"] not in ("CustomResourceDefinition", "Namespace"))
+    return (document for document in documents if document["kind"] not in ("CustomResourceDefinition", "Namespace"))
 
 
 def _workloads(plugins: Sequence[SetUpPlugin], configuration: Configuration, deployed: Deployed) -> Iterator[Workload]:
     settings = configuration.host()
-    groups = [[one] for one in plugins] if deployed.per_plugin else [list(plugins)]
+    groups = [[plugin] for plugin in plugins] if deployed.per_plugin else [list(plugins)]
     for group in groups:
         name, own, arguments = deployed.name, settings, []
         if deployed.per_plugin:
@@ -108,7 +112,7 @@ def _workloads(plugins: Sequence[SetUpPlugin], configuration: Configuration, dep
             if settings.leader_elect:
                 # `leader_elect_plugins` may name plugins of the other Deployments.
                 arguments = [f"--set=host.leader_elect_resource_name={lease}", "--set=host.leader_elect_plugins="]
-        chosen = tuple(one.name for one in group)
+        chosen = tuple(plugin.name for plugin in group)
         yield Workload(
             name=name,
             namespace=deployed.namespace,
@@ -119,8 +123,8 @@ def _workloads(plugins: Sequence[SetUpPlugin], configuration: Configuration, dep
             config=deployed.config,
             config_map=deployed.name,
             assignments=deployed.assignments,
-            isolated=[one for one in deployed.isolated if one in chosen or one == "all"],
-            secrets=[one for one in deployed.secrets if name_part(one.plugin) in map(name_part, chosen)],
+            isolated=[name for name in deployed.isolated if name in chosen or name == "all"],
+            secrets=[secret for secret in deployed.secrets if name_part(secret.plugin) in map(name_part, chosen)],
             resources=deployed.resources,
             own_arguments=arguments,
         )

@@ -31,10 +31,10 @@ def permissions_of(plugins: Iterable[SetUpPlugin], settings: HostSettings) -> li
     plugins = list(plugins)
     plural = plurals(crds_of(plugins))
     found: list[Permission] = []
-    for one in plugins:
-        found += implied(one.context, plural, settings.namespaces)
-        found += one.plugin.permissions(one.settings)
-        if owned := sorted(crd["metadata"]["name"] for crd in one.plugin.crds()):
+    for plugin in plugins:
+        found += implied(plugin.context, plural, settings.namespaces)
+        found += plugin.plugin.permissions(plugin.settings)
+        if owned := sorted(crd["metadata"]["name"] for crd in plugin.plugin.crds()):
             # The host compares its plugins' CRDs with those of the server.
             found.append(Permission("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], owned))
     return found
@@ -96,7 +96,7 @@ def roles(name: str, account_namespace: str, permissions: Iterable[Permission]) 
     for permission in permissions:
         by_namespace.setdefault(permission.namespace, []).append(permission)
     documents: list[dict[str, Any]] = []
-    for namespace in sorted(by_namespace, key=lambda one: one or ""):
+    for namespace in sorted(by_namespace, key=lambda item: item or ""):
         kind = "ClusterRole" if namespace is None else "Role"
         metadata = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
         rules = _rules(by_namespace[namespace])

@@ -25,7 +25,7 @@ def check_values(plugins: Iterable[SetUpPlugin], printed: Iterable[Configuration
     the environment has is in no manifest, and the path of a file in the pod is no secret. The types of the settings of
     plugins that are not deployed are unknown, so those settings are rejected.
     """
-    known = {canonical(one.name): one for one in plugins}
+    known = {canonical(plugin.name): plugin for plugin in plugins}
     for configuration in printed:
         for name, table in configuration.tree["plugins"].items():
             one = known.get(canonical(name))
@@ -57,7 +57,7 @@ def secret_settings(kind: type[msgspec.Struct] | None, outer: tuple[Any, ...] = 
     found: list[str] = []
     for setting in () if kind is None else msgspec.structs.fields(kind):
         kinds = alternatives(setting.type)
-        nested = [one for one in kinds if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+        nested = [part for part in kinds if isinstance(part, type) and issubclass(part, msgspec.Struct)]
         if Secret in kinds:
             found.append(setting.encode_name)
         elif len(nested) == 1 and nested[0] not in (*outer, kind):
@@ -72,17 +72,17 @@ def _shown(value: Any, kind: inspect.Type, path: str) -> Iterator[str]:
         if not isinstance(value, dict) or value.keys() != {"file"}:
             yield path
         return
-    for one in filter(_holds_secret, kinds):
-        fields = {canonical(field.encode_name): field for field in getattr(one, "fields", ())}
+    for holder in filter(_holds_secret, kinds):
+        fields = {canonical(field.encode_name): field for field in getattr(holder, "fields", ())}
         if isinstance(value, dict) and fields:
             for key, part in value.items():
                 if (field := fields.get(canonical(key))) is not None:
                     yield from _shown(part, field.type, f"{path}.{field.encode_name}")
-        elif isinstance(value, dict) and isinstance(one, inspect.DictType):
+        elif isinstance(value, dict) and isinstance(holder, inspect.DictType):
             for key, part in value.items():
-                yield from _shown(part, one.value_type, f"{path}.{key}")
+                yield from _shown(part, holder.value_type, f"{path}.{key}")
         elif isinstance(value, list) and not fields:
-            if any(any(_shown(part, item, path)) for part in value for item in _within(one)):
+            if any(any(_shown(part, item, path)) for part in value for item in _within(holder)):
                 yield path
         else:
             # A text for the whole of it, which is not parsed here.
@@ -94,7 +94,7 @@ def _alternatives(kind: inspect.Type) -> tuple[inspect.Type, ...]:
     if isinstance(kind, inspect.Metadata):
         return _alternatives(kind.type)
     if isinstance(kind, inspect.UnionType):
-        return tuple(one for part in kind.types for one in _alternatives(part))
+        return tuple(inner for part in kind.types for inner in _alternatives(part))
     return (kind,)
 
 

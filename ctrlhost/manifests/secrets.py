@@ -68,9 +68,9 @@ class SecretReference:
 def volumes(references: Iterable[SecretReference]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the volumes of the mounted references, one per Secret, and where the container mounts them."""
     entries: dict[str, list[str]] = {}
-    for one in references:
-        if one.mounted and one.entry not in entries.setdefault(one.secret, []):
-            entries[one.secret].append(one.entry)
+    for reference in references:
+        if reference.mounted and reference.entry not in entries.setdefault(reference.secret, []):
+            entries[reference.secret].append(reference.entry)
     found, mounts = [], []
     for number, (secret, keys) in enumerate(sorted(entries.items())):
         items = [{"key": key, "path": key} for key in sorted(keys)]
@@ -83,13 +83,15 @@ def volumes(references: Iterable[SecretReference]) -> tuple[list[dict[str, Any]]
 def check_mounted(references: Iterable[SecretReference], plugins: Iterable[SetUpPlugin]) -> None:
     """Reject mounted files for settings that are no secrets: only those are read from files."""
     secret = {
-        (canonical(one.name), canonical(key)) for one in plugins for key in secret_settings(one.plugin.settings_type())
+        (canonical(plugin.name), canonical(key))
+        for plugin in plugins
+        for key in secret_settings(plugin.plugin.settings_type())
     }
-    for one in references:
-        if one.mounted and (canonical(one.plugin), canonical(one.key)) not in secret:
+    for reference in references:
+        if reference.mounted and (canonical(reference.plugin), canonical(reference.key)) not in secret:
             raise ConfigError(
-                f"{one.flag}: the setting is not a secret, so it cannot be read from a file",
-                hint=f"write `--secret {one.plugin}.{one.key}={one.secret}/{one.entry}`",
+                f"{reference.flag}: the setting is not a secret, so it cannot be read from a file",
+                hint=f"write `--secret {reference.plugin}.{reference.key}={reference.secret}/{reference.entry}`",
             )
 
 
@@ -97,10 +99,10 @@ def check_references(references: Sequence[SecretReference], plugins: Iterable[st
     """Reject references for plugins that the host does not run, and two for one setting."""
     known = {canonical(name) for name in plugins}
     seen: set[tuple[str, str]] = set()
-    for one in references:
-        setting = canonical(one.plugin), canonical(one.key)
+    for reference in references:
+        setting = canonical(reference.plugin), canonical(reference.key)
         if setting[0] not in known:
-            raise ConfigError(f"{one.flag}: the host runs no plugin `{one.plugin}`")
+            raise ConfigError(f"{reference.flag}: the host runs no plugin `{reference.plugin}`")
         if setting in seen:
-            raise ConfigError(f"{one.flag}: the setting has two Secrets")
+            raise ConfigError(f"{reference.flag}: the setting has two Secrets")
         seen.add(setting)

@@ -78,7 +78,7 @@ def _version(model: type[Any], names: ResourceNames, version: str) -> dict[str, 
     has_status = fields["status"].type is not types.NoneType
     schema = schema_of(model, without=_GIVEN if has_status else _GIVEN | {"status"})
     if names.rules:
-        schema["x-kubernetes-validations"] = [rule_of(one) for one in names.rules]
+        schema["x-kubernetes-validations"] = [rule_of(rule) for rule in names.rules]
     found = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     subresources: dict[str, Any] = {"status": {}} if has_status else {}
     if names.scale:
@@ -86,5 +86,5 @@ def _version(model: type[Any], names: ResourceNames, version: str) -> dict[str, 
     if subresources:
         found["subresources"] = subresources
     if names.columns:
-        found["additionalPrinterColumns"] = [_column(one) for one in names.columns]
+        found["additionalPrinterColumns"] = [_column(column) for column in names.columns]
     return found

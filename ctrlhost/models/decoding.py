@@ -40,15 +40,15 @@ def undecodable(kind: Any, seen: frozenset[Any] = frozenset()) -> Undecodable | 
         "write a type that msgspec decodes; the limits of an optional one as `Annotated[int, msgspec.Meta(…)] | None`"
     )
     around = seen | {kind}
-    for one in fields:
-        if (reason := _error_of(one.type)) is None:
+    for field in fields:
+        if (reason := _error_of(field.type)) is None:
             continue
-        structs = list(_structs_in(one.type))
-        if (found := next(filter(None, (undecodable(each, around) for each in structs)), None)) is not None:
+        structs = list(_structs_in(field.type))
+        if (found := next(filter(None, (undecodable(candidate, around) for candidate in structs)), None)) is not None:
             return found
         # A recursive field fails because of another one.
         if around.isdisjoint(structs):
-            return Undecodable(struct, one.name, _one_line(reason), hint)
+            return Undecodable(struct, field.name, _one_line(reason), hint)
     return Undecodable(struct, "", _one_line(error), hint)
 
 
@@ -64,18 +64,22 @@ def _structs_in(kind: Any) -> Iterator[Any]:
     origin = typing.get_origin(kind) or kind
     if isinstance(origin, type) and issubclass(origin, msgspec.Struct):
         yield kind
-    for one in typing.get_args(kind):
-        yield from _structs_in(one)
+    for argument in typing.get_args(kind):
+        yield from _structs_in(argument)
 
 
 def _field_with(struct: type[Any], error: Exception) -> str:
     """Return the field whose annotation has the name that is not defined."""
     name = re.escape(getattr(error, "name", None) or "")
     try:
-        annotations = {key: one for base in struct.__mro__ for key, one in inspect.get_annotations(base).items()}
+        annotations = {
+            key: annotation for base in struct.__mro__ for key, annotation in inspect.get_annotations(base).items()
+        }
     except NameError:
         return ""
-    return next((key for key, one in annotations.items() if name and re.search(rf"\b{name}\b", str(one))), "")
+    return next(
+        (key for key, annotation in annotations.items() if name and re.search(rf"\b{name}\b", str(annotation))), ""
+    )
 
 
 def _one_line(error: Exception) -> str:

@@ -14,15 +14,15 @@ def docstrings(struct: type) -> dict[str, str]:
     import ast
 
     found: dict[str, str] = {}
-    for one in reversed(struct.__mro__):
+    for base in reversed(struct.__mro__):
         # To find the source of a class, its whole module is parsed.
-        if not vars(one).get("__annotations__"):
+        if not vars(base).get("__annotations__"):
             continue
         try:
-            node = _parsed(one)
+            node = _parsed(base)
         except SystemError:
             # The collector ran something in between that parses too, such as a logged traceback (gh-106905).
-            node = _parsed(one)
+            node = _parsed(base)
         if not isinstance(node, ast.ClassDef):
             continue
         for field, text in zip(node.body, node.body[1:], strict=False):

@@ -65,7 +65,7 @@ def kind_of(reference: KindRef[Any], kind: str = "") -> Kind:
         if not slash:
             raise ValueError(f"invalid kind {reference!r}: {_FORM}")
         return _checked(api_version, name)
-    if isinstance(reference, tuple) and len(reference) == 2 and all(isinstance(one, str) for one in reference):
+    if isinstance(reference, tuple) and len(reference) == 2 and all(isinstance(part, str) for part in reference):
         return _checked(*reference)
     names = names_of(reference)
     if names is None:
@@ -122,9 +122,9 @@ def resource(
         raise ValueError(f'scale has two or three paths: (".spec.size", ".status.replicas"), got {scale!r}')
     if any(not path.startswith(".status.") for path in scale[1:2]):
         raise ValueError(f"the present number of scale is in `.status`, got {scale[1]!r}")
-    if isinstance(columns, Column) or not all(isinstance(one, Column) for one in columns):
+    if isinstance(columns, Column) or not all(isinstance(column, Column) for column in columns):
         raise TypeError('columns is a list: [ctrlhost.Column("Size", ".spec.size", "integer")]')
-    if isinstance(rules, Rule) or not all(isinstance(one, Rule) for one in rules):
+    if isinstance(rules, Rule) or not all(isinstance(rule, Rule) for rule in rules):
         raise TypeError('rules is a list: [ctrlhost.Rule("self.metadata.name.size() < 50")]')
 
     def named(struct: type[K]) -> type[K]:

@@ -80,7 +80,7 @@ class ModelStatus(Frozen, frozen=True, kw_only=True):
 
     def condition(self, type: str) -> Condition | None:  # noqa: A002 - the name of the API field
         """Return the condition of this type, or None."""
-        return next((one for one in self.conditions if one.type == type), None)
+        return next((condition for condition in self.conditions if condition.type == type), None)
 
     def is_true(self, type: str) -> bool:  # noqa: A002 - the name of the API field
         """Return whether the condition of this type is set and True."""
@@ -148,13 +148,13 @@ def to_dict(model: msgspec.Struct) -> dict[str, Any]:
 def _struct(value: msgspec.Struct) -> dict[str, Any]:
     config = value.__struct_config__
     found: dict[str, Any] = {} if config.tag is None else {str(config.tag_field): config.tag}
-    for one in msgspec.structs.fields(value):
-        given = getattr(value, one.name)
-        if given is msgspec.UNSET or (one.default is None and given is None):
+    for field in msgspec.structs.fields(value):
+        given = getattr(value, field.name)
+        if given is msgspec.UNSET or (field.default is None and given is None):
             continue
-        if config.omit_defaults and not one.required and given == default_of(one):
+        if config.omit_defaults and not field.required and given == default_of(field):
             continue
-        found[one.encode_name] = _plain(given)
+        found[field.encode_name] = _plain(given)
     return found
 
 
@@ -163,9 +163,9 @@ def _plain(value: Any) -> Any:
         return _struct(value)
     # Mappings and sequences may be views of cached objects.
     if isinstance(value, Mapping):
-        return {str(msgspec.to_builtins(key)): _plain(one) for key, one in value.items()}
+        return {str(msgspec.to_builtins(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return msgspec.to_builtins(value, order="deterministic")
 
 

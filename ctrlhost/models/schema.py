@@ -78,7 +78,7 @@ def rule_of(rule: Rule) -> Schema:
 
 def fields_of(struct: type) -> dict[str, msgspec.structs.FieldInfo]:
     """Return the fields of a struct by name; ConfigError if an annotation cannot be evaluated."""
-    return {one.name: one for one in _Node(struct.__name__).fields(struct)}
+    return {field.name: field for field in _Node(struct.__name__).fields(struct)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ class _Node:
             raise self.error("a field that can only be null has no schema")
         if len(found.alternatives) == 1:
             return self._one(found.alternatives[0])
-        if all(typing.get_origin(one) is Literal for one in found.alternatives):
-            return self.enum([value for one in found.alternatives for value in typing.get_args(one)])
+        if all(typing.get_origin(part) is Literal for part in found.alternatives):
+            return self.enum([value for part in found.alternatives for value in typing.get_args(part)])
         kinds = set(map(_plain, found.alternatives))
         if kinds == {int, str}:
             return {"x-kubernetes-int-or-string": True}
@@ -137,7 +137,7 @@ class _Node:
         if origin is Literal:
             return self.enum(arguments)
         if isinstance(kind, type) and issubclass(kind, enum.Enum):
-            return self.enum([one.value for one in kind])
+            return self.enum([member.value for member in kind])
         if kind is Condition:
             return typing.cast(Schema, msgspec.to_builtins(_CONDITION))
         if _is_struct(origin):
@@ -174,11 +174,11 @@ class _Node:
             tag_field = str(struct.__struct_config__.tag_field)
             properties[tag_field] = inner.enum([tag])
             required.append(tag_field)
-        for one in self.fields(kind):
-            if one.encode_name not in without:
-                properties[one.encode_name] = inner.below(f".{one.encode_name}").field(one, texts.get(one.name))
-                if one.required:
-                    required.append(one.encode_name)
+        for field in self.fields(kind):
+            if field.encode_name not in without:
+                properties[field.encode_name] = inner.below(f".{field.encode_name}").field(field, texts.get(field.name))
+                if field.required:
+                    required.append(field.encode_name)
         schema: Schema = {"description": text} if (text := _text(struct)) else {}
         schema |= {"type": "object"}
         if required:
@@ -239,7 +239,7 @@ class _Node:
     def _map(self, arguments: tuple[Any, ...]) -> Schema:
         keys, values = arguments if len(arguments) == 2 else (str, Any)
         found = _Type.of(keys)
-        if [_plain(one) for one in found.alternatives] != [str] or found.marks:
+        if [_plain(part) for part in found.alternatives] != [str] or found.marks:
             raise self.error(f"the keys of a map must be texts, got {_name(keys)}", hint="use `dict[str, …]`")
         if _Type.of(values).alternatives == (Any,):
             return {"type": "object", **_PRESERVE}
@@ -302,9 +302,9 @@ class _Type:
         if type(kind).__name__ == "TypeAliasType":
             return cls.of(kind.__value__)
         if origin in (Union, types.UnionType):
-            parts = [cls.of(one) for one in arguments]
+            parts = [cls.of(argument) for argument in arguments]
             return cls(
-                tuple(one for part in parts for one in part.alternatives),
+                tuple(other for part in parts for other in part.alternatives),
                 any(part.optional for part in parts),
                 tuple(mark for part in parts for mark in part.marks),
             )
@@ -323,7 +323,7 @@ def _constraints(meta: msgspec.Meta, schema: Schema) -> Schema:
     lengths = [meta.min_length, meta.max_length]
     if schema.get("format") == "byte":
         # Base64 has four characters for up to three bytes.
-        lengths = [None if one is None else -(-one // 3) * 4 for one in lengths]
+        lengths = [None if length is None else -(-length // 3) * 4 for length in lengths]
     found: Schema = {
         "title": meta.title,
         "description": meta.description,
@@ -355,10 +355,10 @@ def _differing(value: msgspec.Struct) -> dict[str, Any]:
     """Return the fields that differ from their defaults, which the server adds."""
     config = value.__struct_config__
     found: dict[str, Any] = {} if config.tag is None else {str(config.tag_field): config.tag}
-    for one in msgspec.structs.fields(value):
-        given = getattr(value, one.name)
-        if one.required or given != default_of(one):
-            found[one.encode_name] = _differing(given) if isinstance(given, msgspec.Struct) else _as_json(given)
+    for field in msgspec.structs.fields(value):
+        given = getattr(value, field.name)
+        if field.required or given != default_of(field):
+            found[field.encode_name] = _differing(given) if isinstance(given, msgspec.Struct) else _as_json(given)
     return found
 
 

@@ -160,7 +160,7 @@ class PluginContext(Parameters[S]):
         With `needs_leader` it runs and writes only on the leader. With `suppress_echo` the events of the controller's
         own writes enqueue nothing. The operator's settings override the options.
         """
-        if any(one.name == f"{self.name}/{name}" for one in self.controllers):
+        if any(controller.name == f"{self.name}/{name}" for controller in self.controllers):
             raise PluginLoadError(self.name, f"plugin `{self.name}` has two controllers named `{name}`")
         options = ControllerOptions(
             workers=workers,
@@ -179,7 +179,7 @@ class PluginContext(Parameters[S]):
         PluginError for one that is not enabled.
         """
         name = f"{self.name}/{controller.name}"
-        found = next((one for one in self.controllers if one.name == name), None)
+        found = next((controller for controller in self.controllers if controller.name == name), None)
         if found is None:
             raise PluginError(self.name, f"controller `{name}` is not enabled")
         return ControllerHandle(found)

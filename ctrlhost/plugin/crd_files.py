@@ -56,14 +56,14 @@ def _matching(folder: Traversable, steps: list[str], name: str) -> Iterator[tupl
 
 def _read(file: str, text: bytes) -> list[dict[str, Any]]:
     try:
-        objects = [one for one in yaml.safe_load_all(text) if one is not None]
+        objects = [document for document in yaml.safe_load_all(text) if document is not None]
     except (yaml.YAMLError, ValueError) as error:
         # A date that does not exist is a ValueError.
         raise ValueError(f"{file} is not valid YAML: {error}") from error
-    for one in objects:
-        if not isinstance(one, dict) or one.get("kind") != "CustomResourceDefinition":
+    for obj in objects:
+        if not isinstance(obj, dict) or obj.get("kind") != "CustomResourceDefinition":
             raise ValueError(f"{file} has an object that is not a CustomResourceDefinition")
-        if (missing := _missing(one)) is not None:
+        if (missing := _missing(obj)) is not None:
             raise ValueError(f"{file}: {missing}: Required value")
     return objects
 
@@ -77,5 +77,5 @@ def _missing(crd: dict[str, Any]) -> str | None:
         if not isinstance(value, str) or not value:
             return path
     versions = crd["spec"].get("versions")
-    named = isinstance(versions, list) and all(isinstance(one, dict) and "name" in one for one in versions)
+    named = isinstance(versions, list) and all(isinstance(version, dict) and "name" in version for version in versions)
     return None if named and versions else "spec.versions"

@@ -74,7 +74,7 @@ class Family:
 
     def with_all(self, others: Iterable[Family]) -> Family:
         """Return the metric with the series of others of its name."""
-        return self._with([*self.metric.samples, *(sample for one in others for sample in one.metric.samples)])
+        return self._with([*self.metric.samples, *(sample for other in others for sample in other.metric.samples)])
 
     def _with(self, samples: list[Sample]) -> Family:
         metric = self.metric

@@ -80,7 +80,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 def _cell(value: Any) -> str:
     if isinstance(value, list):
-        return "<br>".join(_cell(one) for one in value) or "none"
+        return "<br>".join(_cell(item) for item in value) or "none"
     if isinstance(value, dict):
-        return "<br>".join(f"{html.escape(str(name))}: {_cell(one)}" for name, one in value.items())
+        return "<br>".join(f"{html.escape(str(name))}: {_cell(item)}" for name, item in value.items())
     return html.escape(str(value))

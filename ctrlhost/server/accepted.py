@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def accepts_html(header: str) -> bool:
     """Return whether a browser sends this `Accept`: it names HTML among what it takes."""
-    return "text/html" in (one.partition(";")[0].strip().lower() for one in header.split(","))
+    return "text/html" in (part.partition(";")[0].strip().lower() for part in header.split(","))
 
 
 def accepts_gzip(header: str) -> bool:

@@ -56,15 +56,15 @@ class Acceptor:
         """Accept on this loop."""
         self._loop = loop
         self._reserve()
-        for one in self._sockets:
-            loop.add_reader(one, self._accept, one)
+        for listening in self._sockets:
+            loop.add_reader(listening, self._accept, listening)
 
     def stop(self) -> None:
         """Accept nothing more. The sockets stay open."""
         loop, self._loop = self._loop, None
         if loop is not None:
-            for one in self._sockets:
-                loop.remove_reader(one)
+            for listening in self._sockets:
+                loop.remove_reader(listening)
         self._release()
 
     def _accept(self, listening: socket.socket) -> None:

@@ -65,7 +65,7 @@ def api_app(host: Reported, is_allowed: Callable[[Request], bool]) -> ASGIApp:
 
     async def status(_request: Request) -> Response:
         if others := host.begin_status():
-            await asyncio.wait([asyncio.wrap_future(one) for one in others], timeout=_OTHERS)
+            await asyncio.wait([asyncio.wrap_future(other) for other in others], timeout=_OTHERS)
         return await aside(lambda: (200, host.status_json()))
 
     def of_controller(

@@ -262,7 +262,7 @@ _UNKNOWN = _below("/", _unknown)
 async def _soon(futures: Sequence[Future[None]], patience: float) -> None:
     """Wait for all of them, but not for long. A callback on one that hangs would remain there."""
     end, pause = time.monotonic() + patience, _LOOK
-    while not all(one.done() for one in futures) and (left := end - time.monotonic()) > 0:
+    while not all(future.done() for future in futures) and (left := end - time.monotonic()) > 0:
         await asyncio.sleep(min(pause, left))
         # Beside threads that compute, each look has to wait for the interpreter.
         pause *= 2

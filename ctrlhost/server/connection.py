@@ -93,9 +93,9 @@ class Connections:
 
     def close_idle(self) -> bool:
         """Close the connection that has been without a request for longest; return whether there was one."""
-        idle = [one for one in self.open if not one.in_progress]
+        idle = [connection for connection in self.open if not connection.in_progress]
         if idle:
-            min(idle, key=lambda one: one.idle_since).abort()
+            min(idle, key=lambda connection: connection.idle_since).abort()
         return bool(idle)
 
     def forget(self, connection: Connection) -> None:

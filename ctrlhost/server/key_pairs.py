@@ -70,7 +70,9 @@ class FilePairs:
         return pair
 
     def _stamps(self) -> object:
-        return [(one.st_dev, one.st_ino, one.st_mtime_ns, one.st_size) for one in (file.stat() for file in self._files)]
+        return [
+            (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in (file.stat() for file in self._files)
+        ]
 
 
 class SelfSignedPairs:

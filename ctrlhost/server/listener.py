@@ -88,8 +88,8 @@ class HttpServer:
                 ending.result(timeout)
             except TimedOut:
                 ended = False
-        for one in self._sockets:
-            one.close()
+        for listening in self._sockets:
+            listening.close()
         if self._own_loop:
             ended = self._loop.stop(timeout) and ended
         return ended

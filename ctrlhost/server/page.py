@@ -43,6 +43,10 @@ class Column(NamedTuple):
     number: bool = False
     note: str = ""
 
+    def head(self) -> Html:
+        """Return its cell in the head of a table."""
+        return tag("th", self.name, scope="col", class_="n" if self.number else None, title=self.note or None)
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -63,9 +67,7 @@ class Section:
         if not self.columns:
             inner = tag("div", rows, data_rows=self.name, class_=self.name)
         else:
-            heads = [tag("th", one.name, scope="col", class_="n" if one.number else None, title=one.note or None)
-                     for one in self.columns]  # fmt: skip
-            head = tag("thead", tag("tr", *heads))
+            head = tag("thead", tag("tr", *(column.head() for column in self.columns)))
             table = tag("table", head, tag("tbody", rows, data_rows=self.name), aria_labelledby=f"h-{self.name}")
             region = {"role": "region", "tabindex": "0", "aria_labelledby": f"h-{self.name}"}
             inner = tag("div", table, class_="wide", **region)
@@ -103,7 +105,11 @@ def entity_tag(page: Page) -> str:
 def document(page: Page, style: str, script: str) -> bytes:
     """Return the page as a document with these addresses of its style and script."""
     trail = [tag("a", name, href=address) for name, address in page.trail]
-    jumps = [tag("a", one.title, href=f"#h-{one.name}") for one in page.sections if one.title and one.columns]
+    jumps = [
+        tag("a", section.title, href=f"#h-{section.name}")
+        for section in page.sections
+        if section.title and section.columns
+    ]
     # What is a problem now remains one.
     live = "" if page.status != 200 else (
         f'<script type="module" src="{script}"></script>'
@@ -118,7 +124,7 @@ def document(page: Page, style: str, script: str) -> bytes:
         f"<header>{tag('nav', *trail, aria_label='Pages above') if trail else ''}{tag('h1', page.title)}"
         '<p id="live" role="status"></p></header>'
         f"{tag('nav', *jumps, class_='jumps', aria_label='Sections') if len(jumps) > 1 else ''}"
-        f'<main id="main" tabindex="-1">{"".join(one.html() for one in page.sections)}</main></body></html>\n'
+        f'<main id="main" tabindex="-1">{"".join(section.html() for section in page.sections)}</main></body></html>\n'
     )
     return text.encode()
 

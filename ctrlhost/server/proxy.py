@@ -85,7 +85,7 @@ def behind_proxy(app: ASGIApp) -> ASGIApp:
         if scope["type"] == "http":
             said = [value.decode("ascii").split() for name, value in scope["headers"] if name == _CLIENT]
             if said:
-                others = [one for one in scope["headers"] if one[0] not in _OF_A_CONNECTION]
+                others = [header for header in scope["headers"] if header[0] not in _OF_A_CONNECTION]
                 scheme, *client = said[0]
                 scope = {**scope, "headers": others, "scheme": scheme}
                 scope["client"] = (client[0], int(client[1])) if client else None

@@ -22,7 +22,7 @@ def informer_rows(informers: Iterable[Informer], contexts: Iterable[PluginContex
     for context in contexts:
         for informer, user in _users(context):
             users.setdefault(id(_watched(informer)), []).append(user)
-    return [_row(one, users.get(id(one), [])) for one in informers if not isinstance(one, View)]
+    return [_row(informer, users.get(id(informer), [])) for informer in informers if not isinstance(informer, View)]
 
 
 def _users(context: PluginContext) -> Iterable[tuple[Informer, User]]:
@@ -30,13 +30,13 @@ def _users(context: PluginContext) -> Iterable[tuple[Informer, User]]:
     for controller in context.controllers:
         for informer, handle in controller.uses:
             handles = [] if handle is None else [handle]
-            used.update(id(one) for one in handles)
+            used.update(id(handle) for handle in handles)
             yield informer, User(context.name, controller.name, _reads(informer), _cost(handles))
-    for chosen in (one.chosen for one in context.informers):
+    for chosen in (informer.chosen for informer in context.informers):
         # A request for the status must not make one.
         if chosen is None:
             continue
-        own = [one for one in chosen.handles if one.owner == context.name and id(one) not in used]
+        own = [handle for handle in chosen.handles if handle.owner == context.name and id(handle) not in used]
         yield chosen, User(context.name, "", _reads(chosen), _cost(own))
 
 
@@ -82,12 +82,14 @@ def _reads(informer: Informer) -> str:
 
 
 def _cost(handles: list[Handle]) -> Cost:
-    return _cost_of([one for handle in handles for one in handle.callback_metrics], sum(one.pending for one in handles))
+    return _cost_of(
+        [metric for handle in handles for metric in handle.callback_metrics], sum(handle.pending for handle in handles)
+    )
 
 
 def _cost_of(functions: Iterable[FunctionMetrics], pending: int) -> Cost:
     seconds = {True: 0.0, False: 0.0}
     # A function that several handlers call has one count.
-    for counts, use in {id(one.counts): (one.counts, one.use) for one in functions}.values():
+    for counts, use in {id(function.counts): (function.counts, function.use) for function in functions}.values():
         seconds[use == "handler"] += counts.seconds
     return Cost(round(seconds[False], 6), round(seconds[True], 6), pending)

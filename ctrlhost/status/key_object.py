@@ -26,7 +26,7 @@ def key_object(plugin: PluginRuntime, controller: Controller, key: Any) -> KeyOb
     informer, context = controller.primary, plugin.context
     if informer is None or context is None or type(key) is not Request:
         return None
-    source = cast("KindSource", next(one for one in controller.sources if one.is_primary))
+    source = cast("KindSource", next(source for source in controller.sources if source.is_primary))
     cached = informer.lister.get(key.name, key.namespace) if informer.covers(key.namespace) else None
     live: Object | None = None
     unknown = False

@@ -66,7 +66,7 @@ class Asked:
             return cast("_T", known[1])
         answer = question()
         if self._seconds:
-            kept = {one: told for one, told in self._known.copy().items() if now - told[0] < self._seconds}
+            kept = {question: told for question, told in self._known.copy().items() if now - told[0] < self._seconds}
             self._known = kept | {what: (now, answer)}
         return answer
 
@@ -105,7 +105,7 @@ def explain(
         due_seconds=answer.due,
         position=answer.position,
         reconciles=reconciles(controller, runs),
-        writes=[shown_write(one) for one in writes.of_key(controller.name, text)] if controller is not None else [],
+        writes=[shown_write(write) for write in writes.of_key(controller.name, text)] if controller is not None else [],
         object=found,
     )
 
@@ -180,11 +180,11 @@ def _of_queue(controller: Controller, key: Any, state: KeyState) -> Answer | Non
 
 
 def _running(controller: Controller, key: Any) -> list[str]:
-    for one in controller.running():
-        if one.key == key:
-            return [f"run {one.reconcile_id} at {one.where or 'its end'}"]
-        if key in one.behind:
-            return [f"handed out; its worker runs {key_text(one.key)} first"]
+    for run in controller.running():
+        if run.key == key:
+            return [f"run {run.reconcile_id} at {run.where or 'its end'}"]
+        if key in run.behind:
+            return [f"handed out; its worker runs {key_text(run.key)} first"]
     return ["its run begins or ends now"]
 
 
@@ -193,7 +193,7 @@ def _occupants(controller: Controller) -> list[str]:
     if not running:
         return ["the workers are about to take keys"]
     return [
-        f"a worker runs {key_text(one.key)} for {one.seconds:.1f} s, at {one.where}" for one in running[:_OCCUPANTS]
+        f"a worker runs {key_text(run.key)} for {run.seconds:.1f} s, at {run.where}" for run in running[:_OCCUPANTS]
     ]
 
 
@@ -208,7 +208,7 @@ def _of_cache(plugin: PluginRuntime, controller: Controller, key: Any, runs: Seq
     informer, context = controller.primary, plugin.context
     if informer is None or context is None or type(key) is not Request:
         return _of_runs(controller, key, runs) or Answer("unknown key", _unknown(controller))
-    source: KindSource = next(one for one in controller.sources if one.is_primary)  # type: ignore[assignment]
+    source: KindSource = next(source for source in controller.sources if source.is_primary)  # type: ignore[assignment]
     if not runs:
         _check(context, source, key)
     if not informer.covers(key.namespace):

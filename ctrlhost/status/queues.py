@@ -32,7 +32,7 @@ def queue_page(controller: Controller, part: str, limit: str, after: str | None)
         page = controller.queue.page(cast("Literal['queued']", part), count, after)
     except ValueError:
         raise _cursor(after) from None
-    return QueuePage([_item(part, one) for one in page.keys], page.next, page.total)
+    return QueuePage([_item(part, key) for key in page.keys], page.next, page.total)
 
 
 def _item(part: str, one: Any) -> QueueItem:

@@ -161,7 +161,7 @@ class Samples:
             known.bases.append(base)
             known.at = now
         # Those of a plugin that restarts now stay.
-        kept = {name: one for name, one in self._sampled.items() if now - one.at < PERIOD * SAMPLES}
+        kept = {name: sampled for name, sampled in self._sampled.items() if now - sampled.at < PERIOD * SAMPLES}
         self._sampled = kept | found
         self._bases.append((now, self._totals()))
 
@@ -171,13 +171,13 @@ class Samples:
         if known is None or counts is None or known.counts is not counts:
             return Rates(None, None, None, None)
         now = self._clock()
-        base = next((one for one in tuple(known.bases) if now - one.at <= WINDOW), None)
+        base = next((base for base in tuple(known.bases) if now - base.at <= WINDOW), None)
         return _rates(base, _base(now, counts))
 
     def per_second(self, name: str, value: float) -> float | None:
         """Return the rate of one of the further numbers, which is `value` now, over the last minute."""
         now = self._clock()
-        at, totals = next((one for one in tuple(self._bases) if now - one[0] <= WINDOW), (now, {}))
+        at, totals = next((base for base in tuple(self._bases) if now - base[0] <= WINDOW), (now, {}))
         return (value - totals.get(name, 0.0)) / (now - at) if now > at else None
 
     def recent(self, controller: str) -> list[float | None]:
@@ -221,7 +221,7 @@ def _rates(before: _Base | None, now: _Base) -> Rates:
     if before is None or now.at <= before.at:
         return Rates(None, None, None, None)
     seconds = now.at - before.at
-    buckets = [one - other for one, other in zip(now.buckets, before.buckets, strict=True)]
+    buckets = [count - other for count, other in zip(now.buckets, before.buckets, strict=True)]
     per_second, errors = sum(buckets) / seconds, (now.errors - before.errors) / seconds
     return Rates(per_second, errors, quantile(0.5, buckets), quantile(0.99, buckets))
 

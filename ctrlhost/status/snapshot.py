@@ -86,9 +86,9 @@ class StatusReader:
         """
         seconds = self.processor.seconds() if self.processor is not None else {}
         others = {child.plugins[0].name: child for child in children if child.plugins}
-        failing = [*self._failing(), *(one for child in children for one in child.failing)]
-        own = [_shown_error(one) for one in self.services.errors.entries()] if self.services is not None else []
-        errors = [*own, *(one for child in children for one in child.errors)]
+        failing = [*self._failing(), *(key for child in children for key in child.failing)]
+        own = [_shown_error(entry) for entry in self.services.errors.entries()] if self.services is not None else []
+        errors = [*own, *(error for child in children for error in child.errors)]
         return model.Status(
             version=model.VERSION,
             time=model.moment(time.time()),
@@ -96,13 +96,18 @@ class StatusReader:
             leader=self._leader(children),
             apiserver=self._apiserver(children),
             plugins=[
-                self._plugin(one, seconds.get(one.name, 0.0), (pages or {}).get(one.name, ()), others.get(one.name))
-                for one in self._plugins
+                self._plugin(
+                    plugin, seconds.get(plugin.name, 0.0), (pages or {}).get(plugin.name, ()), others.get(plugin.name)
+                )
+                for plugin in self._plugins
             ],
-            controllers=[*self._controllers(), *(one for child in children for one in child.controllers)],
-            failing=heapq.nlargest(FAILING, failing, key=lambda one: one.failures),
-            informers=[*self._informers(), *(_of_child(one, child) for child in children for one in child.informers)],
-            errors=sorted(errors, key=lambda one: one.time, reverse=True)[:50],
+            controllers=[*self._controllers(), *(controller for child in children for controller in child.controllers)],
+            failing=heapq.nlargest(FAILING, failing, key=lambda key: key.failures),
+            informers=[
+                *self._informers(),
+                *(_of_child(informer, child) for child in children for informer in child.informers),
+            ],
+            errors=sorted(errors, key=lambda error: error.time, reverse=True)[:50],
         )
 
     @property
@@ -143,10 +148,10 @@ class StatusReader:
     def _leader(self, children: Sequence[model.Status]) -> model.LeaderStatus:
         leadership = self._host.leadership
         leases = [
-            model.LeaseStatus(one.name, one.holder, one.mine, one.renewed, one.plugins)
-            for one in (leadership.leases() if leadership is not None else ())
+            model.LeaseStatus(lease.name, lease.holder, lease.mine, lease.renewed, lease.plugins)
+            for lease in (leadership.leases() if leadership is not None else ())
         ]
-        leases += [one for child in children for one in child.leader.leases]
+        leases += [lease for child in children for lease in child.leader.leases]
         return model.LeaderStatus(elected=leadership is not None, leases=leases)
 
     def _apiserver(self, children: Sequence[model.Status]) -> model.ApiServerStatus:
@@ -168,8 +173,8 @@ class StatusReader:
         server = self.server()
         if server is not None:
             up, reason = server.up, server.reason
-        last = [shown_write(one) for one in self.writes.last()]
-        last += [one for child in children for one in child.apiserver.last_writes]
+        last = [shown_write(write) for write in self.writes.last()]
+        last += [write for child in children for write in child.apiserver.last_writes]
         throttled = self.services.client_counts.throttled_seconds if self.services is not None else 0.0
         return model.ApiServerStatus(
             url=getattr(client.transport, "url", "") if client is not None else "",
@@ -182,7 +187,7 @@ class StatusReader:
             ),
             throttled_seconds=throttled + sum(child.apiserver.throttled_seconds for child in children),
             writes=self._writes(children),
-            last_writes=sorted(last, key=lambda one: one.time, reverse=True)[:20],
+            last_writes=sorted(last, key=lambda write: write.time, reverse=True)[:20],
         )
 
     def _writes(self, children: Sequence[model.Status]) -> list[model.WriteCount]:
@@ -191,12 +196,12 @@ class StatusReader:
             model.WriteCount(*written, self.samples.per_second("write/" + "/".join(written), count), count)
             for written, count in self.writes.counts().items()
         ]
-        for one in [*own, *(one for child in children for one in child.apiserver.writes)]:
-            known = counts.get(written := (one.verb, one.resource, one.code))
+        for write in [*own, *(write for child in children for write in child.apiserver.writes)]:
+            known = counts.get(written := (write.verb, write.resource, write.code))
             if known is not None:
-                rate = _sum(known.per_second, one.per_second)
-                one = model.WriteCount(*written, rate, known.total + one.total)  # noqa: PLW2901 - the sum of both
-            counts[written] = one
+                rate = _sum(known.per_second, write.per_second)
+                write = model.WriteCount(*written, rate, known.total + write.total)  # noqa: PLW2901 - the sum of both
+            counts[written] = write
         return [counts[written] for written in sorted(counts)]
 
     def _plugin(
@@ -210,8 +215,8 @@ class StatusReader:
             reason=plugin.reason,
             since=model.moment(plugin.since),
             degraded=[
-                model.Degraded(reason, model.moment(one.since), one.message)
-                for reason, one in sorted(plugin.entries.degradations().items())
+                model.Degraded(reason, model.moment(degradation.since), degradation.message)
+                for reason, degradation in sorted(plugin.entries.degradations().items())
             ],
             missing_rights=list(inner.missing_rights if inner is not None else plugin.missing_rights),
             rights=list(inner.rights if inner is not None else plugin.rights),
@@ -225,7 +230,7 @@ class StatusReader:
 
     def _controllers(self) -> list[model.ControllerStatus]:
         rows = {row["id"]: row for row in _core.queue_metrics()}
-        return [self._controller(one, rows.get(one.queue.id)) for one in self.controllers()]
+        return [self._controller(controller, rows.get(controller.queue.id)) for controller in self.controllers()]
 
     def _controller(self, controller: Controller, row: Mapping[str, Any] | None) -> model.ControllerStatus:
         counts, rates = controller.counts, self.samples.rates(controller)
@@ -257,7 +262,7 @@ class StatusReader:
 
     def failing(self, plugin: str) -> list[model.FailingKey]:
         """Return the most failing keys of the controllers of a plugin in this process."""
-        return heapq.nlargest(FAILING, self._failing(plugin), key=lambda one: one.failures)
+        return heapq.nlargest(FAILING, self._failing(plugin), key=lambda key: key.failures)
 
     def controller(self, controller: Controller) -> model.ControllerStatus:
         """Return the status of one controller."""
@@ -269,7 +274,7 @@ class StatusReader:
         for controller in self.controllers():
             if plugin is not None and controller.name.partition("/")[0] != plugin:
                 continue
-            most = heapq.nlargest(FAILING, controller.history.failures(), key=lambda one: one[1].failures)
+            most = heapq.nlargest(FAILING, controller.history.failures(), key=lambda failure: failure[1].failures)
             for key, failure in most:
                 retry = None if failure.terminal else next_run(controller, key)
                 found.append(
@@ -292,11 +297,11 @@ class StatusReader:
 
     def errors(self, plugin: str) -> list[model.ErrorRow]:
         """Return the last errors of the controllers of a plugin in this process."""
-        return [_shown_error(one) for one in self.services.errors.of_plugin(plugin)] if self.services else []
+        return [_shown_error(error) for error in self.services.errors.of_plugin(plugin)] if self.services else []
 
     def last_writes(self, plugin: str) -> list[model.LastWrite]:
         """Return the last writes of the controllers of a plugin in this process."""
-        return [shown_write(one) for one in self.writes.of_plugin(plugin)]
+        return [shown_write(write) for write in self.writes.of_plugin(plugin)]
 
 
 def _shown_error(one: ErrorEntry) -> model.ErrorRow:

@@ -86,7 +86,10 @@ class Attempt:
 
     def checks(self) -> list[Check]:
         """Return a line of a health report per controller."""
-        return [Check(f"controller/{one.name}", passed=True, detail=_detail(one)) for one in self.controllers]
+        return [
+            Check(f"controller/{controller.name}", passed=True, detail=_detail(controller))
+            for controller in self.controllers
+        ]
 
     def running_tasks(self) -> list[Task]:
         """Return the plugin's tasks that run."""
@@ -182,7 +185,7 @@ class Attempt:
         if services is None:
             raise Ended
         context = PluginContext(self.owner.name, settings, services)
-        limits = [services.namespaces, *(one.namespaces for one in services.controller_overrides.values())]
+        limits = [services.namespaces, *(override.namespaces for override in services.controller_overrides.values())]
         if any(limits):
             # The limit does not apply to cluster-scoped kinds. Installing the CRDs reports a failing hook.
             with contextlib.suppress(Failure):
@@ -369,7 +372,7 @@ def _elect(plugin: Plugin, context: PluginContext) -> None:
 
 def _unsynced_and_blocked(context: PluginContext) -> tuple[list[str], list[str]]:
     """Return the names of controllers and informers that have not synced, and why those that wait cannot."""
-    parts = [(one.name, one.has_synced(), one.waiting()) for one in context.controllers]
+    parts = [(controller.name, controller.has_synced(), controller.waiting()) for controller in context.controllers]
     for informer in context.informers:
         why = f"{informer.key}: {informer.reason}" if informer.state == "waiting" else None
         parts += [(str(informer.key), informer.has_synced, why)]
@@ -385,5 +388,7 @@ def _may_start(context: PluginContext) -> bool:
     controllers = context.controllers
     synced = [controller.has_synced() for controller in controllers]
     patient = not context.starts_together
-    settled = all(done or (patient and one.waiting()) for done, one in zip(synced, controllers, strict=True))
-    return settled and (any(synced) or not controllers) and all(one.has_synced for one in context.informers)
+    settled = all(
+        done or (patient and controller.waiting()) for done, controller in zip(synced, controllers, strict=True)
+    )
+    return settled and (any(synced) or not controllers) and all(informer.has_synced for informer in context.informers)

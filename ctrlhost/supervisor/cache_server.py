@@ -121,8 +121,8 @@ class CacheServer:
         for reader in readers:
             reader.close()
         self._feed.stop()
-        for each in kept:
-            each.informer.release()
+        for shared in kept:
+            shared.informer.release()
         if keeper is not None:
             keeper.join()
 
@@ -179,12 +179,12 @@ class CacheServer:
             if reader in self._readers:
                 self._readers.remove(reader)
                 self._slow_closed[reader.plugin] = self._slow_closed.get(reader.plugin, 0) + reader.slow_closed
-            kinds = [each.kind for each in served]
+            kinds = [feed.kind for feed in served]
             self._unready = [entry for entry in self._unready if entry[1] not in kinds]
-            for each in served:
-                each.kept.readers -= 1
-                if each.kept.readers == 0:
-                    each.kept.release_at = self._clock.now() + self._limits.release
+            for feed in served:
+                feed.kept.readers -= 1
+                if feed.kept.readers == 0:
+                    feed.kept.release_at = self._clock.now() + self._limits.release
             self._wake()
 
     def _wake(self) -> None:
@@ -200,7 +200,7 @@ class CacheServer:
                 self._changed.clear()
                 self._unready = [entry for entry in self._unready if not self._ready(*entry)]
                 now = self._clock.now()
-                idle = {scope: at for scope, each in self._kept.items() if (at := each.release_at) is not None}
+                idle = {scope: at for scope, shared in self._kept.items() if (at := shared.release_at) is not None}
                 due = [self._kept.pop(scope) for scope, at in idle.items() if at <= now]
                 waits = [at - now for at in idle.values() if at > now]
                 if self._unready:
@@ -208,9 +208,9 @@ class CacheServer:
                 if self._stopped or not (waits or due):
                     self._keeper = None
                     return
-            for each in due:
-                log.debug("no process reads %s any more", each.informer.key)
-                each.informer.release()
+            for shared in due:
+                log.debug("no process reads %s any more", shared.informer.key)
+                shared.informer.release()
             self._clock.wait(self._changed, min(waits, default=0.0))
 
 
@@ -258,15 +258,17 @@ class Reader:
 
     def settled(self) -> bool:
         """Return whether each declared kind can be listed, or waits for its CRD, a permission or memory."""
-        return all(one.has_synced or one.state in ("waiting", "over budget") for one in self._informers())
+        return all(
+            informer.has_synced or informer.state in ("waiting", "over budget") for informer in self._informers()
+        )
 
     def over_budget(self) -> str:
         """Return for which kind the memory budget of the host has no room, and why; empty if there is none."""
-        return next(filter(None, (one.over_budget for one in self._informers())), "")
+        return next(filter(None, (informer.over_budget for informer in self._informers())), "")
 
     def _informers(self) -> list[Informer]:
         with self._lock:
-            return [each.kept.informer for each in self._served]
+            return [feed.kept.informer for feed in self._served]
 
     def close(self) -> None:
         """End the connections and remove the socket: the process has ended. May be repeated."""
@@ -276,8 +278,8 @@ class Reader:
             self._closed = True
             served, self._served = self._served, []
         self._reader.close()
-        for each in served:
-            each.end()
+        for feed in served:
+            feed.end()
         self._server._left(self, served)  # noqa: SLF001 - one unit
 
 

@@ -41,7 +41,11 @@ class ChildHealth:
         """Take a report of the process."""
         with self._lock:
             self._beat, self._heard = beat, time.monotonic()
-            if beat.probe == self._asked and all(one.since is None for one in beat.health) and not self._answer.done():
+            if (
+                beat.probe == self._asked
+                and all(check.since is None for check in beat.health)
+                and not self._answer.done()
+            ):
                 self._answer.set_result(None)
 
     def end(self) -> None:
@@ -69,7 +73,7 @@ class ChildHealth:
     def checks(self) -> list[ChildCheck]:
         """The health checks that the plugin has added."""
         with self._lock:
-            return [ChildCheck(self, one.name) for one in self._beat.health] if self._beat is not None else []
+            return [ChildCheck(self, check.name) for check in self._beat.health] if self._beat is not None else []
 
     def start(self) -> Future[None]:
         """Ask the process to call the checks that do not run; return what ends with the calls."""
@@ -85,7 +89,7 @@ class ChildHealth:
         """Return the last outcome of a check, as `PluginCheck.last` does."""
         with self._lock:
             beat = self._beat
-            found = next((one for one in beat.health if one.name == name), None) if beat is not None else None
+            found = next((check for check in beat.health if check.name == name), None) if beat is not None else None
             state = found or CheckState(name, None, None)
             if beat is not None and beat.probe != self._asked and state.since is None:
                 # The process has not even begun to call it.

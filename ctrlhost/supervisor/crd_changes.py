@@ -52,11 +52,11 @@ def lost_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
 
 
 def _lost_versions(live: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
-    served = {one["name"] for one in live["spec"]["versions"] if one.get("served")}
+    served = {version["name"] for version in live["spec"]["versions"] if version.get("served")}
     stored = set((live.get("status") or {}).get("storedVersions") or ())
     versions = new["spec"]["versions"]
-    return (served - {one["name"] for one in versions if one.get("served")}) | (
-        stored - {one["name"] for one in versions}
+    return (served - {version["name"] for version in versions if version.get("served")}) | (
+        stored - {version["name"] for version in versions}
     )
 
 

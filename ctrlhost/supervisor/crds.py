@@ -120,9 +120,9 @@ def check_crds(plugin: str, client: Client, crds: Sequence[dict[str, Any]]) -> N
 
 def refused_names(crd: Mapping[str, Any]) -> str:
     """Return why the server does not accept the names of a CRD, such as `"evc" is already in use`; "" if it does."""
-    for one in crd.get("status", {}).get("conditions") or ():
-        if one.get("type") == "NamesAccepted" and one.get("status") == "False":
-            return one.get("message") or one.get("reason") or "its names are not accepted"
+    for condition in crd.get("status", {}).get("conditions") or ():
+        if condition.get("type") == "NamesAccepted" and condition.get("status") == "False":
+            return condition.get("message") or condition.get("reason") or "its names are not accepted"
     return ""
 
 
@@ -139,7 +139,9 @@ def _established(client: Client, name: str, stop: threading.Event, waiting: Call
             log.debug("CRD %s: %s", name, error)
             found = {}
         conditions = found.get("status", {}).get("conditions") or ()
-        if any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions):
+        if any(
+            condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions
+        ):
             return True
         if waited > _SOON_ESTABLISHED:
             why = refused_names(found)

@@ -47,14 +47,14 @@ class Deadlines:
     def _run(self) -> None:
         pause = threading.Event()
         while not self._stopped:
-            period = min((one.period for one in self._entries()), default=1.0)
+            period = min((entries.period for entries in self._entries()), default=1.0)
             late = _excess(self._busy, period)
             if self._busy.is_set():
                 # Cleared before the check: an entry that begins meanwhile sets it again.
                 self._busy.clear()
                 late = max(late, _excess(pause, _PERIOD))
             excused = late if late > _STOPPED else 0.0
-            running = [self._check(one, excused) for one in self._entries()]
+            running = [self._check(entries, excused) for entries in self._entries()]
             if any(running):
                 self._busy.set()
 

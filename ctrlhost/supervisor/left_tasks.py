@@ -31,8 +31,8 @@ class LeftTasks:
     def has(self, name: str) -> bool:
         """Return whether a task of this name still runs; logged once."""
         with self._lock:
-            self._told = {one: told for one, told in self._told.items() if one.running}
-            found = next((one for one in self._told if one.name == name), None)
+            self._told = {task: told for task, told in self._told.items() if task.running}
+            found = next((task for task in self._told if task.name == name), None)
             if found is not None and not self._told[found]:
                 self._told[found] = True
                 log.warning("task %s does not start again: its call from before the restart still runs", name)

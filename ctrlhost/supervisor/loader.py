@@ -69,15 +69,15 @@ def installed_plugins() -> Mapping[str, tuple[InstalledPlugin, ...]]:
     """Return the installed plugins by name, without importing them; two of one name are two entries."""
     # A distribution in two folders of sys.path (an editable install, a bundle) is one plugin.
     found: dict[str, set[InstalledPlugin]] = {}
-    for one in entry_points(group=GROUP):
-        found.setdefault(one.name, set()).add(_installed(one))
+    for entry_point in entry_points(group=GROUP):
+        found.setdefault(entry_point.name, set()).add(_installed(entry_point))
     return {name: tuple(sorted(found[name], key=str)) for name in sorted(found)}
 
 
 def misplaced_plugins() -> list[str]:
     """Return one line for each entry point in a group such as `ctrlhost.plugins`, where no host finds it."""
-    groups = [one for one in entry_points().groups if _is_like_group(one)]
-    return sorted({_misplaced(one) for group in groups for one in entry_points(group=group)})
+    groups = [group for group in entry_points().groups if _is_like_group(group)]
+    return sorted({_misplaced(entry_point) for group in groups for entry_point in entry_points(group=group)})
 
 
 def _is_like_group(group: str) -> bool:
@@ -299,10 +299,10 @@ def check_installed(name: str) -> None:
 
 def _not_found(name: str) -> PluginNotFound:
     known = list(installed_plugins())
-    for one in entry_points(name=name):
-        if _is_like_group(one.group):
+    for entry_point in entry_points(name=name):
+        if _is_like_group(entry_point.group):
             hint = f"write `[project.entry-points.{GROUP}]` in its pyproject.toml, and install it again"
-            return PluginNotFound(name, _misplaced(one), hint=hint)
+            return PluginNotFound(name, _misplaced(entry_point), hint=hint)
     if name.endswith(".py") or "/" in name:
         hint = "files are arguments of `run`, `dev`, `check`, `crds` and `manifests`, without `--plugins`"
         return PluginNotFound(name, f"`{name}` is a file, not the name of an installed plugin", hint=hint)

@@ -65,21 +65,23 @@ class Review:
         """Review each plugin now."""
         oldest = {row["id"]: row["oldest"] for row in _core.queue_metrics()}
         # A plugin in a process of its own is reviewed there.
-        for plugin in (one for one in self._plugins if one.isolation is None):
+        for plugin in (plugin for plugin in self._plugins if plugin.isolation is None):
             controllers = plugin.controllers if plugin.state in ("running", "waiting", "syncing") else []
             whys: dict[Reason, str] = {
                 "waiting": self._waiting(plugin),
                 "paused": _paused(controllers),
-                "errors": _first(_errors(one) for one in controllers),
-                "over-budget": _first(one.over_budget for one in _informers(plugin)),
-                "backlog": _first(self._backlog(one, oldest.get(one.queue.id, 0.0)) for one in controllers),
+                "errors": _first(_errors(controller) for controller in controllers),
+                "over-budget": _first(informer.over_budget for informer in _informers(plugin)),
+                "backlog": _first(
+                    self._backlog(controller, oldest.get(controller.queue.id, 0.0)) for controller in controllers
+                ),
             }
             for reason, why in whys.items():
                 if why:
                     plugin.entries.degrade(reason, why)
                 else:
                     plugin.entries.recover(reason)
-            if all(one.without_hot_loop() for one in controllers):
+            if all(controller.without_hot_loop() for controller in controllers):
                 plugin.entries.recover("hot-loop")
 
     def _waiting(self, plugin: PluginRuntime) -> str:
@@ -101,7 +103,7 @@ class Review:
 
 
 def _paused(controllers: Sequence[Controller]) -> str:
-    states = {one.name: one.pause_state for one in controllers}
+    states = {controller.name: controller.pause_state for controller in controllers}
     return ", ".join(f"{name} by {state.by}" for name, state in states.items() if state is not None)
 
 
@@ -112,10 +114,10 @@ def _errors(controller: Controller) -> str:
 
 def _informers(plugin: PluginRuntime) -> list[Informer]:
     context = plugin.context
-    own = [] if context is None else [one.chosen for one in context.informers]
+    own = [] if context is None else [informer.chosen for informer in context.informers]
     return [
-        *(one for one in own if one is not None),
-        *(informer for one in plugin.controllers for informer in one.informers),
+        *(informer for informer in own if informer is not None),
+        *(informer for controller in plugin.controllers for informer in controller.informers),
     ]
 
 

@@ -96,7 +96,7 @@ class Rights:
             return
         try:
             wanted = list(declared(context, plugin.declared_rights, context.services.client))
-            plugin.rights = tuple(sorted({rule_text(one) for one in wanted}))
+            plugin.rights = tuple(sorted({rule_text(permission) for permission in wanted}))
             lacking = missing_rights(context.scope.account, wanted, self._stopped.is_set)
             missing = None if lacking is None else tuple(map(rule_text, lacking))
         except (CtrlhostError, ValueError) as error:
@@ -114,7 +114,7 @@ class Rights:
             for controller in context.controllers:
                 for informer in controller.informers:
                     _wake(informer)
-            for chosen in (one.chosen for one in context.informers):
+            for chosen in (informer.chosen for informer in context.informers):
                 if chosen is not None:
                     _wake(chosen)
 
@@ -159,16 +159,18 @@ def missing_rights(
     """Return those of the rights that the client's account lacks, one for each resource; None once it is stopped."""
     lacking: dict[tuple[str | None, str, str, tuple[str, ...]], list[str]] = {}
     asked: dict[tuple[str | None, str, str, str, str], bool] = {}
-    for one in wanted:
-        for resource in one.resources:
-            for verb in one.verbs:
-                for name in one.resource_names or ("",):
-                    question = (one.namespace, one.group, resource, verb, name)
+    for permission in wanted:
+        for resource in permission.resources:
+            for verb in permission.verbs:
+                for name in permission.resource_names or ("",):
+                    question = (permission.namespace, permission.group, resource, verb, name)
                     if question not in asked:
                         if stopped():
                             return None
                         asked[question] = _is_allowed(client, *question)
-                    verbs = lacking.setdefault((one.namespace, one.group, resource, tuple(one.resource_names)), [])
+                    verbs = lacking.setdefault(
+                        (permission.namespace, permission.group, resource, tuple(permission.resource_names)), []
+                    )
                     if not asked[question] and verb not in verbs:
                         verbs.append(verb)
     return tuple(

@@ -59,7 +59,7 @@ def local_sockets(environ: Mapping[str, str]) -> list[Path]:
     for private in used_directories(environ):
         with suppress(OSError):
             if not _unsafe(private.lstat()):
-                found += sorted(one for one in private.glob("*.sock") if one.is_socket())
+                found += sorted(path for path in private.glob("*.sock") if path.is_socket())
     return list(dict.fromkeys(found))
 
 
@@ -182,7 +182,7 @@ def _make_own(private: Path) -> tuple[Path, int]:
         # Another host may remove it at this moment, at its end.
         with suppress(FileNotFoundError), _locked(private, wait=True):
             _remove_stale(private)
-            directory = next(one for one in _names(private) if not os.path.lexists(one))
+            directory = next(name for name in _names(private) if not os.path.lexists(name))
             directory.mkdir(mode=0o700)
             return directory, _lock(directory, wait=False)
 

@@ -155,7 +155,7 @@ class PluginRuntime:
     def all_entries(self) -> list[Entries]:
         """Return the entries of the current attempt, and of those before whose threads still hang."""
         with self._lock:
-            self._entries = [one for one in self._entries[:-1] if one.active] + self._entries[-1:]
+            self._entries = [entries for entries in self._entries[:-1] if entries.active] + self._entries[-1:]
             return list(self._entries)
 
     def begin(

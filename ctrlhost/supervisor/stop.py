@@ -20,7 +20,7 @@ _GRACE = 0.5
 def stop_all(plugins: Iterable[PluginRuntime], deadline: float) -> list[str]:
     """Stop plugins at once until `deadline` (time.monotonic); return those whose work has all ended in time."""
     stops = [_Stop(plugin, deadline) for plugin in plugins]
-    return [one.plugin.name for one in stops if one.wait()]
+    return [stop.plugin.name for stop in stops if stop.wait()]
 
 
 class _Stop:

@@ -37,7 +37,7 @@ def applied(client: Client, content: dict[str, Any]) -> dict[str, Any]:
 
 def _wait_for_kinds(client: Client, crd: Mapping[str, Any]) -> None:
     spec, name, begun = crd["spec"], crd["metadata"]["name"], time.monotonic()
-    for version in (one["name"] for one in spec["versions"] if one["served"]):
+    for version in (candidate["name"] for candidate in spec["versions"] if candidate["served"]):
         while not _serves(client, f"{spec['group']}/{version}", spec["names"]["kind"]):
             waited = time.monotonic() - begun
             if waited >= _REFUSED and (why := refused_names(client.get(crd["apiVersion"], crd["kind"], name))):

@@ -46,16 +46,16 @@ def _content(path: str | os.PathLike[str]) -> str:
 
 def _of_text(text: str, where: str) -> Iterator[dict[str, Any]]:
     try:
-        found = [one for one in yaml.safe_load_all(text) if one is not None]
+        found = [document for document in yaml.safe_load_all(text) if document is not None]
     except yaml.YAMLError as error:
         raise ValueError(f"{where}: {' '.join(str(error).split())}") from error
-    for one in found:
-        if not isinstance(one, dict):
-            raise ValueError(f"{where}: a document is no object but {type(one).__name__}")
-        if one.get("kind") == "List" and isinstance(one.get("items"), list):
-            yield from one["items"]
+    for document in found:
+        if not isinstance(document, dict):
+            raise ValueError(f"{where}: a document is no object but {type(document).__name__}")
+        if document.get("kind") == "List" and isinstance(document.get("items"), list):
+            yield from document["items"]
         else:
-            yield one
+            yield document
 
 
 def _of_model(model: msgspec.Struct) -> dict[str, Any]:

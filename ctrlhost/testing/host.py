@@ -218,7 +218,7 @@ class HostUnderTest:
         have several documents. Objects without a namespace go to `namespace`, those with a `generateName` are created.
         After a CustomResourceDefinition its kinds are served.
         """
-        return [Object(applied(self.client, one)) for what in objects for one in documents(what)]
+        return [Object(applied(self.client, document)) for what in objects for document in documents(what)]
 
     @overload
     def get(self, kind: type[T], name: str, namespace: str | None = None) -> T: ...
@@ -269,7 +269,7 @@ class HostUnderTest:
         """Return the objects of a namespace, of all with `everywhere`, as `get` does; UnknownKind as for `get`."""
         where = None if everywhere else namespace or self.namespace
         found = self.client.list(*kind_of(kind)[:2], where, label_selector=label_selector)
-        return [_decoded(kind, one) for one in found]
+        return [_decoded(kind, obj) for obj in found]
 
     def delete(
         self, kind: KindRef[Any], name: str, namespace: str | None = None, *, propagation: Propagation | None = None
@@ -328,7 +328,7 @@ class HostUnderTest:
             raise ValueError("snapshot needs at least one kind")
         if is_sandbox(self.server):
             return snapshot_of(self.client, kinds)
-        created = {one[:3] for record in self.server.records for one in record.created()}
+        created = {creation[:3] for record in self.server.records for creation in record.created()}
         return snapshot_of(self.client, kinds, of_test=created).replace(self.namespace, "default")
 
     def runs(self, controller: str, name: str | None = None) -> builtins.list[Run]:
@@ -369,22 +369,26 @@ class HostUnderTest:
     @property
     def controllers(self) -> dict[str, Controller]:
         """The controllers by name, as `plugin/name`."""
-        return {one.name: one for one in self._work.controllers()}
+        return {controller.name: controller for controller in self._work.controllers()}
 
     def _controller(self, name: str) -> Controller:
-        found = [one for full, one in self.controllers.items() if name in (full, full.partition("/")[2])]
+        found = [controller for full, controller in self.controllers.items() if name in (full, full.partition("/")[2])]
         if len(found) != 1:
             raise KeyError(f"no single controller {name}; the host has {', '.join(self.controllers) or 'none'}")
         return found[0]
 
     def _rights_to_own(self) -> set[Right]:
         """Return the rights that a server may require for references that block the deletion of their owners."""
-        metadata = [one.answer.get("metadata") or {} for one in self._record.last()]
-        references = [one for each in metadata for one in each.get("ownerReferences", ())]
-        owners = {(one["apiVersion"], one["kind"]) for one in references if one.get("blockOwnerDeletion")}
+        metadata = [write.answer.get("metadata") or {} for write in self._record.last()]
+        references = [reference for meta in metadata for reference in meta.get("ownerReferences", ())]
+        owners = {
+            (reference["apiVersion"], reference["kind"])
+            for reference in references
+            if reference.get("blockOwnerDeletion")
+        }
         client = self.host.client or self.client
         resources = [found for owner in owners if (found := client.resources.last_known(*owner)) is not None]
-        return {(one.group, f"{one.plural}/finalizers", "update") for one in resources}
+        return {(resource.group, f"{resource.plural}/finalizers", "update") for resource in resources}
 
 
 def _decoded(kind: KindRef[Any], answer: dict[str, Any]) -> Any:

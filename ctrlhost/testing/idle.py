@@ -150,11 +150,15 @@ class PendingWork:
     def due(self) -> list[tuple[str, float]]:
         """Return tasks, timers and restarts of plugins, and resyncs and back-offs of informers, each with its time."""
         plugins, now = self._host.plugins, self._host.clock.now()
-        restarts = [(one.name, wait) for one in plugins if (wait := one.restarts_in()) is not None]
+        restarts = [(plugin.name, wait) for plugin in plugins if (wait := plugin.restarts_in()) is not None]
         resync = math.inf if self._host.factory is None else self._host.factory.resyncer.due_at
         return [
             *((f"task {task.name}", task.due_at) for task in self.tasks() if task.due_at < math.inf),
-            *((f"a timer of {one.name}", at) for one in self.controllers() if (at := _timer(one)) < math.inf),
+            *(
+                (f"a timer of {controller.name}", at)
+                for controller in self.controllers()
+                if (at := _timer(controller)) < math.inf
+            ),
             *((f"the restart of plugin {name}", now + wait) for name, wait in restarts),
             *([("a resync", resync)] if resync < math.inf else []),
             *self._back_offs(),
@@ -179,7 +183,7 @@ class PendingWork:
     def backing_off(self) -> bool:
         """Return whether an informer waits for a manual clock to list or watch again."""
         now = self._host.clock.now()
-        reconnecting = any(one.state in ("listing", "reconnecting") for one in self.informers())
+        reconnecting = any(informer.state in ("listing", "reconnecting") for informer in self.informers())
         return reconnecting and any(at > now for _, at in self._back_offs())
 
     def overdue(self) -> list[str]:
@@ -197,9 +201,9 @@ class PendingWork:
         running = {plugin.name for plugin in self._host.plugins if plugin.state == "running"}
         leases = self._host.leadership.leases() if self._host.leadership is not None else ()
         return [
-            f"lease {one.name}: the election has no result yet"
-            for one in leases
-            if one.renewed is None and not one.mine and running.intersection(one.plugins)
+            f"lease {lease.name}: the election has no result yet"
+            for lease in leases
+            if lease.renewed is None and not lease.mine and running.intersection(lease.plugins)
         ]
 
     def informers(self) -> list[Informer]:
@@ -262,7 +266,7 @@ class PendingWork:
 
 def _timer(controller: Controller) -> float:
     """Return when the next round of a timer of a controller that works is due."""
-    return min((one.due_at for one in controller.attachments if controller.working), default=math.inf)
+    return min((attachment.due_at for attachment in controller.attachments if controller.working), default=math.inf)
 
 
 def _index_lags(informer: Informer) -> Iterator[str]:

@@ -62,8 +62,8 @@ class LimitedAccount:
         asks for it.
         """
         read = {right[:2] for right in used if right[2] in _READ}
-        unused = (one for one in self.asked - set(used) if one[2] not in _READ or one[:2] not in read)
-        return sorted(one for one in unused if not (one[1].endswith("/finalizers") and one[2] == "update"))
+        unused = (right for right in self.asked - set(used) if right[2] not in _READ or right[:2] not in read)
+        return sorted(right for right in unused if not (right[1].endswith("/finalizers") and right[2] == "update"))
 
 
 def account_of_plugins(
@@ -88,8 +88,8 @@ def account_of_plugins(
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}},
         *roles,
     ]
-    for one in objects:
-        client.apply(one, field_manager="ctrlhost-testing")
+    for role in objects:
+        client.apply(role, field_manager="ctrlhost-testing")
     rights = frozenset(
         right
         for role in roles
@@ -108,10 +108,10 @@ def account_of_plugins(
 def _asked(plugins: Sequence[SetUpPlugin], settings: HostSettings) -> Iterator[Right]:
     """Return the rights of the plugins' sources, and those that they request."""
     plural = plurals(crds_of(plugins))
-    for one in plugins:
-        for permission in of_sources(one.context, plural, settings.namespaces):
+    for plugin in plugins:
+        for permission in of_sources(plugin.context, plural, settings.namespaces):
             yield from (right for right in _rights(permission) if right[:2] not in _OF_THE_HOST)
-        for permission in one.plugin.permissions(one.settings):
+        for permission in plugin.plugin.permissions(plugin.settings):
             yield from _rights(permission)
 
 

@@ -131,15 +131,15 @@ class RealServer:
         What existed before stays. Finalizers are removed, since the hosts have ended. TimeoutError after 30 seconds.
         """
         try:
-            created = [one for record in self.records for one in record.created()]
-            created.sort(key=lambda one: _LAST.index(one.resource) if one.resource in _LAST else -1)
-            for one in created:
-                self._delete(one)
+            created = [creation for record in self.records for creation in record.created()]
+            created.sort(key=lambda creation: _LAST.index(creation.resource) if creation.resource in _LAST else -1)
+            for creation in created:
+                self._delete(creation)
             deadline = time.monotonic() + _GONE
-            for one in created:
-                while one.resource != "namespaces" and self._exists(one):
+            for creation in created:
+                while creation.resource != "namespaces" and self._exists(creation):
                     if time.monotonic() >= deadline:
-                        raise TimeoutError(f"{one.path} was not deleted within {_GONE:g} s")
+                        raise TimeoutError(f"{creation.path} was not deleted within {_GONE:g} s")
                     time.sleep(0.05)
         finally:
             self._close()

@@ -191,17 +191,23 @@ class RecordingTransport(WrappedTransport):
 def who_writes(writes: Sequence[Write]) -> Iterator[str]:
     """Return which objects the last 50 writes wrote most often, and who wrote them; nothing for those written once."""
     last = writes[-_LAST:]
-    for obj, count in Counter(one.object for one in last).most_common(_NAMED):
+    for obj, count in Counter(write.object for write in last).most_common(_NAMED):
         if count < 2:
             return
         resource, *where = obj
         yield f"{resource} {'/'.join(filter(None, where))}: {count} of the last {len(last)} writes"
         # The last write of each writer.
-        writers = {(one.controller, one.key, one.verb, one.manager): one for one in last if one.object == obj}
-        for one in writers.values():
-            who = f"controller {one.controller}, key {one.key}" if one.controller else "work outside of a reconcile"
-            changed = f"; changed {one.changed}" if one.changed else ""
-            yield f"  {one.verb} by {who}, field manager {one.manager or 'unknown'}{changed}"
+        writers = {
+            (write.controller, write.key, write.verb, write.manager): write for write in last if write.object == obj
+        }
+        for writer in writers.values():
+            who = (
+                f"controller {writer.controller}, key {writer.key}"
+                if writer.controller
+                else "work outside of a reconcile"
+            )
+            changed = f"; changed {writer.changed}" if writer.changed else ""
+            yield f"  {writer.verb} by {who}, field manager {writer.manager or 'unknown'}{changed}"
 
 
 def _right(method: str, target: WrittenTo, *, watch: bool) -> Right:

@@ -113,8 +113,8 @@ class Settling:
 
     def _next_due(self) -> float | None:
         """Return the seconds until the next key, timer or task is due; None without one."""
-        queues = [one.queue for one in self._work.controllers() if one.working]
-        due = [one.due_in for queue in queues for one in queue.page("delayed", 1).keys if isinstance(one, DelayedKey)]
+        queues = [controller.queue for controller in self._work.controllers() if controller.working]
+        due = [key.due_in for queue in queues for key in queue.page("delayed", 1).keys if isinstance(key, DelayedKey)]
         due += [max(at - self._host.clock.now(), 0.0) for _, at in self._work.due()]
         return min(due, default=None)
 
@@ -130,7 +130,11 @@ class Settling:
                 busy = self._work.waking()
                 stalled = bool(busy)
             now = time.monotonic()
-            problems = [] if busy else [one for one in self._problems(deadline - now, end) if one.kind not in allow]
+            problems = (
+                []
+                if busy
+                else [problem for problem in self._problems(deadline - now, end) if problem.kind not in allow]
+            )
             if not (busy or problems):
                 if self._work.stamp() == before:
                     return
@@ -142,7 +146,7 @@ class Settling:
             if wait is not None and self._host.clock.now() + wait <= end:
                 self._step(max(wait, 1e-6))
             looks = 0 if busy else looks + 1
-            if not busy and looks >= _lasting(problems) and any(not one.may_pass for one in problems):
+            if not busy and looks >= _lasting(problems) and any(not problem.may_pass for problem in problems):
                 raise NotSettled(self._text("not settled", problems))
             if now >= deadline:
                 moving = [_Problem("moving", line) for line in busy]
@@ -151,17 +155,17 @@ class Settling:
             pause = min(pause * 1.5, 0.02)
 
     def _text(self, head: str, problems: list[_Problem]) -> str:
-        moving = any(one.kind == "moving" for one in problems)
+        moving = any(problem.kind == "moving" for problem in problems)
         writers = list(who_writes(self._record.writes())) if moving else []
-        for one in problems:
-            if one.kind == "callback":
+        for problem in problems:
+            if problem.kind == "callback":
                 self._reported = self._counts()
-        hints = [_HINTS[kind] for kind in _HINTS if any(one.kind == kind for one in problems)]
-        if self._manual and any(one.retry_helps for one in problems):
+        hints = [_HINTS[kind] for kind in _HINTS if any(problem.kind == kind for problem in problems)]
+        if self._manual and any(problem.retry_helps for problem in problems):
             hints.insert(0, _THROUGH)
         if moving and not writers:
             hints.remove(_HINTS["moving"])
-        lines = [f"  {one.text}" for one in problems] + [f"  {line}" for line in writers]
+        lines = [f"  {problem.text}" for problem in problems] + [f"  {line}" for line in writers]
         return "\n".join([f"{head}:", *lines, *(f"hint: {hint}" for hint in hints)])
 
     def _problems(self, left: float, end: float = -math.inf) -> list[_Problem]:
@@ -169,7 +173,7 @@ class Settling:
         controllers = self._work.controllers()
         return [
             *self._of_plugins(end),
-            *(one for controller in controllers for one in self._of_controller(controller, left)),
+            *(problem for controller in controllers for problem in self._of_controller(controller, left)),
             *self._of_callbacks(),
         ]
 
@@ -192,10 +196,10 @@ class Settling:
     def _of_controller(self, controller: Controller, left: float) -> Iterator[_Problem]:
         if why := controller.waiting():
             yield _Problem("waiting", f"controller {controller.name} waits: {why}")
-        for one in controller.attachments:
-            if one.error:
+        for attachment in controller.attachments:
+            if attachment.error:
                 yield _Problem(
-                    "callback", f"controller {controller.name}: the requests of its timer failed: {one.error}"
+                    "callback", f"controller {controller.name}: the requests of its timer failed: {attachment.error}"
                 )
         counts = controller.counts
         if counts is not None and counts.hot_keys:
@@ -224,10 +228,10 @@ class Settling:
     def _counts(self) -> dict[tuple[str, str, str], int]:
         counts = Counter[tuple[str, str, str]]()
         for informer in self._work.informers():
-            for one in informer.callback_metrics:
-                if one.counts.errors:
+            for metric in informer.callback_metrics:
+                if metric.counts.errors:
                     # Functions of one name, such as two lambdas, count together.
-                    counts[informer.key, one.use, one.name] += one.counts.errors
+                    counts[informer.key, metric.use, metric.name] += metric.counts.errors
             transform = informer.scope.transform
             if transform and (errors := sum(part.engine.stats()["transform_errors"] for part in informer.parts)):
                 counts[informer.key, "transform", handler_name(transform)] = errors
@@ -273,4 +277,4 @@ def _check(allow: Collection[str]) -> None:
 
 def _lasting(problems: list[_Problem]) -> int:
     """Return the number of looks that the problems must last."""
-    return _LASTS if any(one.kind in ("plugin", "waiting") for one in problems) else 1
+    return _LASTS if any(problem.kind in ("plugin", "waiting") for problem in problems) else 1

@@ -40,8 +40,8 @@ def snapshot_of(
 
     With it, all objects of the client's namespace and of those in `of_test` are shown, too.
     """
-    objects = [one for kind in kinds for one in _objects(client, *kind_of(kind)[:2], of_test)]
-    stripped = _without_generated_names([(_stripped(one), one) for one in objects], client.namespace)
+    objects = [obj for kind in kinds for obj in _objects(client, *kind_of(kind)[:2], of_test)]
+    stripped = _without_generated_names([(_stripped(obj), obj) for obj in objects], client.namespace)
     return yaml.safe_dump_all(stripped, sort_keys=True, default_flow_style=False, allow_unicode=True)
 
 
@@ -52,9 +52,9 @@ def _objects(
     found = list(client.list(api_version, kind))
     if of_test is not None:
         plural = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
-        found = [one for one in found if _is_shown(one["metadata"], plural, client.namespace, of_test)]
-    found = [one for one in found if (kind, one["metadata"]["name"]) not in _OF_THE_SERVER]
-    return sorted(found, key=lambda one: _place(one, client.namespace))
+        found = [obj for obj in found if _is_shown(obj["metadata"], plural, client.namespace, of_test)]
+    found = [obj for obj in found if (kind, obj["metadata"]["name"]) not in _OF_THE_SERVER]
+    return sorted(found, key=lambda obj: _place(obj, client.namespace))
 
 
 def _is_shown(
@@ -67,16 +67,16 @@ def _is_shown(
 def _stripped(value: Any, path: tuple[str, ...] = ()) -> Any:
     if isinstance(value, dict):
         kept = {}
-        for name, one in value.items():
-            if _is_left_out(name, one, path):
+        for name, item in value.items():
+            if _is_left_out(name, item, path):
                 continue
-            below = _stripped(one, (*path, name))
-            if below in ({}, []) and one not in ({}, []):
+            below = _stripped(item, (*path, name))
+            if below in ({}, []) and item not in ({}, []):
                 # Nothing is left of it.
                 continue
             kept[name] = below
         return kept
-    return [_stripped(one, path) for one in value] if isinstance(value, list) else value
+    return [_stripped(item, path) for item in value] if isinstance(value, list) else value
 
 
 def _is_left_out(name: str, value: Any, path: tuple[str, ...]) -> bool:
@@ -91,8 +91,8 @@ def _without_generated_names(
     objects: Sequence[tuple[dict[str, Any], dict[str, Any]]], own: str
 ) -> list[dict[str, Any]]:
     """Number generated names, by the content of their objects, wherever they occur; `own` is the test's namespace."""
-    generated = [(stripped, one["metadata"]) for stripped, one in objects if one["metadata"].get("generateName")]
-    by_content = sorted(generated, key=lambda one: (one[1]["generateName"], _content(one[0])))
+    generated = [(stripped, obj["metadata"]) for stripped, obj in objects if obj["metadata"].get("generateName")]
+    by_content = sorted(generated, key=lambda item: (item[1]["generateName"], _content(item[0])))
     names: dict[str, str] = {}
     counts: dict[str, int] = {}
     for _, metadata in by_content:
@@ -100,7 +100,7 @@ def _without_generated_names(
         counts[prefix] = counts.get(prefix, 0) + 1
         names[metadata["name"]] = f"{prefix}{counts[prefix]}"
     renamed = [_renamed(stripped, names) for stripped, _ in objects]
-    return sorted(renamed, key=lambda one: (one["apiVersion"], one["kind"], _place(one, own))) if names else renamed
+    return sorted(renamed, key=lambda item: (item["apiVersion"], item["kind"], _place(item, own))) if names else renamed
 
 
 def _content(obj: dict[str, Any]) -> str:
@@ -116,7 +116,7 @@ def _place(obj: dict[str, Any], own: str) -> tuple[str, str]:
 
 def _renamed(value: Any, names: dict[str, str]) -> Any:
     if isinstance(value, dict):
-        return {name: _renamed(one, names) for name, one in value.items()}
+        return {name: _renamed(item, names) for name, item in value.items()}
     if isinstance(value, list):
-        return [_renamed(one, names) for one in value]
+        return [_renamed(item, names) for item in value]
     return names.get(value, value) if isinstance(value, str) else value

@@ -83,14 +83,14 @@ class Choices:
                 hint="choose one below a domain of your own",
             )
         chosen = dict.fromkeys(owns) or {_DEFAULT_OWNED: None}
-        for one in chosen:
-            if one not in OWNED:
+        for reference in chosen:
+            if reference not in OWNED:
                 raise ConfigError(
-                    f"--owns: there is no template for `{one}`; there are {', '.join(sorted(OWNED))}",
+                    f"--owns: there is no template for `{reference}`; there are {', '.join(sorted(OWNED))}",
                     hint="start with one of them, and change the object in the reconciler",
                 )
         # Workloads first: the status tells about the first one.
-        owned = sorted((OWNED[one] for one in chosen), key=lambda one: not one.has_replicas)
+        owned = sorted((OWNED[reference] for reference in chosen), key=lambda kind: not kind.has_replicas)
         return cls(name, kind or "", (group or f"{name}.example.com") if kind else "", tuple(owned), cluster_scoped)
 
     @property

@@ -61,4 +61,4 @@ _ALL = (
     Owned("v1", "Service", _SERVICE),
     Owned("v1", "ServiceAccount"),
 )
-OWNED = {one.reference: one for one in _ALL}
+OWNED = {kind.reference: kind for kind in _ALL}

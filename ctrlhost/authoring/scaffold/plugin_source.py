@@ -61,12 +61,12 @@ def owned_in_words(choices: Choices) -> str:
     """Return the owned kinds as part of a sentence."""
     if len(choices.owns) > _FEW:
         return f"objects of {len(choices.owns)} kinds"
-    return " and ".join(f"{_article(one.kind).lower()} {one.kind}" for one in choices.owns)
+    return " and ".join(f"{_article(child.kind).lower()} {child.kind}" for child in choices.owns)
 
 
 def _settings(choices: Choices) -> str:
     fields = []
-    if any(one.has_image for one in choices.owns):
+    if any(child.has_image for child in choices.owns):
         fields.append(f'    image: str = "{_IMAGE}"')
     if choices.cluster_scoped:
         fields.append('    namespace: str = "default"')
@@ -82,7 +82,7 @@ def _reconciler(choices: Choices, settings: bool) -> str:
     kind = choices.kind or "ctrlhost.Object"
     context = f"ctrlhost.Context[{kind}, {'Settings' if settings else 'None'}]"
     source = choices.kind or 'ctrlhost.For("v1/ConfigMap", label_selector=f"{LABEL}=true")'
-    owns = ", ".join(f'"{one.reference}"' for one in choices.owns)
+    owns = ", ".join(f'"{child.reference}"' for child in choices.owns)
     body = [f'"""Make {owned_in_words(choices)} for {_article(choices.reconciled).lower()} {choices.reconciled}."""']
     if not choices.kind:
         body.append(
@@ -91,7 +91,7 @@ def _reconciler(choices: Choices, settings: bool) -> str:
             '    raise ctrlhost.TerminalError(f"data.size: {size!r} is not a number")'
         )
     body.append(_metadata(choices))
-    body += [_ensure(one, choices, first=number == 0) for number, one in enumerate(choices.owns)]
+    body += [_ensure(child, choices, first=number == 0) for number, child in enumerate(choices.owns)]
     if choices.kind:
         body.append(_status(choices))
     decorator = _call(f"@plugin.controller({source}, owns=[{owns}])", "@plugin.controller(", [source, f"owns=[{owns}]"])
@@ -106,12 +106,12 @@ def _reconciler(choices: Choices, settings: bool) -> str:
 
 def _metadata(choices: Choices) -> str:
     name = "owner.metadata.name" if choices.kind else "owner.name"
-    if not choices.kind and any(one.kind == "ConfigMap" for one in choices.owns):
+    if not choices.kind and any(child.kind == "ConfigMap" for child in choices.owns):
         # Its own name is taken.
         name = 'f"{owner.name}-made"'
     where = ', "namespace": ctx.settings.namespace' if choices.cluster_scoped else ""
     lines = [f'metadata = {{"name": {name}{where}}}']
-    if any(one.has_labels for one in choices.owns):
+    if any(child.has_labels for child in choices.owns):
         label = "app.kubernetes.io"
         lines += ["labels = {", f'    "{label}/name": "{choices.name}",', f'    "{label}/instance": {name},', "}"]
     return "\n".join(lines)

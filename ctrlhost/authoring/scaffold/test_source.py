@@ -116,14 +116,14 @@ def test_source(choices: Choices) -> str:
     """Return the text of the tests of the reconciler."""
     first = choices.owns[0]
     status = (_READY if first.has_replicas else _APPLIED) if choices.kind else _REFUSED
-    own_name_taken = not choices.kind and any(one.kind == "ConfigMap" for one in choices.owns)
+    own_name_taken = not choices.kind and any(child.kind == "ConfigMap" for child in choices.owns)
     # What an object without a namespace makes is in that of the settings.
     namespace = ', "default"' if choices.cluster_scoped else ""
     names = f"{choices.kind}, plugin" if choices.kind else "plugin"
     values = {
         "import": _import(choices.module, names),
         "file": choices.file,
-        "owns": ", ".join(f'"{one.reference}"' for one in choices.owns),
+        "owns": ", ".join(f'"{child.reference}"' for child in choices.owns),
         "reconciled": choices.kind or '"v1/ConfigMap"',
         "made": f'"{"example-made" if own_name_taken else "example"}"{namespace}',
         "namespace": namespace,

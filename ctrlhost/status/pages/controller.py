@@ -126,7 +126,7 @@ def _part(shown: Shown, part: str, query: Mapping[str, str]) -> Section:
 
 
 def _address(name: str, query: Mapping[str, str], part: str, cursor: str | None) -> str:
-    cursors = {one: value for one, value in query.items() if one in PARTS and one != part}
+    cursors = {name: value for name, value in query.items() if name in PARTS and name != part}
     if cursor is not None:
         cursors[part] = cursor
     return f"/status/controllers/{quote(name)}" + (f"?{urlencode(cursors)}" if cursors else "")
@@ -147,15 +147,15 @@ def _key(controller: str, part: str, item: model.QueueItem) -> Row:
 def runs(title: str, controller: str, found: Sequence[model.Reconcile]) -> Section:
     """Return runs that have ended, the newest first."""
     rows = []
-    for one in found:
-        kind = "good" if one.result in ("success", "requeue_after") else "bad"
-        result = [tables.state(kind, one.result), *([tag("span", one.error, class_="t")] if one.error else [])]
+    for run in found:
+        kind = "good" if run.result in ("success", "requeue_after") else "bad"
+        result = [tables.state(kind, run.result), *([tag("span", run.error, class_="t")] if run.error else [])]
         cells = [
-            code_cell(clock(one.time)),
-            key_link(controller, one.key),
-            number_cell(seconds(one.seconds)),
+            code_cell(clock(run.time)),
+            key_link(controller, run.key),
+            number_cell(seconds(run.seconds)),
             tables.lines(result),
-            code_cell(one.reconcile_id),
+            code_cell(run.reconcile_id),
         ]
-        rows.append(table_row(f"run-{one.reconcile_id}", cells))
+        rows.append(table_row(f"run-{run.reconcile_id}", cells))
     return Section("runs", tables.unique(rows) or tables.nothing("runs", RUNS), title, RUNS)

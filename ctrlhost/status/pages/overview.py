@@ -26,7 +26,7 @@ def overview(status: model.Status) -> Page:
         [
             verdict(status),
             tables.plugins(status.plugins),
-            tables.controllers(status.controllers, {one.name: one.state for one in status.plugins}),
+            tables.controllers(status.controllers, {plugin.name: plugin.state for plugin in status.plugins}),
             tables.failing(status.failing),
             tables.informers(status.informers),
             tables.leases(status.leader),
@@ -83,15 +83,17 @@ def _worst(status: model.Status) -> tuple[str, str]:
         )
         more = len(host.not_ready) - _NAMED
         return "bad", f"not ready: {named}{f'; {more} more' if more > 0 else ''}"
-    broken = [f"{one.name} {one.state}: {one.reason}" for one in status.plugins if one.state in _BROKEN]
+    broken = [f"{plugin.name} {plugin.state}: {plugin.reason}" for plugin in status.plugins if plugin.state in _BROKEN]
     if broken:
         return "bad", f"ready, but {'; '.join(broken)}"
     degraded = [
-        f"{one.name} ({', '.join(found.reason for found in one.degraded)})" for one in status.plugins if one.degraded
+        f"{plugin.name} ({', '.join(found.reason for found in plugin.degraded)})"
+        for plugin in status.plugins
+        if plugin.degraded
     ]
     if degraded:
         return "warn", f"ready, degraded: {'; '.join(degraded)}"
-    waiting = [one.name for one in status.plugins if one.state == "waiting"]
+    waiting = [plugin.name for plugin in status.plugins if plugin.state == "waiting"]
     if waiting:
         return "warn", f"ready, waiting: {', '.join(waiting)}"
     return "good", "ready"
@@ -100,8 +102,8 @@ def _worst(status: model.Status) -> tuple[str, str]:
 def _leading(leader: model.LeaderStatus) -> str:
     if not leader.leases:
         return "leader election without a lease yet" if leader.elected else "no leader election"
-    led = [one.name for one in leader.leases if one.mine]
-    others = [f"{one.holder or 'nobody'} leads {one.name}" for one in leader.leases if not one.mine]
+    led = [lease.name for lease in leader.leases if lease.mine]
+    others = [f"{lease.holder or 'nobody'} leads {lease.name}" for lease in leader.leases if not lease.mine]
     return "; ".join([f"leads {', '.join(led)}", *others] if led else others)
 
 

@@ -76,6 +76,6 @@ def path(values: Sequence[float | None], top: float, height: int) -> str:
 
 
 def _svg(paths: Sequence[str], width: int, height: int, label: str) -> Html:
-    lines = [tag("path", d=one, class_="second" if number else None) for number, one in enumerate(paths)]
+    lines = [tag("path", d=path, class_="second" if number else None) for number, path in enumerate(paths)]
     box = f"0 0 {width} {height}"
     return tag("svg", *lines, viewBox=box, preserveAspectRatio="none", role="img", aria_label=label)

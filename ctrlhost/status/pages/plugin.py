@@ -26,7 +26,7 @@ def plugin_page(
     errors: Sequence[model.ErrorRow],
 ) -> Page | None:
     """Return the page of a plugin, with its most failing keys, last writes and errors; None for an unknown one."""
-    found = next((one for one in status.plugins if one.name == name), None)
+    found = next((plugin for plugin in status.plugins if plugin.name == name), None)
     if found is None:
         return None
     mine = f"{name}/"
@@ -36,7 +36,10 @@ def plugin_page(
         [
             _facts(found, status),
             tables.plugins([found]),
-            tables.controllers((one for one in status.controllers if one.name.startswith(mine)), {name: found.state}),
+            tables.controllers(
+                (controller for controller in status.controllers if controller.name.startswith(mine)),
+                {name: found.state},
+            ),
             tables.failing(failing),
             tables.informers(informers),
             tables.leases(status.leader, name),

@@ -64,25 +64,25 @@ _PLUGINS = (
 def plugins(found: Iterable[model.PluginStatus]) -> Section:
     """Return the plugins, with their state and why they are degraded."""
     rows = []
-    for one in found:
-        kind = _STATES.get(one.state, "warn")
-        shown = [state("warn" if kind == "good" and one.degraded else kind, one.state)]
-        reasons: list[object] = [one.reason] if one.reason else []
-        for degraded in one.degraded:
+    for row in found:
+        kind = _STATES.get(row.state, "warn")
+        shown = [state("warn" if kind == "good" and row.degraded else kind, row.state)]
+        reasons: list[object] = [row.reason] if row.reason else []
+        for degraded in row.degraded:
             shown.append(state("warn", f"degraded: {degraded.reason}"))
             since = f" since {clock(degraded.since)}: "
             reasons.append(join((tag("b", degraded.reason), since, degraded.message)))
-        reasons += [f"missing right: {rule}" for rule in one.missing_rights]
+        reasons += [f"missing right: {rule}" for rule in row.missing_rights]
         cells = [
-            head_cell(plugin_link(one.name)),
+            head_cell(plugin_link(row.name)),
             lines(shown),
             lines(reasons, wide=True),
-            code_cell(clock(one.since)),
-            number_cell(rate(one.cpu_per_second)),
-            number_cell(count(one.restarts)),
-            page_links(one),
+            code_cell(clock(row.since)),
+            number_cell(rate(row.cpu_per_second)),
+            number_cell(count(row.restarts)),
+            page_links(row),
         ]
-        rows.append(table_row(f"p-{one.name}", cells))
+        rows.append(table_row(f"p-{row.name}", cells))
     return _section("plugins", "Plugins", _PLUGINS, rows)
 
 
@@ -118,37 +118,37 @@ _CONTROLLERS = (
 def controllers(found: Iterable[model.ControllerStatus], states: Mapping[str, str]) -> Section:
     """Return the controllers, with their rates over the last minute, and their queues; `states` are of the plugins."""
     rows = []
-    for one in found:
-        queue, failing = one.queue, bool(one.errors_per_second)
-        plugin = states.get(one.name.partition("/")[0], "running")
+    for row in found:
+        queue, failing = row.queue, bool(row.errors_per_second)
+        plugin = states.get(row.name.partition("/")[0], "running")
         if plugin not in ("running", "waiting"):
             shown = state(_STATES.get(plugin, "warn"), plugin)
-        elif one.waiting:
+        elif row.waiting:
             shown = state("warn", "waiting")
-        elif one.paused:
-            since = f" since {clock(one.paused_since)}" if one.paused_since else ""
-            shown = lines((state("warn", "paused"), f"by {one.paused_by}{since}"))
-        elif not one.leading:
+        elif row.paused:
+            since = f" since {clock(row.paused_since)}" if row.paused_since else ""
+            shown = lines((state("warn", "paused"), f"by {row.paused_by}{since}"))
+        elif not row.leading:
             shown = state("quiet", "standby")
-        elif plugin == "waiting" and not one.workers:
+        elif plugin == "waiting" and not row.workers:
             shown = state("warn", plugin)
         else:
             shown = state("bad", "errors") if failing else state("good", "ok")
         cells = [
-            head_cell(controller_link(one.name)),
+            head_cell(controller_link(row.name)),
             shown,
-            number_cell(rate(one.per_second)),
-            number_cell(rate(one.errors_per_second)),
-            number_cell(seconds(one.p50)),
-            number_cell(seconds(one.p99)),
-            number_cell(f"{one.active}/{one.workers}"),
-            number_cell(age(one.oldest_running_seconds) if one.active else NONE),
+            number_cell(rate(row.per_second)),
+            number_cell(rate(row.errors_per_second)),
+            number_cell(seconds(row.p50)),
+            number_cell(seconds(row.p99)),
+            number_cell(f"{row.active}/{row.workers}"),
+            number_cell(age(row.oldest_running_seconds) if row.active else NONE),
             number_cell(count(queue.depth)),
             number_cell(age(queue.oldest_seconds) if queue.depth else NONE),
             *(number_cell(count(value)) for value in (queue.delayed, queue.retrying)),
-            sparkline(one.recent_per_second),
+            sparkline(row.recent_per_second),
         ]
-        rows.append(table_row(f"c-{one.name}", cells))
+        rows.append(table_row(f"c-{row.name}", cells))
     return _section("controllers", "Controllers and their queues", _CONTROLLERS, rows)
 
 
@@ -165,16 +165,16 @@ _FAILING = (
 def failing(found: Iterable[model.FailingKey]) -> Section:
     """Return the most failing keys."""
     rows = []
-    for one in found:
+    for row in found:
         cells = [
-            head_cell(key_link(one.controller, one.key)),
-            controller_link(one.controller),
-            number_cell(count(one.failures)),
-            number_cell(retry(one.next_retry_seconds)),
-            text_cell(error(one.error, one.place)),
-            code_cell(one.reconcile_id),
+            head_cell(key_link(row.controller, row.key)),
+            controller_link(row.controller),
+            number_cell(count(row.failures)),
+            number_cell(retry(row.next_retry_seconds)),
+            text_cell(error(row.error, row.place)),
+            code_cell(row.reconcile_id),
         ]
-        rows.append(table_row(f"f-{one.controller}/{one.key}", cells))
+        rows.append(table_row(f"f-{row.controller}/{row.key}", cells))
     return _section("failing", "Most failing keys", _FAILING, unique(rows))
 
 
@@ -204,22 +204,22 @@ _INFORMERS = (
 def informers(found: Iterable[model.InformerRow]) -> Section:
     """Return the informers, with what each of their users reads, and what its functions cost."""
     rows = []
-    for one in found:
-        kind = "good" if one.state in _CURRENT else "warn"
-        name = f"{one.resource}.{one.group}" if one.group else one.resource
-        shown: list[object] = [state(kind, one.state)]
-        if one.reason:
-            shown.append(tag("span", one.reason, class_="t"))
+    for row in found:
+        kind = "good" if row.state in _CURRENT else "warn"
+        name = f"{row.resource}.{row.group}" if row.group else row.resource
+        shown: list[object] = [state(kind, row.state)]
+        if row.reason:
+            shown.append(tag("span", row.reason, class_="t"))
         cells = [
             head_cell(breakable(name)),
-            breakable(one.selection or "all"),
+            breakable(row.selection or "all"),
             lines(shown),
-            number_cell(count(one.objects)),
-            number_cell(size(one.bytes)),
-            number_cell(age(one.last_event_seconds)),
-            text_cell(lines([_user(user) for user in one.users])),
+            number_cell(count(row.objects)),
+            number_cell(size(row.bytes)),
+            number_cell(age(row.last_event_seconds)),
+            text_cell(lines([_user(user) for user in row.users])),
         ]
-        rows.append(table_row(f"i-{one.id}", cells))
+        rows.append(table_row(f"i-{row.id}", cells))
     note = "Python seconds since the start in maps, predicates and indexes, and in handlers; pending notifications."
     return _section("informers", "Informers", _INFORMERS, rows, note)
 
@@ -238,17 +238,17 @@ _LEASES = (Column("Lease"), Column("Role"), Column("Holder"), Column("Renewed", 
 def leases(leader: model.LeaderStatus, plugin: str | None = None) -> Section:
     """Return the leases, or that of one plugin."""
     rows = []
-    for one in leader.leases:
-        if plugin is not None and plugin not in one.plugins:
+    for lease in leader.leases:
+        if plugin is not None and plugin not in lease.plugins:
             continue
         cells = [
-            head_cell(one.name),
-            state("good", "leads") if one.mine else state("quiet", "standby"),
-            one.holder or NONE,
-            number_cell(age(one.renewed_seconds)),
-            ", ".join(one.plugins),
+            head_cell(lease.name),
+            state("good", "leads") if lease.mine else state("quiet", "standby"),
+            lease.holder or NONE,
+            number_cell(age(lease.renewed_seconds)),
+            ", ".join(lease.plugins),
         ]
-        rows.append(table_row(f"l-{one.name}", cells))
+        rows.append(table_row(f"l-{lease.name}", cells))
     if not rows:
         text = "none" if leader.elected else "no leader election: this replica does all work"
         rows = nothing("leases", _LEASES, text)
@@ -276,33 +276,33 @@ _LAST_WRITES = (
 def writes(server: model.ApiServerStatus) -> Section:
     """Return how often the host writes what, with which outcome."""
     rows = []
-    for one in server.writes:
+    for write in server.writes:
         cells = [
-            head_cell(one.verb),
-            one.resource,
-            code(one.code),
-            number_cell(rate(one.per_second)),
-            number_cell(count(one.total)),
+            head_cell(write.verb),
+            write.resource,
+            code(write.code),
+            number_cell(rate(write.per_second)),
+            number_cell(count(write.total)),
         ]
-        rows.append(table_row(f"w-{one.verb}/{one.resource}/{one.code}", cells))
+        rows.append(table_row(f"w-{write.verb}/{write.resource}/{write.code}", cells))
     return _section("writes", "Writes to the API server", _WRITES, rows)
 
 
 def last_writes(found: Iterable[model.LastWrite]) -> Section:
     """Return the last writes."""
     rows = []
-    for one in found:
-        target = "/".join(part for part in (one.namespace, one.name) if part)
+    for row in found:
+        target = "/".join(part for part in (row.namespace, row.name) if part)
         cells = [
-            code_cell(clock(one.time)),
-            one.verb,
-            f"{one.resource} {target}".strip(),
-            code(one.code),
-            one.controller or NONE,
-            key_link(one.controller, one.key) if one.key else NONE,
-            code_cell(one.reconcile_id),
+            code_cell(clock(row.time)),
+            row.verb,
+            f"{row.resource} {target}".strip(),
+            code(row.code),
+            row.controller or NONE,
+            key_link(row.controller, row.key) if row.key else NONE,
+            code_cell(row.reconcile_id),
         ]
-        rows.append(table_row(f"lw-{one.time[11:]}-{one.reconcile_id}", cells))
+        rows.append(table_row(f"lw-{row.time[11:]}-{row.reconcile_id}", cells))
     return _section("last-writes", "Last writes", _LAST_WRITES, unique(rows))
 
 
@@ -317,15 +317,15 @@ _ERRORS = (Column("Time (UTC)"), Column("Key"), Column("Plugin"), Column("Reconc
 def errors(found: Iterable[model.ErrorRow]) -> Section:
     """Return the last errors."""
     rows = []
-    for one in found:
+    for row in found:
         cells = [
-            code_cell(clock(one.time)),
-            key_link(one.controller, one.key) if one.key else NONE,
-            one.plugin,
-            code_cell(one.reconcile_id),
-            text_cell(error(one.message, one.place)),
+            code_cell(clock(row.time)),
+            key_link(row.controller, row.key) if row.key else NONE,
+            row.plugin,
+            code_cell(row.reconcile_id),
+            text_cell(error(row.message, row.place)),
         ]
-        rows.append(table_row(f"e-{one.time[11:]}-{one.reconcile_id}", cells))
+        rows.append(table_row(f"e-{row.time[11:]}-{row.reconcile_id}", cells))
     return _section("errors", "Last errors", _ERRORS, unique(rows))
 
 
