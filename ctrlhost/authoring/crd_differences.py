@@ -5,11 +5,10 @@ from __future__ import annotations
 from difflib import unified_diff
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from ctrlhost.declarative.crds import generated_crds
 from ctrlhost.declarative.plugin import Plugin
 from ctrlhost.errors import ConfigError
+from ctrlhost.yaml_text import dump_document, load_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,9 +35,9 @@ def differences(file: str, text: str, expected: Iterable[Mapping[str, Any]]) -> 
     YAML, or has another object than a CRD.
     """
     try:
-        documents = [document for document in yaml.safe_load_all(text) if document is not None]
-    except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from None
+        documents = load_documents(text)
+    except ValueError as error:
+        raise ConfigError(f"{file} is not valid YAML: {error}") from None
     for document in documents:
         if not isinstance(document, dict) or document.get("kind") != "CustomResourceDefinition":
             raise ConfigError(f"{file} has an object that is not a CustomResourceDefinition")
@@ -49,18 +48,10 @@ def _lines(crds: Iterable[Mapping[str, Any]]) -> list[str]:
     lines: list[str] = []
     for crd in sorted(crds, key=_name):
         shown = {name: value for name, value in crd.items() if name != "status"}
-        text = yaml.dump(shown, Dumper=_Plain, width=120, allow_unicode=True)
-        lines += ["---\n", *text.splitlines(keepends=True)]
+        lines += ["---\n", *dump_document(shown, sort_keys=True).splitlines(keepends=True)]
     return lines
 
 
 def _name(crd: Mapping[str, Any]) -> str:
     metadata = crd.get("metadata")
     return str(metadata.get("name")) if isinstance(metadata, dict) else ""
-
-
-class _Plain(yaml.SafeDumper):
-    """A dumper that repeats objects instead of writing aliases."""
-
-    def ignore_aliases(self, _data: Any) -> bool:
-        return True

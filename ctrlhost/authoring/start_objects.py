@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import ConfigError, CtrlhostError, NotFound, TransportError
+from ctrlhost.yaml_text import load_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -82,17 +83,13 @@ class StartObjects:
 
 
 def _objects_in(file: Path) -> Iterator[dict[str, Any]]:
-    import yaml
-
     try:
-        documents = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+        documents = load_documents(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror or error}", hint="--manifest takes a YAML file") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{file}: invalid YAML: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise ConfigError(f"{file}: invalid YAML: {error}") from None
     for document in documents:
-        if document is None:
-            continue
         known = document if isinstance(document, dict) else {}
         metadata = known.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -11,17 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctrlhost.errors import ConfigError, CtrlhostError, PluginError, PluginNotFound
+from ctrlhost.yaml_text import dump_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FAILURE = 1
 USAGE = 2
-#: Texts that PyYAML writes as they are, and that kubectl reads as booleans and numbers.
-_TO_QUOTE = (
-    ("bool", re.compile(r"[yYnN]\Z"), "yYnN"),
-    ("float", re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?\Z|[-+]?0[oObBxX][\da-fA-F_]+\Z"), "-+.0123456789"),
-)
 
 
 def print_error(error: BaseException | str, *, hint: str | None = None, code: int | None = None) -> int:
@@ -63,18 +58,6 @@ def describe(error: BaseException | str) -> str:
 
 def print_yaml(documents: Iterable[Any]) -> None:
     """Print each document as YAML on stdout, after a line `---`."""
-    import yaml
-
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-    class Plain(dumper):  # type: ignore[misc,valid-type]
-        """A dumper that repeats objects instead of writing aliases."""
-
-        def ignore_aliases(self, _data: Any) -> bool:
-            return True
-
-    for kind, form, first in _TO_QUOTE:
-        Plain.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", form, list(first))
     for document in documents:
         click.echo("---")
-        click.echo(yaml.dump(document, Dumper=Plain, sort_keys=False, width=120, allow_unicode=True), nl=False)
+        click.echo(dump_document(document), nl=False)

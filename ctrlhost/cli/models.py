@@ -16,15 +16,14 @@ def command(crd: IO[str], version: str | None) -> None:
     CRD is a YAML or JSON file with one CustomResourceDefinition, or `-` for standard input. Use the models with
     `Object.decode`: `obj.decode(Foo)`.
     """
-    import yaml
-
     from ctrlhost.authoring.models import models_of
     from ctrlhost.errors import ConfigError
+    from ctrlhost.yaml_text import load_documents
 
     try:
-        documents = [document for document in yaml.safe_load_all(crd) if document is not None]
-    except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{crd.name} is neither YAML nor JSON: {' '.join(str(error).split())}") from None
+        documents = load_documents(crd)
+    except ValueError as error:
+        raise ConfigError(f"{crd.name} is neither YAML nor JSON: {error}") from None
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise ConfigError(f"{crd.name} must contain one CustomResourceDefinition, got {len(documents)} documents")
     try:

@@ -22,6 +22,7 @@ from ctrlhost.client.written_path import WrittenPath, parse
 from ctrlhost.errors import ApiError, CtrlhostError, TransportError
 from ctrlhost.transport.interface import DEFAULT_TIMEOUT, HttpRequest, Response
 from ctrlhost.transport.steps import Pause, Send, carry_out, do
+from ctrlhost.yaml_text import load_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -200,8 +201,8 @@ def _content(sent: _Sent) -> Any:
     if "yaml" not in sent.content_type:
         return None
     try:
-        return yaml.safe_load(sent.body or b"")
-    except yaml.YAMLError:
+        return load_document(sent.body or b"")
+    except (yaml.YAMLError, ValueError):
         return None
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ctrlhost.errors import ConfigError
+from ctrlhost.yaml_text import load_document
 
 
 class Entry:
@@ -135,10 +136,9 @@ class KubeConfig:
 def _parse(path: Path) -> Any:
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         with path.open("rb") as stream:
-            content = yaml.load(stream, Loader=loader)  # noqa: S506 - both loaders are the safe one
+            content = load_document(stream)
     except OSError as error:
         raise ConfigError(f"kubeconfig {path}: {error.strerror or error}") from error
     except yaml.MarkedYAMLError as error:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from importlib import import_module, resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
+from ctrlhost.yaml_text import load_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +34,7 @@ def crds_from(package: str, *patterns: str) -> list[dict[str, Any]]:
         if not matching:
             raise FileNotFoundError(f"no file `{pattern}` in the package {package}; is it in the wheel?")
         for name, file in matching:
-            found += _read(name, file.read_bytes())
+            found += deepcopy(_read(name, file.read_bytes()))
     return found
 
 
@@ -54,11 +56,12 @@ def _matching(folder: Traversable, steps: list[str], name: str) -> Iterator[tupl
             yield f"{name}/{entry.name}", entry
 
 
+@lru_cache(maxsize=64)
 def _read(file: str, text: bytes) -> list[dict[str, Any]]:
+    """Return the CRDs in the text of a file; kept, since a start asks several times."""
     try:
-        objects = [document for document in yaml.safe_load_all(text) if document is not None]
-    except (yaml.YAMLError, ValueError) as error:
-        # A date that does not exist is a ValueError.
+        objects = load_documents(text)
+    except ValueError as error:
         raise ValueError(f"{file} is not valid YAML: {error}") from error
     for obj in objects:
         if not isinstance(obj, dict) or obj.get("kind") != "CustomResourceDefinition":

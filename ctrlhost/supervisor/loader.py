@@ -110,6 +110,7 @@ class Plugin:
         self.installed = installed
         self.version = version
         self._hooks = hooks
+        self._crds: list[dict[str, Any]] | None = None
 
     def _call(self, hook: str, **arguments: Any) -> Any:
         results = getattr(self._hooks.hook, hook)(**arguments)
@@ -136,12 +137,15 @@ class Plugin:
         return kind
 
     def crds(self) -> list[dict[str, Any]]:
-        """Return the CustomResourceDefinitions that the plugin owns."""
+        """Return the CustomResourceDefinitions that the plugin owns; the hook is called until it has returned."""
+        if self._crds is not None:
+            return self._crds
         crds = list(self._call("ctrlhost_crds") or ())
         for crd in crds:
             if not isinstance(crd, dict) or crd.get("kind") != "CustomResourceDefinition":
                 message = f"ctrlhost_crds returned {crd!r:.80}; it must return CustomResourceDefinitions"
                 raise PluginLoadError(self.name, message)
+        self._crds = crds
         return crds
 
     def permissions(self, settings: msgspec.Struct | None) -> list[Permission]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 
 from ctrlhost.models.model import to_dict
+from ctrlhost.yaml_text import load_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,9 +46,9 @@ def _content(path: str | os.PathLike[str]) -> str:
 
 def _of_text(text: str, where: str) -> Iterator[dict[str, Any]]:
     try:
-        found = [document for document in yaml.safe_load_all(text) if document is not None]
-    except yaml.YAMLError as error:
-        raise ValueError(f"{where}: {' '.join(str(error).split())}") from error
+        found = load_documents(text)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
     for document in found:
         if not isinstance(document, dict):
             raise ValueError(f"{where}: a document is no object but {type(document).__name__}")

@@ -11,6 +11,7 @@ import yaml
 from ctrlhost.manifests.loading import crds_of, load_plugins
 from ctrlhost.manifests.rbac import of_sources, plurals, roles_of
 from ctrlhost.sandbox import is_sandbox
+from ctrlhost.yaml_text import load_document
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -48,7 +49,7 @@ class LimitedAccount:
 
     def through(self, proxy: Path) -> Path:
         """Point the account's kubeconfig to the server of another kubeconfig, and return its path."""
-        config, own = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in (proxy, self.kubeconfig))
+        config, own = (load_document(path.read_text(encoding="utf-8")) for path in (proxy, self.kubeconfig))
         for entry in config["users"]:
             entry["user"] = own["users"][0]["user"]
         self.kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")

@@ -120,6 +120,25 @@ def test_objects_are_plugins_too():
     assert name_of(types.ModuleType("ctrlhost_ingress_status")) == "ingress-status"
 
 
+def test_crds_are_asked_for_until_they_are_known():
+    class Late:
+        asked = 0
+
+        @ctrlhost.hookimpl
+        def ctrlhost_crds(self):
+            self.asked += 1
+            if self.asked == 1:
+                raise OSError("not yet")
+            return [{"kind": "CustomResourceDefinition"}]
+
+    late = Late()
+    plugin = PluginManager().register("late", late)
+    with pytest.raises(OSError, match="not yet"):
+        plugin.crds()
+    assert plugin.crds() == plugin.crds() == [{"kind": "CustomResourceDefinition"}]
+    assert late.asked == 2
+
+
 def test_every_hook_of_the_contract_exists():
     assert hook_names() == [
         "ctrlhost_loaded",
