@@ -95,11 +95,20 @@ class Admin:
         plugin = self._plugin(request)
         if self._host.stopping.is_set():
             raise StatusProblem(409, "the host stops", None)
-        if plugin.isolation is not None:
-            return self._elsewhere(plugin, request, action, body, by)
+        answer = self._ask(plugin, action, body, by)
         if isinstance(request, EnqueueRequest):
-            return 200, msgspec.json.encode(_enqueue(self._controller(plugin, request.controller), request))
-        return 200, msgspec.json.encode(self._pause(plugin, request, by if action == "pause" else None))
+            if answer is None:
+                answer = 200, msgspec.json.encode(_enqueue(self._controller(plugin, request.controller), request))
+            return answer
+        paused_by = by if action == "pause" else None
+        if answer is None:
+            noted = self._pause(plugin, request, paused_by)
+            # A process that has begun meanwhile may not know of it.
+            return self._ask(plugin, action, body, by) or (200, msgspec.json.encode(noted))
+        if answer[0] == 200:
+            # For the next process.
+            _note(self._pauses_of(plugin), request, paused_by)
+        return answer
 
     def _plugin(self, request: PauseRequest | EnqueueRequest) -> PluginRuntime:
         plugins = {plugin.name: plugin for plugin in self._host.plugins}
@@ -147,42 +156,16 @@ class Admin:
         return PauseAnswer(names, changed, 0, 0)
 
     def _pauses_of(self, plugin: PluginRuntime) -> Pauses:
-        return self._host.pauses if plugin.isolation is None else plugin.isolation.pauses
+        own = plugin.attempt.pauses if plugin.attempt is not None else None
+        return self._host.pauses if own is None else own
 
-    def _elsewhere(
-        self, plugin: PluginRuntime, request: PauseRequest | EnqueueRequest, action: str, body: bytes, by: str
-    ) -> tuple[int, bytes]:
-        """Pass an action on to the process of an isolated plugin, and note a pause for its next process."""
-        answer = self._asked(plugin, action, body, by)
-        if isinstance(request, EnqueueRequest):
-            if answer is None:
-                state = f"plugin {plugin.name} is {plugin.state}"
-                raise StatusProblem(409, f"plugin `{plugin.name}` has no process now", state)
-            return answer
-        paused_by = by if action == "pause" else None
-        if answer is None:
-            noted = self._pause(plugin, request, paused_by)
-            # A process that has begun meanwhile may not know of it.
-            answer = self._asked(plugin, action, body, by) or (200, msgspec.json.encode(noted))
-        elif answer[0] == 200:
-            _note(self._pauses_of(plugin), request, paused_by)
-        return answer
-
-    def _asked(self, plugin: PluginRuntime, action: str, body: bytes, by: str) -> tuple[int, bytes] | None:
-        """Return the answer of an isolated plugin's process; None without a process. StatusProblem if it hangs."""
-        from ctrlhost.supervisor.child import ChildAttempt
-
-        attempt = plugin.attempt
-        if not isinstance(attempt, ChildAttempt) or attempt.socket is None:
-            return None
+    def _ask(self, plugin: PluginRuntime, action: str, body: bytes, by: str) -> tuple[int, bytes] | None:
+        """Return the answer of the plugin's own process; None without one. StatusProblem if it hangs."""
         try:
-            answer = attempt.actions.ask(action, body, by).result(_TIMEOUT)
-        except ConnectionError:
-            return None
+            return plugin.attempt.ask(action, body, by, _TIMEOUT) if plugin.attempt is not None else None
         except TimeoutError:
             hint = "`/readyz?verbose` names what hangs"
             raise StatusProblem(504, f"the process of plugin `{plugin.name}` does not answer", hint) from None
-        return answer.status, answer.body
 
     def _set_level(self, request: LogLevelRequest) -> LogLevelAnswer:
         plugins = self._host.plugins
@@ -196,12 +179,9 @@ class Admin:
             raise StatusProblem(404, error.message, error.hint) from None
         was = logging.getLevelName(logging.getLogger(loggers[0]).getEffectiveLevel()).lower()
         levels.set(loggers, request.level, request.seconds)
-        for attempt in [plugin.attempt for plugin in plugins if plugin.isolation is not None]:
-            from ctrlhost.supervisor.channel import LogLevel
-            from ctrlhost.supervisor.child import ChildAttempt
-
-            if isinstance(attempt, ChildAttempt):
-                attempt.set_log_level(LogLevel(loggers, request.level, request.seconds))
+        for plugin in plugins:
+            if plugin.attempt is not None:
+                plugin.attempt.set_log_level(loggers, request.level, request.seconds)
         until = moment(time.time() + request.seconds) if request.seconds else None
         return LogLevelAnswer(request.target_name, request.level, was, until)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily
@@ -49,7 +50,7 @@ class Children(Collector):
         #: What is shown of the plugins' present processes.
         self._views: dict[str, ChildView] = {}
         for plugin in plugins:
-            plugin.isolation = self._isolation
+            plugin.new_attempt = partial(ChildAttempt, isolation=self._isolation)
 
     def view(self, plugin: PluginRuntime) -> ChildView | None:
         """Return what is shown of an isolated plugin's process; None unless the plugin is set up there."""
@@ -102,7 +103,7 @@ class Children(Collector):
         )
         for plugin in self._plugins:
             attempt = plugin.attempt
-            rss.add_metric((plugin.name,), attempt.rss if isinstance(attempt, ChildAttempt) else 0)
+            rss.add_metric((plugin.name,), attempt.rss if attempt is not None else 0)
         yield rss
         if self._isolation.feed is not None:
             yield from self._isolation.feed.collect()
@@ -123,7 +124,7 @@ def _page_of(plugin: PluginRuntime, seconds: float | None) -> ASGIApp:
 
     def socket() -> Path | None:
         attempt = plugin.attempt
-        return attempt.socket if isinstance(attempt, ChildAttempt) else None
+        return attempt.socket if attempt is not None else None
 
     def retry_after() -> float | None:
         # A new process is on its way in any other state.

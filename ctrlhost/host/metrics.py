@@ -255,7 +255,7 @@ class EntryCollector(Collector):
             "Seconds for which the plugin's event loop has not turned",
             labels=("plugin",),
         )
-        for plugin in (plugin for plugin in self._plugins if plugin.isolation is None):
+        for plugin in (plugin for plugin in self._plugins if not plugin.isolated):
             if (context := plugin.context) is not None:
                 blocked.add_metric((plugin.name,), context.scope.loop.blocked)
             stuck.add_metric((plugin.name,), sum(entries.stuck() for entries in plugin.all_entries()))

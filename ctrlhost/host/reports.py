@@ -213,7 +213,7 @@ class Reports:
 
 def _notice(plugin: PluginRuntime) -> str:
     """Return why a controller of the plugin cannot be shown."""
-    if plugin.isolation is not None and plugin.state == "running":
+    if plugin.isolated and plugin.state == "running":
         return f"the process of plugin {plugin.name} does not answer now"
     return f"does not run: {_state(plugin)}"
 

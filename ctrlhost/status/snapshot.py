@@ -225,7 +225,7 @@ class StatusReader:
             restarts=sum(plugin.restarted.values()),
             restart_reasons=dict(plugin.restarted),
             pages=[f"/{plugin.name}{page}" for page in pages],
-            isolated=plugin.isolation is not None,
+            isolated=plugin.isolated,
         )
 
     def _controllers(self) -> list[model.ControllerStatus]:

@@ -21,7 +21,10 @@ from ctrlhost.supervisor.crds import Installation, check_crds
 from ctrlhost.supervisor.threads import processor_seconds
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ctrlhost.controller.controller import Controller
+    from ctrlhost.controller.pauses import Pauses
     from ctrlhost.entries import Entries, Entry
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin.context import PluginContext
@@ -37,7 +40,15 @@ _USUAL_PAUSE = 0.5
 
 
 class Attempt:
-    """One attempt. `start` starts it; `stop_intake` and `drain` end it. Callable from any thread."""
+    """One attempt. `start` starts it; `stop_intake` and `drain` end it. Callable from any thread.
+
+    `ChildAttempt` has the same members; where the values here are constant, this process has what that one asks for.
+    """
+
+    isolated = False
+    pauses: Pauses | None = None
+    socket: Path | None = None
+    rss = 0
 
     def __init__(self, owner: Owner, entries: Entries) -> None:
         """Prepare; this starts nothing."""
@@ -79,6 +90,18 @@ class Attempt:
     def controller_names(self) -> list[str] | None:
         """The names of the plugin's controllers; None before its set-up."""
         return [controller.name for controller in self.context.controllers] if self.context else None
+
+    @property
+    def installed(self) -> str:
+        """The distribution and version of the plugin; empty before its import, and for one passed as an object."""
+        return self.owner.plugin.installed if self.owner.plugin is not None else ""
+
+    def ask(self, _action: str, _body: bytes, _by: str, _timeout: float) -> tuple[int, bytes] | None:
+        """Return None: what an operator asks for is done in this process."""
+        return None
+
+    def set_log_level(self, loggers: tuple[str, ...], level: str, seconds: float) -> None:
+        """Do nothing: the loggers of this process have their level already."""
 
     def processor_seconds(self) -> float | None:
         """Return the processor time of the attempt's own thread; None where it cannot be read."""

@@ -22,6 +22,7 @@ from ctrlhost.supervisor.child_actions import ChildActions
 from ctrlhost.supervisor.child_health import ChildHealth
 from ctrlhost.supervisor.child_requests import ChildRequests
 from ctrlhost.supervisor.containment import Failure, failure_of
+from ctrlhost.supervisor.loader import installed_plugins
 from ctrlhost.supervisor.process import Process, described
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ _MIB = 1 << 20
 class ChildAttempt:
     """One attempt. `start` starts it; `stop_intake` and `drain` end it. Callable from any thread."""
 
+    isolated = True
     #: These are in the other process.
     context = None
     controllers: Sequence[Any] = ()
@@ -73,6 +75,8 @@ class ChildAttempt:
         #: Its process checks the plugin's rights.
         self.permissions: tuple[Permission, ...] = ()
         self._isolation = isolation
+        #: Which controllers an operator has paused, for the next process.
+        self.pauses = isolation.pauses
         #: The messages of the process, and those for it from threads that must not wait.
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         #: What the process says about the plugin's health.
@@ -123,9 +127,24 @@ class ChildAttempt:
         """Check at once what the plugin may do now, and whether the host leads."""
         self._inbox.put(None)
 
-    def set_log_level(self, change: messages.LogLevel) -> None:
+    @property
+    def installed(self) -> str:
+        """The distribution and version of the plugin, which is not imported here."""
+        return ", ".join(map(str, installed_plugins().get(self.owner.name, ())))
+
+    def ask(self, action: str, body: bytes, by: str, timeout: float) -> tuple[int, bytes] | None:
+        """Return the answer of the process to an operator; None without a process, TimeoutError if it hangs."""
+        if self.socket is None:
+            return None
+        try:
+            answer = self.actions.ask(action, body, by).result(timeout)
+        except ConnectionError:
+            return None
+        return answer.status, answer.body
+
+    def set_log_level(self, loggers: tuple[str, ...], level: str, seconds: float) -> None:
         """Ask the process to change the level of loggers."""
-        self._inbox.put(change)
+        self._inbox.put(messages.LogLevel(loggers, level, seconds))
 
     def _run(self) -> None:
         failure: Failure | None = None

@@ -36,6 +36,8 @@ class Owner(Protocol):
     #: Set when the plugin's CRDs are installed, or cannot be installed for now.
     crds_tried: threading.Event
     services: PluginServices | None
+    #: The plugin once it is loaded here.
+    plugin: Plugin | None
     #: The rules that the plugin's account lacks, one line each.
     missing_rights: tuple[str, ...]
     #: Installs CRDs as `install_crds`.

@@ -65,7 +65,7 @@ class Review:
         """Review each plugin now."""
         oldest = {row["id"]: row["oldest"] for row in _core.queue_metrics()}
         # A plugin in a process of its own is reviewed there.
-        for plugin in (plugin for plugin in self._plugins if plugin.isolation is None):
+        for plugin in (plugin for plugin in self._plugins if not plugin.isolated):
             controllers = plugin.controllers if plugin.state in ("running", "waiting", "syncing") else []
             whys: dict[Reason, str] = {
                 "waiting": self._waiting(plugin),

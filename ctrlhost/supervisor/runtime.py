@@ -17,7 +17,6 @@ from ctrlhost.supervisor.attempt import Attempt
 from ctrlhost.supervisor.containment import Failure
 from ctrlhost.supervisor.crds import install_crds
 from ctrlhost.supervisor.left_tasks import LeftTasks
-from ctrlhost.supervisor.loader import installed_plugins
 from ctrlhost.supervisor.restart import Restarts
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.supervisor.child import ChildAttempt
-    from ctrlhost.supervisor.isolation import Isolation
     from ctrlhost.supervisor.loader import Plugin, PluginManager
     from ctrlhost.supervisor.owner import Progress
 
@@ -84,8 +82,8 @@ class PluginRuntime:
         self.install: Callable[..., bool] = install_crds
         #: Whether each new state is logged.
         self.logs_states = True
-        #: Set for a plugin that runs in a process of its own.
-        self.isolation: Isolation | None = None
+        #: Makes the next attempt, of this runtime and its entries.
+        self.new_attempt: Callable[[PluginRuntime, Entries], Attempt | ChildAttempt] = Attempt
         #: The rules that the plugin needs, and those that its account lacks, one line each; as they were checked last.
         self.rights: tuple[str, ...] = ()
         self.missing_rights: tuple[str, ...] = ()
@@ -125,9 +123,12 @@ class PluginRuntime:
     @property
     def installed(self) -> str:
         """The distribution and version of the plugin; empty for one that was passed as an object."""
-        if self.isolation is not None:
-            return ", ".join(map(str, installed_plugins().get(self.name, ())))
-        return self.plugin.installed if self.plugin else ""
+        return self.attempt.installed if self.attempt is not None else ""
+
+    @property
+    def isolated(self) -> bool:
+        """Whether the plugin runs in a process of its own."""
+        return self.attempt is not None and self.attempt.isolated
 
     @property
     def context(self) -> PluginContext | None:
@@ -191,14 +192,7 @@ class PluginRuntime:
             fail=lambda reason: self.failed_now(attempt, reason),
             changed=self._changed,
         )
-        attempt: Attempt | ChildAttempt
-        if self.isolation is None:
-            attempt = Attempt(self, entries)
-        else:
-            # Not for a host without such plugins, whose start it would delay.
-            from ctrlhost.supervisor.child import ChildAttempt
-
-            attempt = ChildAttempt(self, entries, self.isolation)
+        attempt = self.new_attempt(self, entries)
         with self._lock:
             if self._ended.is_set():
                 return

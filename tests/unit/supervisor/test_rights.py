@@ -23,7 +23,7 @@ from tests.support.waiting import eventually
 class Runtime:
     """A plugin that lacked a right when it was checked last."""
 
-    isolation, state, controllers, declared_rights = None, "starting", (), ()
+    isolated, state, controllers, declared_rights = False, "starting", (), ()
 
     def __init__(self, context: PluginContext) -> None:
         self.name = context.name
