@@ -98,15 +98,13 @@ class OfflineCheck:
     def _check_host(self, known: Sequence[str], names: Sequence[str]) -> None:
         given = self.configuration
         for section, read in (
-            ("host", given.host),
-            ("host", lambda: log_levels.check(given.host().log_levels, known)),
-            ("host", lambda: check_plugins(given.host(), names)),
-            ("host", lambda: _check_addresses(given.host())),
-            ("client", given.client),
-            ("informers", given.informers),
-            ("informers", given.encodings),
-            ("informers", given.compressions),
-            ("controllers", given.controllers),
+            ("host", lambda: given.host),
+            ("host", lambda: log_levels.check(given.host.log_levels, known)),
+            ("host", lambda: check_plugins(given.host, names)),
+            ("host", lambda: _check_addresses(given.host)),
+            ("client", lambda: given.client),
+            ("informers", lambda: given.encodings),
+            ("controllers", lambda: given.controllers),
         ):
             before = self._errors()
             self._try(HOST, "settings", read)
@@ -124,7 +122,7 @@ class OfflineCheck:
         for left in (kept if section == "host" else {}, {}):
             self.configuration = replace(self.configuration, tree={**self.configuration.tree, section: left})
             with suppress(ConfigError):
-                self.configuration.host()
+                _ = self.configuration.host
                 break
 
     def _check_plugin(self, loading: Loading, chosen: object) -> None:

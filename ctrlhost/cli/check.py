@@ -65,7 +65,7 @@ def command(
     )
     # Invalid settings are among the findings.
     with suppress(ConfigError):
-        chosen = configuration.host().plugins
+        chosen = configuration.host.plugins
     of_files = plugin_files(files, chosen)
     selected = (*chosen, *of_files) or tuple(installed_plugins())
     if not selected:
@@ -84,8 +84,8 @@ def _on_server(checked: OfflineCheck) -> Iterator[Finding]:
     from ctrlhost.client import Client
     from ctrlhost.errors import CtrlhostError
 
-    settings = checked.configuration.host()
-    timeout = float(checked.configuration.client().connect_timeout)
+    settings = checked.configuration.host
+    timeout = float(checked.configuration.client.connect_timeout)
     own = None
     for plugin in checked.plugins:
         found_by = f"supervision.{plugin.name}.kubeconfig"

@@ -42,7 +42,7 @@ def command(
     from ctrlhost.authoring.invalid_crds import UNCHECKED, can_check_crds, reject_invalid_crds
     from ctrlhost.supervisor.loader import PluginManager, installed_plugins, owned_crds
 
-    settings = gather(config, assignments, plugins=names(plugins)).host()
+    settings = gather(config, assignments, plugins=names(plugins)).host
     of_files = plugin_files(files, settings.plugins)
     installed = settings.plugins or (() if of_files else installed_plugins())
     loaded = [PluginManager().load(name) for name in installed]

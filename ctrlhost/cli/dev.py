@@ -90,7 +90,7 @@ def command(
     if install_crds and kubeconfig is None:
         raise click.UsageError("--install-crds has no effect without --kubeconfig: the sandbox gets the CRDs anyway")
     configuration = gather(config, assignments, plugins=names(plugins), context=context)
-    installed, context = configuration.host().plugins, configuration.host().context
+    installed, context = configuration.host.plugins, configuration.host.context
     of_files = plugin_files(files, installed)
     if not installed and not of_files:
         raise click.UsageError("no plugins selected; name a file, or select some with `--plugins NAME,NAME`")

@@ -108,12 +108,12 @@ def command(
         config, assignments, plugins=chosen, namespaces=limit, admin=admin, leader_elect=leader_elect
     )
     for reference in references:
-        configuration.stand_in(reference.plugin, reference.key, reference.flag)
-    settings = configuration.host()
+        configuration = configuration.stand_in(reference.plugin, reference.key, reference.flag)
+    settings = configuration.host
     of_files = plugin_files(files, settings.plugins)
     if not settings.plugins and not of_files:
         raise click.UsageError("no plugins selected; select some with `--plugins NAME,NAME`, or name a file")
-    isolate(configuration, isolated, [file.name for file in of_files])
+    configuration = isolate(configuration, isolated, [file.name for file in of_files])
     for plugin in (*settings.plugins, *(file.name for file in of_files)):
         # A mistake would otherwise show up in the pod.
         configuration.supervision(plugin)

@@ -103,16 +103,17 @@ def plugin_files(files: tuple[Path, ...], installed: Collection[str] = ()) -> li
     return list(found.values())
 
 
-def isolate(configuration: Configuration, chosen: tuple[str, ...], files: Collection[str] = ()) -> None:
-    """Apply `--isolate`; ConfigError for a plugin that is neither selected nor one of `files`."""
+def isolate(configuration: Configuration, chosen: tuple[str, ...], files: Collection[str] = ()) -> Configuration:
+    """Return the settings with `--isolate`; ConfigError for a plugin that is neither selected nor one of `files`."""
     from ctrlhost.errors import ConfigError
     from ctrlhost.suggestions import suggest
 
-    selected = (*configuration.host().plugins, *files)
+    selected = (*configuration.host.plugins, *files)
     for name in names(chosen):
         if name != "all" and name not in selected:
             raise ConfigError(f"--isolate: the host runs no plugin `{name}`", hint=suggest(name, selected))
-        configuration.isolate(selected if name == "all" else [name])
+        configuration = configuration.isolate(selected if name == "all" else [name])
+    return configuration
 
 
 def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:

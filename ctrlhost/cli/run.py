@@ -94,7 +94,7 @@ def command(
     configuration = gather(config, assignments, plugins=names(plugins), namespaces=names(namespaces), **flags)
     if flags["dry_run"] and flags["sandbox"]:
         raise click.UsageError("--dry-run and --sandbox are mutually exclusive: nothing there is worth protecting")
-    settings = configuration.host()
+    settings = configuration.host
     _check_sandbox(settings.sandbox, flags)
     of_files = plugin_files(files, settings.plugins)
     if not settings.plugins and not of_files:
@@ -102,7 +102,7 @@ def command(
         raise click.UsageError(
             f"no plugins selected; select some with `--plugins NAME,NAME` (installed: {known}), or name a file"
         )
-    isolate(configuration, isolated, [file.name for file in of_files])
+    configuration = isolate(configuration, isolated, [file.name for file in of_files])
     for name in settings.plugins:
         check_installed(name)
 
@@ -158,10 +158,10 @@ def _run(configuration: Configuration, files: list[PluginFile], sandbox: Sandbox
     from ctrlhost.host.host import Host
 
     host = Host(
-        plugins=[*configuration.host().plugins, *files],
+        plugins=[*configuration.host.plugins, *files],
         configuration=configuration,
         sandbox=sandbox,
-        gil_watch=GilWatch(stacks=configuration.host().gil_stacks),
+        gil_watch=GilWatch(stacks=configuration.host.gil_stacks),
         local_socket=True,
     )
     with ExitStack() as stack:

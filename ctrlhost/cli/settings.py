@@ -35,7 +35,7 @@ def command(name: str, config: Path | None, assignments: tuple[str, ...], output
     configuration = gather(config, assignments)
     if name == "host":
         found: list[DescribedSetting] | None = described(
-            configuration.host(), configuration.tree["host"], configuration.source
+            configuration.host, configuration.tree["host"], configuration.source
         )
     else:
         from ctrlhost.supervisor.loader import PluginManager

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -47,13 +48,14 @@ class Given:
     kept: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Configuration:
-    """All settings as given, not yet checked against their types; `source` names the file, if any."""
+    """All settings as given, each checked against its type when it is read first; `source` names the file, if any."""
 
     #: Not shown: it may contain secrets.
     tree: dict[str, dict[str, Any]] = field(repr=False)
     source: str
+    _supervisions: dict[str, Supervision] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def gather(
@@ -93,12 +95,14 @@ class Configuration:
             return Given(value.raw, value.origin.startswith("--set "))
         return Given(str(value), kept=True)
 
+    @cached_property
     def host(self) -> HostSettings:
-        """Return the host's own settings."""
+        """The host's own settings."""
         return fit(self.tree["host"], HostSettings, "host", self.source)
 
+    @cached_property
     def client(self) -> ClientSettings:
-        """Return the settings of connections to the API server."""
+        """The settings of connections to the API server."""
         return fit(self.tree.get("client", {}), ClientSettings, "client", self.source)
 
     def plugin(self, name: str, kind: type[T] | None) -> T | None:
@@ -111,8 +115,9 @@ class Configuration:
             return None
         return fit(given, kind, f"plugins.{name}", self.source)
 
+    @cached_property
     def controllers(self) -> dict[str, ControllerOverrides]:
-        """Return the operator's overrides by `plugin/controller`."""
+        """The operator's overrides by `plugin/controller`."""
         return {
             name: fit(self.section("controllers", name), ControllerOverrides, f"controllers.{name}", self.source)
             for name in self.tree["controllers"]
@@ -120,30 +125,42 @@ class Configuration:
 
     def supervision(self, plugin: str) -> Supervision:
         """Return what the host allows the plugin: its own table over the defaults for all plugins."""
+        known = self._supervisions.get(plugin)
+        if known is None:
+            table = self.tree.get("supervision", {})
+            own = self.section("supervision", plugin) if _existing(table, plugin) in table else {}
+            merged = _over(self._supervision_of_all, own)
+            known = self._supervisions[plugin] = fit(merged, Supervision, f"supervision.{plugin}", self.source)
+        return known
+
+    @cached_property
+    def _supervision_of_all(self) -> dict[str, Any]:
         table = self.tree.get("supervision", {})
         common = {name: value for name, value in table.items() if _is_default(name, value)}
         # The defaults are checked on their own, so that an error names where they are.
         fit(common, Supervision, "supervision", self.source)
-        own = self.section("supervision", plugin) if _existing(table, plugin) in table else {}
-        return fit(_over(common, own), Supervision, f"supervision.{plugin}", self.source)
+        return common
 
+    @cached_property
     def informers(self) -> InformerSettings:
-        """Return how the host reads all kinds."""
+        """How the host reads all kinds."""
         table = self.tree.get("informers", {})
         common = {name: value for name, value in table.items() if not isinstance(value, dict)}
         return fit(common, InformerSettings, "informers", self.source)
 
+    @property
     def encodings(self) -> tuple[Encoding, dict[str, Encoding]]:
-        """Return the encoding of all kinds, and those of single kinds by `APIVERSION/KIND`."""
-        chosen = {name: kind.encoding for name, kind in self._kinds().items() if kind.encoding is not None}
-        return self.informers().encoding, chosen
+        """The encoding of all kinds, and those of single kinds by `APIVERSION/KIND`."""
+        chosen = {name: kind.encoding for name, kind in self._kinds.items() if kind.encoding is not None}
+        return self.informers.encoding, chosen
 
+    @property
     def compressions(self) -> tuple[Compression, dict[str, Compression]]:
-        """Return the compression of all kinds, and those of single kinds by `APIVERSION/KIND`."""
-        kinds = self._kinds().items()
-        chosen = {name: kind.compression for name, kind in kinds if kind.compression is not None}
-        return self.informers().compression, chosen
+        """The compression of all kinds, and those of single kinds by `APIVERSION/KIND`."""
+        chosen = {name: kind.compression for name, kind in self._kinds.items() if kind.compression is not None}
+        return self.informers.compression, chosen
 
+    @cached_property
     def _kinds(self) -> dict[str, InformerKind]:
         kinds = {}
         for name, value in self.tree.get("informers", {}).items():
@@ -153,21 +170,23 @@ class Configuration:
                 kinds[name] = fit(value, InformerKind, f'informers."{name}"', self.source)
         return kinds
 
-    def isolate(self, plugins: Iterable[str]) -> None:
+    def isolate(self, plugins: Iterable[str]) -> Configuration:
         """Apply the flag `--isolate`: these plugins get a process of their own, whatever the other sources say."""
-        for plugin in plugins:
-            self._put(("supervision", plugin, "process"), RawValue("own", "--isolate"))
+        return self._with({("supervision", plugin, "process"): RawValue("own", "--isolate") for plugin in plugins})
 
-    def stand_in(self, plugin: str, key: str, origin: str) -> None:
+    def stand_in(self, plugin: str, key: str, origin: str) -> Configuration:
         """Set a text in place of a plugin's setting whose value is known in the pod only; `origin` names the flag."""
-        self._put(("plugins", plugin, *key.split(".")), RawValue("placeholder", origin))
+        return self._with({("plugins", plugin, *key.split(".")): RawValue("placeholder", origin)})
 
     def supervised(self, plugin: str, **settings: str | int) -> Configuration:
         """Return a configuration that supervises a plugin with these settings, whatever the sources say."""
+        return self._with({("supervision", plugin, name): value for name, value in settings.items()})
+
+    def _with(self, values: Mapping[tuple[str, ...], Any]) -> Configuration:
         changed = Configuration({section: dict(table) for section, table in self.tree.items()}, self.source)
-        changed.tree.setdefault("supervision", {})
-        for name, value in settings.items():
-            changed._put(("supervision", plugin, name), value)
+        for path, value in values.items():
+            changed.tree.setdefault(path[0], {})
+            changed._put(path, value)
         return changed
 
     def check_names(self, plugins: Iterable[str]) -> None:

@@ -157,8 +157,8 @@ class ChildHost(Host):
             clock=self.clock,
             # The memory budget is that of the host, which reads less for everyone; `memory_limit` bounds the process.
             options=ReflectorOptions(
-                max_object=self.configuration.informers().max_object,
-                compressions=Compressions(*self.configuration.compressions()),
+                max_object=self.configuration.informers.max_object,
+                compressions=Compressions(*self.configuration.compressions),
             ),
             send=self._channel.send,
             ask=self._ask,

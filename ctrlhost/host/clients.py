@@ -80,7 +80,7 @@ class HostClients:
 
     @property
     def _connect_timeout(self) -> float:
-        return float(self._configuration.client().connect_timeout)
+        return float(self._configuration.client.connect_timeout)
 
     def _is_reachable(self) -> bool:
         own = self.api_servers.own

@@ -91,7 +91,7 @@ class Host:
         is served to this user at a Unix socket in the private directory.
         """
         self.configuration = configuration or Configuration.gather()
-        self.settings = _without_lease(settings or self.configuration.host())
+        self.settings = _without_lease(settings or self.configuration.host)
         self.clock: Clock = clock or SystemClock()
         self.stopping = threading.Event()
         self.client: Client | None = client
@@ -156,7 +156,7 @@ class Host:
             return
         named = [plugin.name for plugin in self.plugins]
         self.configuration.check_names([*named, *installed_plugins()])
-        self.configuration.controllers()
+        _ = self.configuration.controllers
         if self.settings.log_levels:
             from ctrlhost.host.log_levels import check
 
@@ -232,7 +232,7 @@ class Host:
 
     def set_up(self) -> None:
         """Set up the plugins, which do not sync yet; the second part of `start`."""
-        services = self._services(self.configuration.controllers())
+        services = self._services(self.configuration.controllers)
         for runtime in self.plugins:
             runtime.set_up(self._services_of(runtime, services), self._servers.open)
         wait_while_busy((attempt.set_up, attempt.processor_seconds) for attempt in self._attempts())
@@ -326,12 +326,12 @@ class Host:
     def _make_factory(self, client: Client) -> InformerFactory:
         from ctrlhost.informers import Compressions, Encodings, InformerFactory, ReflectorOptions
 
-        informers = self.configuration.informers()
+        informers = self.configuration.informers
         options = ReflectorOptions(
             memory_budget=informers.memory_budget,
             max_object=informers.max_object,
-            encodings=Encodings(*self.configuration.encodings()),
-            compressions=Compressions(*self.configuration.compressions()),
+            encodings=Encodings(*self.configuration.encodings),
+            compressions=Compressions(*self.configuration.compressions),
         )
         return InformerFactory(client, resync=self.settings.resync, clock=self.clock, options=options)
 

@@ -124,9 +124,9 @@ def _offline_services(configuration: Configuration) -> PluginServices:
         clock=clock,
         events=EventRecorder(client, clock),
         stopping=threading.Event(),
-        controller_overrides=configuration.controllers(),
+        controller_overrides=configuration.controllers,
         metrics=ReconcileMetrics(),
-        namespaces=configuration.host().namespaces,
+        namespaces=configuration.host.namespaces,
     )
 
 

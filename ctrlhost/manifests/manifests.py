@@ -60,7 +60,7 @@ def manifests(
 ) -> Iterator[dict[str, Any]]:
     """Return all manifests, in an order in which they can be applied."""
     names = [plugin.name for plugin in plugins]
-    check_plugins(configuration.host(), names)
+    check_plugins(configuration.host, names)
     check_references(deployed.secrets, names)
     workloads = list(_workloads(plugins, configuration, deployed))
     roles = [
@@ -99,7 +99,7 @@ def removable(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _workloads(plugins: Sequence[SetUpPlugin], configuration: Configuration, deployed: Deployed) -> Iterator[Workload]:
-    settings = configuration.host()
+    settings = configuration.host
     groups = [[plugin] for plugin in plugins] if deployed.per_plugin else [list(plugins)]
     for group in groups:
         name, own, arguments = deployed.name, settings, []

@@ -106,7 +106,7 @@ class HostUnderTest:
             "informers": dict(informers or {}),
         }
         configuration = Configuration(tree, "")
-        host_tables = configuration.host() if host_settings else HostSettings(listen="")
+        host_tables = configuration.host if host_settings else HostSettings(listen="")
         kubeconfig = (through or server).kubeconfig
         #: The host's service account with `least_privilege`.
         self.account: LimitedAccount | None = None

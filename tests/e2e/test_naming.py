@@ -48,7 +48,7 @@ class Group:
         naming = {"diff_grace": "0s", "groups": [self.name], **settings}
         configuration = Configuration({"host": {"listen": ""}, "plugins": {"naming": naming}, "controllers": {}}, "")
         self.host = Host(
-            configuration.host(), [ctrlhost_naming], configuration=configuration, client=Client.load(kubeconfig)
+            configuration.host, [ctrlhost_naming], configuration=configuration, client=Client.load(kubeconfig)
         )
 
     def start(self) -> Group:

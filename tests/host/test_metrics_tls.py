@@ -323,7 +323,7 @@ def test_metrics_at_their_own_address_are_not_at_that_of_the_host(ctrlhost_host:
 )
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
-        Configuration({"host": settings, "plugins": {}, "controllers": {}}, "").host()
+        _ = Configuration({"host": settings, "plugins": {}, "controllers": {}}, "").host
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ class PluginHost:
 
         transport.request = recorded
         self._client = client
-        self.host = Host(configuration.host(), [ctrlhost_bitcoin], configuration=configuration, client=client)
+        self.host = Host(configuration.host, [ctrlhost_bitcoin], configuration=configuration, client=client)
         self.host.start()
         assert self.host.wait_ready(START_LIMIT), self.host.plugins
 

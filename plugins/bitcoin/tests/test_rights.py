@@ -83,14 +83,14 @@ def test_the_printed_rights_are_what_the_plugin_uses(server: Sandbox, monkeypatc
         admin.apply(crd, field_manager="test")
 
     configuration = Configuration({"host": {"listen": ""}, "plugins": {}, "controllers": {}}, "")
-    permissions = permissions_of(load_plugins([ctrlhost_bitcoin], configuration), configuration.host())
+    permissions = permissions_of(load_plugins([ctrlhost_bitcoin], configuration), configuration.host)
     granted(admin, permissions)
 
     faults = Faults()
     own = ctrlhost.Client.load(server.kubeconfig_for(service_account=f"default/{ACCOUNT}"))
     transport = Recorded(own.transport, faults)
     client = ctrlhost.Client.over(transport)
-    running = Host(configuration.host(), [ctrlhost_bitcoin], configuration=configuration, client=client)
+    running = Host(configuration.host, [ctrlhost_bitcoin], configuration=configuration, client=client)
     running.start()
     assert running.wait_ready(60), running.plugins
 

@@ -42,8 +42,8 @@ def refusal(*assignments: str, file: Path | None = None, **environment: str) -> 
 def read_all(file: Path | None, environment: dict[str, str], assignments: tuple[str, ...]) -> None:
     configuration = Configuration.gather(file, environment, assignments)
     configuration.check_names(["ingress-status", "naming"])
-    configuration.host()
-    configuration.controllers()
+    _ = configuration.host
+    _ = configuration.controllers
     for plugin in ("ingress-status", "naming"):
         configuration.plugin(plugin, Settings)
         configuration.supervision(plugin)
@@ -61,7 +61,7 @@ def toml(tmp_path):
 
 def test_the_defaults_apply_without_any_source():
     configuration = Configuration.gather()
-    assert configuration.host() == HostSettings()
+    assert configuration.host == HostSettings()
     assert configuration.plugin("naming", Settings) == Settings()
     assert configuration.plugin("naming", None) is None
 
@@ -167,7 +167,7 @@ def test_an_invalid_file_is_refused_and_named(toml, text, message):
 
 def test_the_host_sets_the_switch_interval_and_restores_it_at_its_end():
     with pytest.raises(ConfigError, match="switch_interval"):
-        Configuration.gather(None, {}, ["host.switch_interval=0s"]).host()
+        _ = Configuration.gather(None, {}, ["host.switch_interval=0s"]).host
     before = sys.getswitchinterval()
     with switching_after(HostSettings(switch_interval=Duration("2ms")).switch_interval):
         assert sys.getswitchinterval() == pytest.approx(0.002)
@@ -186,27 +186,27 @@ def test_settings_for_a_plugin_without_settings_are_refused():
 
 def test_variables_that_kubernetes_sets_for_a_service_named_ctrlhost_are_not_settings():
     environment = {"CTRLHOST_SERVICE_HOST": "10.0.0.1", "CTRLHOST_PORT_80_TCP": "x", "CTRLHOST_HOST": "y"}
-    assert Configuration.gather(None, environment).host() == HostSettings()
+    assert Configuration.gather(None, environment).host == HostSettings()
 
 
 def test_controllers_are_overridden_by_name(toml):
     file = toml('[controllers."naming/names"]\nworkers = 4\ntimeout = "1m"')
-    overrides = Configuration.gather(file, {"CTRLHOST_CONTROLLERS__NAMING__NAMES__WORKERS": "5"}).controllers()
+    overrides = Configuration.gather(file, {"CTRLHOST_CONTROLLERS__NAMING__NAMES__WORKERS": "5"}).controllers
     assert overrides["naming/names"].workers == 5
     assert overrides["naming/names"].timeout == 60
 
 
 def test_informers_are_set_for_all_kinds_and_for_one(toml):
     file = toml('[informers]\nencoding = "json"\n[informers."apps/v1/Deployment"]\nencoding = "auto"')
-    common, kinds = Configuration.gather(file, {}, ['informers."example.com/v1/Foo".encoding=json']).encodings()
+    common, kinds = Configuration.gather(file, {}, ['informers."example.com/v1/Foo".encoding=json']).encodings
     assert common == "json"
     assert kinds == {"apps/v1/Deployment": "auto", "example.com/v1/Foo": "json"}
-    assert Configuration.gather().encodings() == ("auto", {})
+    assert Configuration.gather().encodings == ("auto", {})
     file = toml('[informers]\ncompression = "off"\n[informers."apps/v1/Deployment"]\ncompression = "on"')
-    common, kinds = Configuration.gather(file, {}, ['informers."v1/Pod".compression=auto']).compressions()
+    common, kinds = Configuration.gather(file, {}, ['informers."v1/Pod".compression=auto']).compressions
     assert common == "off"
     assert kinds == {"apps/v1/Deployment": "on", "v1/Pod": "auto"}
-    assert Configuration.gather().compressions() == ("auto", {})
+    assert Configuration.gather().compressions == ("auto", {})
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_informers_are_set_for_all_kinds_and_for_one(toml):
 @pytest.mark.behaviour("scale/SC113")
 def test_an_invalid_setting_of_informers_is_refused_with_its_name(assignment, message):
     with pytest.raises(ConfigError) as refused:
-        Configuration.gather(assignments=[assignment]).encodings()
+        _ = Configuration.gather(assignments=[assignment]).encodings
     assert message in str(refused.value)
 
 
@@ -237,7 +237,7 @@ def test_flags_override_all_other_sources(toml):
     file = toml('[host]\nplugins = ["a"]\nlisten = "127.0.0.1:1"\nkubeconfig = "f"')
     environment = {"CTRLHOST_HOST__PLUGINS": "b,c", "CTRLHOST_HOST__LISTEN": "127.0.0.1:2"}
     flags = {"listen": "127.0.0.1:4", "plugins": (), "context": None}
-    host = Configuration.gather(file, environment, ["host.listen=127.0.0.1:3"], flags).host()
+    host = Configuration.gather(file, environment, ["host.listen=127.0.0.1:3"], flags).host
     assert (host.plugins, host.listen, host.kubeconfig) == (("b", "c"), "127.0.0.1:4", "f")
 
 
@@ -260,8 +260,9 @@ def test_the_settings_of_a_process_override_the_defaults_for_all_plugins(toml):
 def test_the_flag_isolate_overrides_all_other_sources(toml):
     file = toml('[supervision.ingress-status]\nprocess = "shared"\nrestart_limit = 3')
     environment = {"CTRLHOST_SUPERVISION__INGRESS_STATUS__PROCESS": "shared"}
-    found = Configuration.gather(file, environment, ["supervision.ingress-status.process=shared"])
-    found.isolate(["ingress-status"])
+    given = Configuration.gather(file, environment, ["supervision.ingress-status.process=shared"])
+    found = given.isolate(["ingress-status"])
+    assert given.supervision("ingress-status").process == "shared"
     assert found.supervision("ingress-status").process == "own"
     assert found.supervision("ingress-status").restart_limit == 3
     assert found.supervision("naming").process == "shared"

@@ -83,7 +83,7 @@ def test_an_entry_that_matches_nothing_is_refused_where_it_is_given(entry: str, 
         ctrlhost.For("v1", "Pod", namespaces=[entry])
     configuration = Configuration.gather(flags={"namespaces": (entry,)})
     with pytest.raises(ConfigError, match=message):
-        configuration.host()
+        _ = configuration.host
 
 
 def test_a_label_selector_is_one_entry_on_the_command_line() -> None:

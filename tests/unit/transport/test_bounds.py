@@ -183,4 +183,4 @@ def test_an_invalid_time_ends_the_start_with_the_name_of_the_setting(assignment:
 
 
 def test_without_a_setting_the_time_is_that_of_whole_calls() -> None:
-    assert Configuration.gather().client().connect_timeout == 30
+    assert Configuration.gather().client.connect_timeout == 30
