@@ -51,7 +51,7 @@ class Distributions:
 
 
 class StartHost(Protocol):
-    def __call__(self, *arguments: str, plugins: str = "", **environment: str) -> HostProcess: ...
+    def __call__(self, *arguments: str, plugins: str = "", forked: bool = True, **environment: str) -> HostProcess: ...
 
 
 @pytest.fixture
@@ -70,10 +70,10 @@ def start_host(distributions: Distributions) -> Iterator[StartHost]:
     """Return a function that starts `ctrlhost run` with plugins; the processes end with the test."""
     with ExitStack() as running:
 
-        def start(*arguments: str, plugins: str = "", **environment: str) -> HostProcess:
+        def start(*arguments: str, plugins: str = "", forked: bool = True, **environment: str) -> HostProcess:
             named = [f"--plugins={plugins}"] if plugins else []
             complete = distributions.environment(**environment)
-            return running.enter_context(HostProcess(*named, *arguments, environment=complete))
+            return running.enter_context(HostProcess(*named, *arguments, environment=complete, forked=forked))
 
         yield start
 

@@ -13,7 +13,7 @@ from tests.support.plugin_sources import BLOCKS, GREETER, WIDGETS, hook, to_gree
 
 def test_a_plugin_works_on_the_sandbox_and_the_host_stops_on_a_signal(distributions, start_host):
     distributions.add("greeter", GREETER)
-    host = start_host("--sandbox", plugins="greeter")
+    host = start_host("--sandbox", plugins="greeter", forked=False)
     client = ctrlhost.Client.load(host.kubeconfig)
     client.create(to_greet("ann"))
     line = host.line("greeting ann")
@@ -61,7 +61,7 @@ def test_a_plugin_may_establish_the_crds_of_another(distributions, start_host):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_other_signals_work_like_sigterm(distributions, start_host, number):
     distributions.add("greeter", GREETER)
-    host = start_host("--sandbox", plugins="greeter")
+    host = start_host("--sandbox", plugins="greeter", forked=False)
     host.line("plugin greeter running")
     host.signal(number)
     assert host.wait() == 0
@@ -93,7 +93,7 @@ def test_an_endless_reconcile_does_not_block_shutdown(distributions, start_host)
 
 def test_a_second_signal_forces_exit(distributions, start_host):
     distributions.add("stuck", BLOCKS)
-    host = start_host("--sandbox", "--set=host.drain_timeout=1h", plugins="stuck")
+    host = start_host("--sandbox", "--set=host.drain_timeout=1h", plugins="stuck", forked=False)
     ctrlhost.Client.load(host.kubeconfig).create(to_greet("ann"))
     host.line("blocking")
     host.signal(signal.SIGTERM)
@@ -114,7 +114,7 @@ def test_a_signal_forwarded_by_a_wrapper_is_not_a_second_one(distributions, star
 
 def test_a_signal_during_startup_stops_it(distributions, start_host):
     distributions.add("slow", hook("ctrlhost_setup", "print('setting up', flush=True); __import__('time').sleep(3600)"))
-    host = start_host("--sandbox", "--set=host.drain_timeout=1s", plugins="slow")
+    host = start_host("--sandbox", "--set=host.drain_timeout=1s", plugins="slow", forked=False)
     host.wait_for(lambda: "setting up" in host.output, "the set-up")
     host.signal(signal.SIGTERM)
     assert host.wait() == 0
@@ -123,7 +123,7 @@ def test_a_signal_during_startup_stops_it(distributions, start_host):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_before_the_host_runs_ends_the_process(distributions, start_host, number):
     distributions.add("slow", "print('importing', flush=True)\n__import__('time').sleep(3600)")
-    host = start_host("--sandbox", plugins="slow")
+    host = start_host("--sandbox", plugins="slow", forked=False)
     host.wait_for(lambda: "importing" in host.output, "the import")
     host.signal(number)
     assert host.wait() == 0
@@ -137,7 +137,7 @@ def test_a_running_reconcile_finishes_before_the_exit(distributions, start_host)
             "ctx.log.info", "ctx.log.info('at it'); ctx._scope.plugin.services.stopping.wait(); ctx.log.info"
         ),
     )
-    host = start_host("--sandbox", plugins="slow")
+    host = start_host("--sandbox", plugins="slow", forked=False)
     client = ctrlhost.Client.load(host.kubeconfig)
     client.create(to_greet("ann"))
     host.line("at it")

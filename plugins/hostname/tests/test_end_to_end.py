@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import signal
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +12,7 @@ import urllib3
 
 from plugins.hostname.tests.cluster import until
 from plugins.hostname.tests.objects import Objects
+from tests.support import fork_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,12 +35,12 @@ class Running:
         self.log = log
         settings = {"k8s-manifest-ns": namespace, "rest-address": "127.0.0.1", "rest-port": port}
         settings["web-refresh-interval"] = "200ms"
-        command = [sys.executable, "-m", "ctrlhost", "run", "--plugins", "hostname", "--install-crds"]
+        command = ["run", "--plugins", "hostname", "--install-crds"]
         command += ["--kubeconfig", str(control_plane.kubeconfig), "--listen", "127.0.0.1:0"]
         for key, value in settings.items():
             command += ["--set", f"hostname.{key}={value}"]
         with log.open("wb") as output:
-            self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=output)
+            self.process = fork_server.start(command, stdout=output.fileno(), stderr=output.fileno())
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)

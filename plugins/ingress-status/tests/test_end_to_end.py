@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.support import fork_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,13 +33,13 @@ class Running:
 
     def __init__(self, control_plane: Any, namespace: str, log: Path, **settings: str) -> None:
         self.client, self.namespace, self.log = control_plane.client, namespace, log
-        command = [sys.executable, "-m", "ctrlhost", "run", "--plugins", "ingress-status"]
+        command = ["run", "--plugins", "ingress-status"]
         command += ["--kubeconfig", str(control_plane.kubeconfig), "--listen", "127.0.0.1:0"]
         given = {"envoy-service-namespace": namespace, "watch-namespaces": namespace, **settings}
         for key, value in given.items():
             command += ["--set", f"ingress-status.{key}={value}"]
         with log.open("wb") as output:
-            self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=output)
+            self.process = fork_server.start(command, stdout=output.fileno(), stderr=output.fileno())
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)

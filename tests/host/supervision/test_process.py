@@ -72,7 +72,7 @@ def test_a_held_interpreter_lock_is_reported(start_host: StartHost, distribution
 def test_a_drain_that_holds_the_interpreter_lock_ends(start_host: StartHost, distributions) -> None:
     source = HOLDING + "\n\n@ctrlhost.hookimpl\ndef ctrlhost_stopping(plugin):\n    hold(300)\n"
     distributions.add("bad", source)
-    host = start_host("--sandbox", "--set=host.drain_timeout=1s", plugins="bad")
+    host = start_host("--sandbox", "--set=host.drain_timeout=1s", plugins="bad", forked=False)
     host.line("plugin bad running")
     assert host.stop() == 1
     assert "in hold" in host.text
@@ -184,7 +184,7 @@ def ctrlhost_stopping(plugin):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_hook_that_hangs_does_not_keep_the_process(start_host: StartHost, distributions, number: Any) -> None:
     distributions.add("bad", STUCK)
-    host = start_host("--sandbox", "--set=host.drain_timeout=2s", plugins="bad")
+    host = start_host("--sandbox", "--set=host.drain_timeout=2s", plugins="bad", forked=False)
     host.line("plugin bad running")
     host.signal(number)
     assert host.wait() == 0
@@ -194,7 +194,7 @@ def test_a_hook_that_hangs_does_not_keep_the_process(start_host: StartHost, dist
 
 def test_a_thread_of_an_executor_does_not_keep_the_process(start_host: StartHost, distributions) -> None:
     distributions.add("bad", STUCK.partition("\n\n\n@ctrlhost.hookimpl\ndef ctrlhost_stopping")[0])
-    host = start_host("--sandbox", "--set=host.drain_timeout=2s", plugins="bad")
+    host = start_host("--sandbox", "--set=host.drain_timeout=2s", plugins="bad", forked=False)
     host.line("plugin bad running")
     assert host.stop() == 0
 
