@@ -35,7 +35,7 @@ def mutate(context: ServerContext, operation: Operation, obj: Object, old: Objec
             mutating.mutate(context, request, again)
     assert request.obj is not None
     kind = operation.kind
-    old_fields, new_fields = (managed.trackable(kind, one, operation.subresource) for one in (before, request.obj))
+    old_fields, new_fields = (managed.trackable(kind, state, operation.subresource) for state in (before, request.obj))
     operation.untracked, _ = fieldset.differences(managed.shape_of(kind), old_fields, new_fields)
     return request.obj
 

@@ -54,7 +54,7 @@ class Evaluation:
         self._context, self._request, self._kind, self._params = context, request, kind, params
         self._spec: dict[str, Any] = policy["spec"]
         self._variables: Variables = tuple(
-            (one.get("name", ""), one.get("expression", "")) for one in self._spec.get("variables") or ()
+            (variable.get("name", ""), variable.get("expression", "")) for variable in self._spec.get("variables") or ()
         )
         self._attributes = _encoded(self._described())
         self._namespace = _encoded(self._namespace_object())
@@ -73,7 +73,7 @@ class Evaluation:
         conditions = self._spec.get("matchConditions") or ()
         if not conditions:
             return True
-        expressions = tuple((one.get("expression", ""), "bool") for one in conditions)
+        expressions = tuple((condition.get("expression", ""), "bool") for condition in conditions)
         try:
             outcomes, _ = self._run(expressions, _MATCH_BUDGET, "null", authorizer=True, answers=True)
         except OutOfBudget as error:

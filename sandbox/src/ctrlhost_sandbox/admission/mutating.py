@@ -91,7 +91,7 @@ def _mutated(request: Request, evaluation: Evaluation, mutation: dict[str, Any])
     operation = request.operation
     if part == "jsonPatch":
         try:
-            changed = json_patch(request.obj, [_operation(one) for one in outcome.value])
+            changed = json_patch(request.obj, [_operation(change) for change in outcome.value])
         except TestFailed:
             return request.obj
         except PatchError as error:

@@ -128,5 +128,5 @@ def generation_grows(kind: Kind, obj: Object, old: Object) -> bool:
     if not kind.generation:
         return False
     skipped = (*_IDENTITY, "status") if kind.has_status else _IDENTITY
-    after, before = ({key: one[key] for key in one if key not in skipped} for one in (obj, old))
+    after, before = ({key: state[key] for key in state if key not in skipped} for state in (obj, old))
     return after != before or strategy_of(kind).metadata_counts(obj, old)

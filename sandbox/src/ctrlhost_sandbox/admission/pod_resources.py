@@ -29,11 +29,11 @@ def total(spec: Mapping[str, Any], part: str, *, overhead: bool = False) -> Amou
             own = add(own, sidecars)
         most = largest(most, own)
     result = largest(result, most)
-    result |= {name: one for name, one in of_container(spec, part).items() if name in POD_LEVEL}
+    result |= {name: item for name, item in of_container(spec, part).items() if name in POD_LEVEL}
     if overhead:
         extra = parsed(spec.get("overhead"))
         # Overhead only adds to limits that there are.
-        result = add(result, {name: one for name, one in extra.items() if part == "requests" or name in result})
+        result = add(result, {name: item for name, item in extra.items() if part == "requests" or name in result})
     return result
 
 

@@ -99,8 +99,10 @@ def _check_stated(request: Request, quota: Object, limited: list[str]) -> None:
 
 def charge(context: ServerContext, charges: list[Charge]) -> None:
     """Record what a write used, in the status of the quotas."""
-    for one in charges:
-        write_status(context, one.quota, {**one.quota["status"], "used": shown(one.used)}, "kube-apiserver")
+    for one_charge in charges:
+        write_status(
+            context, one_charge.quota, {**one_charge.quota["status"], "used": shown(one_charge.used)}, "kube-apiserver"
+        )
 
 
 def write_status(context: ServerContext, quota: Object, status: Object, manager: str) -> None:

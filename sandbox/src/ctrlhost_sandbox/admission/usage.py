@@ -175,7 +175,7 @@ def _crosses_namespaces(spec: dict[str, Any]) -> bool:
         rules = affinity.get(part) or {}
         terms = list(rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
         preferred = rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-        terms += [one.get("podAffinityTerm") or {} for one in preferred]
+        terms += [weighted.get("podAffinityTerm") or {} for weighted in preferred]
         if any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms):
             return True
     return False

@@ -119,7 +119,9 @@ def _validated(match: Match, evaluation: Evaluation) -> tuple[list[_Finding], li
     validations = spec.get("validations") or ()
     findings: list[_Finding] = []
     try:
-        outcomes, left = evaluation.run(tuple((one.get("expression", ""), "bool") for one in validations), BUDGET)
+        outcomes, left = evaluation.run(
+            tuple((validation.get("expression", ""), "bool") for validation in validations), BUDGET
+        )
     except OutOfBudget as error:
         return _failed(match, str(error)), []
     messages, out_of_budget = _messages(evaluation, validations, left)
@@ -141,7 +143,9 @@ def _validated(match: Match, evaluation: Evaluation) -> tuple[list[_Finding], li
 def _messages(evaluation: Evaluation, validations: Any, left: int) -> tuple[list[str], str]:
     """Return the messages that expressions make, empty where there is none; or why there are none at all."""
     wanted = [
-        (index, one["messageExpression"]) for index, one in enumerate(validations) if one.get("messageExpression")
+        (index, validation["messageExpression"])
+        for index, validation in enumerate(validations)
+        if validation.get("messageExpression")
     ]
     found = [""] * len(validations)
     try:
@@ -157,7 +161,7 @@ def _messages(evaluation: Evaluation, validations: Any, left: int) -> tuple[list
 
 
 def _annotations(match: Match, evaluation: Evaluation, annotations: list[Object] | tuple[()]) -> Iterator[_Note]:
-    expressions = tuple((one.get("valueExpression", "").strip(), "string or null") for one in annotations)
+    expressions = tuple((annotation.get("valueExpression", "").strip(), "string or null") for annotation in annotations)
     if not expressions:
         return
     outcomes, _ = evaluation.run(expressions, BUDGET, answers=False)

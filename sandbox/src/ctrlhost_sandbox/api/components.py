@@ -18,16 +18,16 @@ TABLE = "componentstatuses"
 
 def find(context: ServerContext, operation: Operation) -> Snapshot:
     """Return the status of one part; 404 if there is no such part."""
-    for one in _all(context):
-        if one.name == operation.name:
-            return one
+    for component in _all(context):
+        if component.name == operation.name:
+            return component
     raise status.not_found("componentstatus", "", operation.name)
 
 
 def page(context: ServerContext, operation: Operation) -> reads.Page:
     """Return the selected parts."""
     selected = reads.make_filter(operation.kind, operation)
-    return reads.Page(0, [one for one in _all(context) if selected.matches(operation.kind, one)])
+    return reads.Page(0, [component for component in _all(context) if selected.matches(operation.kind, component)])
 
 
 def _all(context: ServerContext) -> list[Snapshot]:

@@ -96,7 +96,7 @@ class Discovery:
                 continue
             metadata: dict[str, Any] = {"name": name} if name else {}
             metadata["creationTimestamp"] = None
-            items.append({"metadata": metadata, "versions": [_aggregate_version(*one) for one in versions.items()]})
+            items.append({"metadata": metadata, "versions": [_aggregate_version(*item) for item in versions.items()]})
         return {"kind": AGGREGATED, "apiVersion": f"apidiscovery.k8s.io/{version}", "metadata": {}, "items": items}
 
 

@@ -39,8 +39,8 @@ def evict(context: ServerContext, operation: Operation, body: Any) -> None:
 def _ask_budget(context: ServerContext, operation: Operation, pod: Object) -> None:
     kind = context.registry.builtin("policy", "PodDisruptionBudget")
     namespace, labels = operation.namespace, pod["metadata"].get("labels") or {}
-    stored = [views.load(kind, one) for one in context.store.table(kind.table).list(namespace)]
-    budgets = [one for one in stored if match_selector((one.get("spec") or {}).get("selector"), labels)]
+    stored = [views.load(kind, budget) for budget in context.store.table(kind.table).list(namespace)]
+    budgets = [budget for budget in stored if match_selector((budget.get("spec") or {}).get("selector"), labels)]
     if len(budgets) > 1:
         text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         raise Failure(500, "", text)
@@ -93,7 +93,7 @@ def _mark(context: ServerContext, operation: Operation, pod: Object) -> str:
     namespace, name = operation.namespace, operation.name
     writing = Operation("update", operation.kind, namespace, name, "status", manager=operation.manager)
     pod["status"]["conditions"] = [
-        *(one for one in pod["status"].get("conditions") or () if one["type"] != "DisruptionTarget"),
+        *(entry for entry in pod["status"].get("conditions") or () if entry["type"] != "DisruptionTarget"),
         {
             "type": "DisruptionTarget",
             "status": "True",

@@ -86,7 +86,7 @@ def _path(item: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the operations of a path; parameters have their type in themselves."""
     found = {}
     for action, operation in item.items():
-        parameters = [_parameter(one) for one in operation.get("parameters", ())]
+        parameters = [_parameter(parameter) for parameter in operation.get("parameters", ())]
         found[action] = {**operation, "parameters": parameters} if parameters else operation
     return found
 
@@ -110,7 +110,7 @@ def _converted(schema: Schema) -> Schema:
     if reference := _only_reference(schema):
         rest = {key: value for key, value in schema.items() if key not in ("allOf", "default")}
         return {**rest, "$ref": reference.replace(_V3, "#/definitions/")}
-    if any(one.get("type") == "string" for one in schema.get("oneOf") or ()):
+    if any(choice.get("type") == "string" for choice in schema.get("oneOf") or ()):
         # A type with several forms, such as a quantity, is a string of some format.
         return {**{key: value for key, value in schema.items() if key != "oneOf"}, "type": "string"}
     found = {key: value for key, value in schema.items() if key not in _JUNCTORS}

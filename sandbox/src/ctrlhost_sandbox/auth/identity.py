@@ -97,8 +97,8 @@ class Identity:
             for key, values in wanted.extra
             for value in values
         ]
-        for one in asked:
-            authorizer.require(user, one)
+        for attributes in asked:
+            authorizer.require(user, attributes)
 
 
 def unauthorized() -> Failure:

@@ -66,7 +66,7 @@ class Rule:
         resources = ((name, name.partition("/")[2]) for name in part.resources)
         return (
             _has(self.groups, part.groups)
-            and (ALL in self.resources or all(self._has_resource(*one) for one in resources))
+            and (ALL in self.resources or all(self._has_resource(*resource) for resource in resources))
             and (not self.names or (bool(part.names) and set(part.names) <= set(self.names)))
         )
 

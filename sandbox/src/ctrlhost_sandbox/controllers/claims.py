@@ -25,11 +25,11 @@ def touched(controller: Controller, owners: str, table: Table, event: Event) -> 
         return [event.latest.key]
     if table.name != "pods":
         return []
-    uids = {uid for one in (event.old, event.new) if one is not None for uid in one.owners}
+    uids = {uid for state in (event.old, event.new) if state is not None for uid in state.owners}
     candidates = controller.context.store.table(owners).list(event.latest.namespace)
-    mine: list[Key] = [one.key for one in candidates if one.uid in uids]
+    mine: list[Key] = [candidate.key for candidate in candidates if candidate.uid in uids]
     # A pod without a controller may be adopted by any owner that selects it.
-    return mine if mine or uids else [one.key for one in candidates]
+    return mine if mine or uids else [candidate.key for candidate in candidates]
 
 
 def owned(controller: Controller, owner: Object) -> list[Object]:
@@ -59,7 +59,7 @@ def claim(
         if holder == metadata["uid"] and (selected or going):
             mine.append(pod)
         elif holder == metadata["uid"]:
-            pod["metadata"]["ownerReferences"] = [one for one in references if one["uid"] != holder]
+            pod["metadata"]["ownerReferences"] = [reference for reference in references if reference["uid"] != holder]
             _set_finalizer(pod, finalizer, wanted=False)
             controller.update(kind, pod)
         elif holder is None and selected and not going and fits(pod):
@@ -71,7 +71,7 @@ def claim(
 
 def _set_finalizer(pod: Object, name: str, *, wanted: bool) -> None:
     if name:
-        others = [one for one in pod["metadata"].get("finalizers") or () if one != name]
+        others = [finalizer for finalizer in pod["metadata"].get("finalizers") or () if finalizer != name]
         pod["metadata"]["finalizers"] = [*others, name] if wanted else others
 
 

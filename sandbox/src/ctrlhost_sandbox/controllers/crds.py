@@ -32,7 +32,7 @@ class CrdController(Controller):
             name = event.latest.name
             crd = None if event.new is None else event.new.decode()
             self._serve(name, crd)
-            return [(one,) for one in (name, *self.context.crds.note(name, crd))]
+            return [(affected,) for affected in (name, *self.context.crds.note(name, crd))]
         group, _, plural = table.name.partition("/")
         return [(f"{plural}.{group}",)] if event.new is None and "." in group else []
 
@@ -72,8 +72,8 @@ class CrdController(Controller):
         before = (crd.get("status") or {}).get("conditions"), (crd.get("status") or {}).get("acceptedNames")
         if self.context.options.crd_conditions == "builtin" and (judgement := names.resolve(crd, self.context.crds)):
             crd["status"]["acceptedNames"], conditions = judgement
-            for one in conditions:
-                set_condition(crd, *one)
+            for entry in conditions:
+                set_condition(crd, *entry)
         status = crd.get("status") or {}
         if before != (status.get("conditions"), status.get("acceptedNames")):
             self._write_status(crd)

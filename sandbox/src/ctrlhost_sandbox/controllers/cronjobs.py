@@ -74,7 +74,7 @@ class CronJobController(Controller):
         status = found["status"]
         for job in jobs:
             name, uid, end = job["metadata"]["name"], job["metadata"]["uid"], finished(job)
-            active = any(one["uid"] == uid for one in status["active"])
+            active = any(reference["uid"] == uid for reference in status["active"])
             if end is None and not active:
                 text = f"Saw a job that the controller did not create or forgot: {name}"
                 self.event(found, "UnexpectedJob", text, warning=True)
@@ -85,9 +85,9 @@ class CronJobController(Controller):
                 completed = job["status"].get("completionTime", "")
                 status["lastSuccessfulTime"] = max(status.get("lastSuccessfulTime", ""), completed)
         known = {job["metadata"]["uid"] for job in jobs}
-        for one in [one for one in status["active"] if one["uid"] not in known]:
-            self.event(found, "MissingJob", f"Active job went missing: {one['name']}")
-            _drop(found, one["uid"])
+        for reference in [reference for reference in status["active"] if reference["uid"] not in known]:
+            self.event(found, "MissingJob", f"Active job went missing: {reference['name']}")
+            _drop(found, reference["uid"])
 
     def _start(self, found: Object, key: Key) -> None:
         """Create the Job of the most recent time that was missed, unless the spec says otherwise."""
@@ -112,15 +112,17 @@ class CronJobController(Controller):
             self.event(found, "MissSchedule", text, warning=True)
             return
         name = f"{key[1]}-{int(due) // 60}"
-        if status.get("lastScheduleTime") == times.seconds(due) or any(one["name"] == name for one in status["active"]):
+        if status.get("lastScheduleTime") == times.seconds(due) or any(
+            reference["name"] == name for reference in status["active"]
+        ):
             return
         if spec.get("concurrencyPolicy") == "Forbid" and status["active"]:
             text = "Not starting job because prior execution is running and concurrency policy is Forbid"
             self.event(found, "JobAlreadyActive", text)
             return
         if spec.get("concurrencyPolicy") == "Replace":
-            for one in list(status["active"]):
-                job = self.read(self.kind("batch", "Job"), key[0], one["name"])
+            for reference in list(status["active"]):
+                job = self.read(self.kind("batch", "Job"), key[0], reference["name"])
                 if job is not None:
                     self._delete(found, job)
         self._create(found, name, due, zone)
@@ -199,4 +201,4 @@ class _Plan:
 
 def _drop(found: Object, uid: str) -> None:
     active: list[dict[str, Any]] = found["status"]["active"]
-    active[:] = [one for one in active if one["uid"] != uid]
+    active[:] = [reference for reference in active if reference["uid"] != uid]

@@ -30,7 +30,7 @@ class DaemonSetController(Controller):
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Return a changed set, the set of a changed pod, and all sets for a changed node."""
         if table.name == "nodes":
-            return [one.key for one in self.context.store.table("apps/daemonsets").list()]
+            return [item.key for item in self.context.store.table("apps/daemonsets").list()]
         return claims.touched(self, "apps/daemonsets", table, event)
 
     def reconcile(self, key: Key) -> None:
@@ -52,7 +52,7 @@ class DaemonSetController(Controller):
         self._report(found, history, nodes, left)
         hashes = {pod["metadata"]["labels"].get(revisions.LABEL, "") for pod in left}
         name = found["metadata"]["name"]
-        history.forget({f"{name}-{one}" for one in hashes} | {history.newest["metadata"]["name"]})
+        history.forget({f"{name}-{digest}" for digest in hashes} | {history.newest["metadata"]["name"]})
         seconds = found["spec"].get("minReadySeconds", 0)
         waits = [wait for pod in left if 0 < (wait := claims.available_in(pod, seconds)) < float("inf")]
         if waits:

@@ -28,7 +28,7 @@ class DeploymentController(Controller):
         """Return a changed Deployment, and those of a namespace with a changed set."""
         if table.name == "apps/replicasets":
             deployments = self.context.store.table("apps/deployments").list(event.latest.namespace)
-            return [one.key for one in deployments]
+            return [deployment.key for deployment in deployments]
         return [event.latest.key] if table.name == "apps/deployments" else []
 
     def reconcile(self, key: Key) -> None:
@@ -39,8 +39,8 @@ class DeploymentController(Controller):
             return
         sets = self._sets(deployment)
         name = f"{key[1]}-{template_hash(deployment['spec']['template'])}"
-        current = next((one for one in sets if one["metadata"]["name"] == name), None)
-        older = [one for one in sets if one["metadata"]["name"] != name]
+        current = next((replica_set for replica_set in sets if replica_set["metadata"]["name"] == name), None)
+        older = [replica_set for replica_set in sets if replica_set["metadata"]["name"] != name]
         if not deployment["spec"].get("paused"):
             current = self._current(deployment, name, current, sets)
             self._roll(deployment, current, older)
@@ -51,11 +51,11 @@ class DeploymentController(Controller):
     def _sets(self, deployment: Object) -> list[Object]:
         metadata = deployment["metadata"]
         sets = self.listed(self.kind("apps", "ReplicaSet"), metadata["namespace"])
-        return [one for one in sets if controller_of(one) == metadata["uid"]]
+        return [replica_set for replica_set in sets if controller_of(replica_set) == metadata["uid"]]
 
     def _current(self, deployment: Object, name: str, current: Object | None, sets: list[Object]) -> Object:
         """Return the set of the current template, with the newest revision."""
-        newest = max((_revision(one) for one in sets), default=0)
+        newest = max((_revision(replica_set) for replica_set in sets), default=0)
         kind = self.kind("apps", "ReplicaSet")
         if current is None:
             current = self.create(kind, deployment["metadata"]["namespace"], self._made(deployment, name, newest + 1))
@@ -89,11 +89,11 @@ class DeploymentController(Controller):
     def _roll(self, deployment: Object, current: Object, older: list[Object]) -> None:
         spec = deployment["spec"]
         wanted = spec.get("replicas", 1)
-        others = sum(one["spec"].get("replicas", 0) for one in older)
+        others = sum(replica_set["spec"].get("replicas", 0) for replica_set in older)
         if spec["strategy"]["type"] == "Recreate":
             existing = _sum(older, "replicas")
-            for one in older:
-                self._scale(one, 0)
+            for replica_set in older:
+                self._scale(replica_set, 0)
             if not existing:
                 self._scale(current, wanted)
             return
@@ -105,12 +105,12 @@ class DeploymentController(Controller):
         self._scale(current, max(min(wanted, wanted + surge - others), 0))
         # Unavailable pods may be deleted at any time, available ones only down to the bound.
         spare = _sum([current, *older], "availableReplicas") - (wanted - unavailable)
-        for one in sorted(older, key=_revision):
-            replicas = one["spec"].get("replicas", 0)
-            idle = max(replicas - _sum([one], "availableReplicas"), 0)
+        for replica_set in sorted(older, key=_revision):
+            replicas = replica_set["spec"].get("replicas", 0)
+            idle = max(replicas - _sum([replica_set], "availableReplicas"), 0)
             step = min(replicas, idle + max(spare, 0))
             spare -= max(step - idle, 0)
-            self._scale(one, replicas - step)
+            self._scale(replica_set, replicas - step)
         self._forget(older, spec.get("revisionHistoryLimit", 10))
 
     def _scale(self, replica_set: Object, replicas: int) -> None:
@@ -119,9 +119,13 @@ class DeploymentController(Controller):
             replica_set.update(self.update(self.kind("apps", "ReplicaSet"), replica_set))
 
     def _forget(self, older: list[Object], limit: int) -> None:
-        empty = [one for one in older if not one["spec"].get("replicas") and not _sum([one], "replicas")]
-        for one in sorted(empty, key=_revision)[: max(len(empty) - limit, 0)]:
-            self.delete(self.kind("apps", "ReplicaSet"), one)
+        empty = [
+            replica_set
+            for replica_set in older
+            if not replica_set["spec"].get("replicas") and not _sum([replica_set], "replicas")
+        ]
+        for replica_set in sorted(empty, key=_revision)[: max(len(empty) - limit, 0)]:
+            self.delete(self.kind("apps", "ReplicaSet"), replica_set)
 
     def _report(self, kind: Any, key: Key) -> None:
         deployment = self.read(kind, *key)
@@ -130,10 +134,10 @@ class DeploymentController(Controller):
         sets = self._sets(deployment)
         name = f"{key[1]}-{template_hash(deployment['spec']['template'])}"
         total = {field: _sum(sets, field) for field in ("replicas", "readyReplicas", "availableReplicas")}
-        updated = _sum([one for one in sets if one["metadata"]["name"] == name], "replicas")
+        updated = _sum([replica_set for replica_set in sets if replica_set["metadata"]["name"] == name], "replicas")
         wanted = deployment["spec"].get("replicas", 1)
         missing = max(wanted - total["availableReplicas"], 0)
-        asked = sum(one["spec"].get("replicas", 0) for one in sets)
+        asked = sum(replica_set["spec"].get("replicas", 0) for replica_set in sets)
         rolling = deployment["spec"]["strategy"].get("rollingUpdate") or {}
         allowed = share(rolling.get("maxUnavailable", 0), wanted, up=False)
         unavailable = max(asked - total["availableReplicas"], 0)
@@ -184,7 +188,7 @@ def _in_order(before: dict[str, Any], conditions: list[Object]) -> list[Object]:
 
 
 def _sum(sets: list[Object], field: str) -> int:
-    return sum((one.get("status") or {}).get(field, 0) for one in sets)
+    return sum((replica_set.get("status") or {}).get(field, 0) for replica_set in sets)
 
 
 def _revision(replica_set: Object) -> int:

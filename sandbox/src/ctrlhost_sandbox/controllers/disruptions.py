@@ -33,7 +33,7 @@ class DisruptionController(Controller):
             return [found.key]
         if table.name != "pods" and table.name not in _SCALED:
             return []
-        return [one.key for one in self.context.store.table(TABLE).list(found.namespace)]
+        return [item.key for item in self.context.store.table(TABLE).list(found.namespace)]
 
     def reconcile(self, key: Key) -> None:
         """Count the pods, and update the status."""
@@ -119,7 +119,10 @@ class DisruptionController(Controller):
 
     def _report(self, budget: Object, status: dict[str, Any], reason: str, message: str = "") -> None:
         value = "True" if reason == "SufficientPods" else "False"
-        known = next((one for one in status.get("conditions") or () if one["type"] == "DisruptionAllowed"), None)
+        known = next(
+            (condition for condition in status.get("conditions") or () if condition["type"] == "DisruptionAllowed"),
+            None,
+        )
         since = known["lastTransitionTime"] if known and known["status"] == value else times.now()
         new = {
             "type": "DisruptionAllowed",
@@ -129,6 +132,6 @@ class DisruptionController(Controller):
             "reason": reason,
             "message": message,
         }
-        others = [one for one in status.get("conditions") or () if one is not known]
+        others = [condition for condition in status.get("conditions") or () if condition is not known]
         budget["status"] = {**status, "conditions": [*others, new]}
         self.update(self.kind("policy", "PodDisruptionBudget"), budget, "status")

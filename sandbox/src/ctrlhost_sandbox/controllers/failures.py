@@ -80,7 +80,7 @@ def judge(job: Object, pod: Object) -> tuple[str, str]:
                 text = f"Container {container['name']} for pod {name} failed with exit code {code} {behind}"
                 return rule["action"], text
             continue
-        patterns = [(one["type"], one.get("status", "True")) for one in rule.get("onPodConditions") or ()]
+        patterns = [(pattern["type"], pattern.get("status", "True")) for pattern in rule.get("onPodConditions") or ()]
         for found in pod["status"].get("conditions") or ():
             if (found["type"], found["status"]) in patterns:
                 return rule["action"], f"Pod {name} has condition {found['type']} {behind}"

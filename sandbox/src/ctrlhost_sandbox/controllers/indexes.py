@@ -90,7 +90,7 @@ class Indexes:
         for number, rule in enumerate((self._spec.get("successPolicy") or {}).get("rules") or ()):
             # There may be billions of indexes.
             wanted = list(parse(rule.get("succeededIndexes", f"0-{self._limit}"), self._limit))
-            found = sum(any(index in one for one in wanted) for index in self.succeeded)
+            found = sum(any(index in interval for interval in wanted) for index in self.succeeded)
             if found and found >= rule.get("succeededCount", sum(map(len, wanted))):
                 return new_condition("SuccessCriteriaMet", "SuccessPolicy", f"Matched rules at index {number}")
         return None
@@ -102,7 +102,7 @@ class Indexes:
 
     def holds(self, pod: Object) -> bool:
         """Return whether a failed pod stays uncounted until its successor takes over the count."""
-        return any(pod is one for one in self._delayed.values())
+        return any(pod is delayed for delayed in self._delayed.values())
 
     def wait_of(self, index: int) -> float:
         """Return the seconds until an index may have its next pod."""
@@ -126,7 +126,7 @@ class Indexes:
         variable = {"name": _ENV, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}}
         for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
             known: list[Any] = container.setdefault("env", [])
-            if all(one["name"] != _ENV for one in known):
+            if all(variable["name"] != _ENV for variable in known):
                 known.append(variable)
         if self._per_index is None:
             return

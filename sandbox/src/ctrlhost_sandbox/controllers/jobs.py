@@ -89,7 +89,7 @@ class JobController(Controller):
 def finished(job: Object) -> dict[str, Any] | None:
     """Return the condition of a finished Job."""
     found = [condition(job, name) for name in ("Complete", "Failed")]
-    return next((dict(one) for one in found if one is not None and one["status"] == "True"), None)
+    return next((dict(entry) for entry in found if entry is not None and entry["status"] == "True"), None)
 
 
 def is_tracked(pod: Object) -> bool:

@@ -19,7 +19,9 @@ def selects(spec: dict[str, Any], node: Object) -> bool:
 
 def tolerates_cordon(spec: dict[str, Any]) -> bool:
     """Return whether a pod tolerates cordoned nodes, as those of DaemonSets do."""
-    return any(one.get("key") == "node.kubernetes.io/unschedulable" for one in spec.get("tolerations") or ())
+    return any(
+        toleration.get("key") == "node.kubernetes.io/unschedulable" for toleration in spec.get("tolerations") or ()
+    )
 
 
 def pin(pod: Object, node: str) -> None:

@@ -47,7 +47,9 @@ class PolicyStatusController(Controller):
 
     def _warnings(self, spec: dict[str, Any]) -> Iterator[dict[str, str]]:
         kinds = self._kinds((spec.get("matchConstraints") or {}).get("resourceRules") or ())
-        variables = tuple((one.get("name", ""), one.get("expression", "")) for one in spec.get("variables") or ())
+        variables = tuple(
+            (variable.get("name", ""), variable.get("expression", "")) for variable in spec.get("variables") or ()
+        )
         params = spec.get("paramKind") is not None
         for index, validation in enumerate(spec.get("validations") or ()):
             for name in ("expression", "messageExpression"):
@@ -71,7 +73,7 @@ class PolicyStatusController(Controller):
             if "*" in (*groups, *versions):
                 continue
             names = sorted(name for name in rule.get("resources") or () if not {"*", "/"} & set(name))
-            kinds = (self.context.registry.find(*one) for one in product(groups, versions, names))
+            kinds = (self.context.registry.find(*place) for place in product(groups, versions, names))
             for kind in [kind for kind in kinds if kind is not None][:_MAX_KINDS]:
                 found[kind.group, kind.version, kind.kind] = kind
         return [found[key] for key in sorted(found)]

@@ -27,8 +27,8 @@ class History:
         self._controller, self._owner = controller, owner
         self._kind = controller.kind("apps", "ControllerRevision")
         uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
-        found = [one for one in controller.listed(self._kind, namespace) if controller_of(one) == uid]
-        self._all = {one["metadata"]["name"]: one for one in found}
+        found = [stored for stored in controller.listed(self._kind, namespace) if controller_of(stored) == uid]
+        self._all = {stored["metadata"]["name"]: stored for stored in found}
         self.newest = self._present()
         """The revision of the owner's current template, with the highest number."""
 
@@ -42,9 +42,9 @@ class History:
 
     def forget(self, live: Container[str]) -> None:
         """Delete the oldest revisions beyond the limit; `live` ones stay."""
-        idle = sorted((one for name, one in self._all.items() if name not in live), key=_number)
-        for one in idle[: max(len(idle) - self._owner["spec"].get("revisionHistoryLimit", 10), 0)]:
-            self._controller.delete(self._kind, one)
+        idle = sorted((item for name, item in self._all.items() if name not in live), key=_number)
+        for revision in idle[: max(len(idle) - self._owner["spec"].get("revisionHistoryLimit", 10), 0)]:
+            self._controller.delete(self._kind, revision)
 
     def _present(self) -> Object:
         owner = self._owner

@@ -30,7 +30,7 @@ class ServiceController(Controller):
         if table.name == "services":
             return [found.key]
         if table.name == "pods":
-            return [one.key for one in self.context.store.table("services").list(found.namespace)]
+            return [item.key for item in self.context.store.table("services").list(found.namespace)]
         name = found.labels.get(_SERVICE) if table.name == "discovery.k8s.io/endpointslices" else None
         return [(found.namespace, name)] if name else []
 
@@ -58,7 +58,7 @@ class ServiceController(Controller):
         endpoints = [self._endpoint(service, pod) for pod in pods]
         ports = _ports(spec, pods)
         uid = metadata["uid"]
-        old = next((one for one in self.listed(kind, namespace) if controller_of(one) == uid), None)
+        old = next((item for item in self.listed(kind, namespace) if controller_of(item) == uid), None)
         if old is None:
             labels = {**(metadata.get("labels") or {}), _SERVICE: metadata["name"], _MANAGED: _BY}
             if spec.get("clusterIP") == "None":

@@ -47,7 +47,9 @@ class SetClaims:
 
     def _is_stale(self, claim: Object) -> bool:
         """Return whether the claim belongs to a deleted pod."""
-        return self._scaled and any(one["kind"] == "Pod" for one in claim["metadata"].get("ownerReferences") or ())
+        return self._scaled and any(
+            reference["kind"] == "Pod" for reference in claim["metadata"].get("ownerReferences") or ()
+        )
 
     def update(self, pod: Object, *, condemned: bool) -> None:
         """Make the set, the pod or neither the owner of the pod's claims, as the retention policy says."""
@@ -62,9 +64,9 @@ class SetClaims:
             if claim is None:
                 continue
             references = claim["metadata"].get("ownerReferences") or []
-            others = [one for one in references if one["uid"] not in own]
+            others = [reference for reference in references if reference["uid"] not in own]
             foreign = controller_of({"metadata": {"ownerReferences": others}}) is not None
             new = others if foreign else [*others, *wanted]
-            if [one["uid"] for one in new] != [one["uid"] for one in references]:
+            if [reference["uid"] for reference in new] != [reference["uid"] for reference in references]:
                 claim["metadata"]["ownerReferences"] = new
                 self._controller.update(self._kind, claim)

@@ -171,10 +171,12 @@ class _Pass:
         pod["spec"]["hostname"] = name
         if spec.get("serviceName"):
             pod["spec"]["subdomain"] = spec["serviceName"]
-        volumes = [one["metadata"]["name"] for one in spec.get("volumeClaimTemplates") or ()]
+        volumes = [template["metadata"]["name"] for template in spec.get("volumeClaimTemplates") or ()]
         if volumes:
-            others = [one for one in pod["spec"].get("volumes") or () if one["name"] not in volumes]
-            claimed = [{"name": one, "persistentVolumeClaim": {"claimName": f"{one}-{name}"}} for one in volumes]
+            others = [volume for volume in pod["spec"].get("volumes") or () if volume["name"] not in volumes]
+            claimed = [
+                {"name": volume, "persistentVolumeClaim": {"claimName": f"{volume}-{name}"}} for volume in volumes
+            ]
             pod["spec"]["volumes"] = others + claimed
         self._claims.create(name)
         made = self._controller.create(self._kind, metadata["namespace"], pod)

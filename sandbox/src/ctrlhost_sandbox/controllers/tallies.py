@@ -64,7 +64,7 @@ class Tally:
     def set(self, new: dict[str, Any]) -> bool:
         """Set a condition; return whether it changed. One that would begin as False is not added."""
         conditions: list[dict[str, Any]] = self.status.setdefault("conditions", [])
-        found = next((one for one in conditions if one["type"] == new["type"]), None)
+        found = next((entry for entry in conditions if entry["type"] == new["type"]), None)
         if found is None:
             if new["status"] == "True":
                 conditions.append(new)

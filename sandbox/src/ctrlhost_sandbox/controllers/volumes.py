@@ -45,8 +45,8 @@ class VolumeController(Controller):
         keys += [(kind, "", name) for kind, name in named if name]
         if table.name == CLAIMS:
             return keys
-        waiting = [one for one in self.context.store.table(CLAIMS).list() if not _is_bound(one.decode())]
-        return [*keys, *((CLAIMS, *one.key) for one in waiting)]
+        waiting = [entry for entry in self.context.store.table(CLAIMS).list() if not _is_bound(entry.decode())]
+        return [*keys, *((CLAIMS, *entry.key) for entry in waiting)]
 
     def reconcile(self, key: Key) -> None:
         """Bind a claim or reclaim a volume, and release what is being deleted and unused."""
@@ -75,9 +75,11 @@ class VolumeController(Controller):
         if kind.table == VOLUMES:
             return found["status"].get("phase") == "Bound" and self._claim_of(found) is not None
         objects = [
-            one for name in ("PersistentVolumeClaim", "PersistentVolume") for one in self.listed(self.kind("", name))
+            entry
+            for name in ("PersistentVolumeClaim", "PersistentVolume")
+            for entry in self.listed(self.kind("", name))
         ]
-        return any(one["spec"].get("volumeAttributesClassName") == found["metadata"]["name"] for one in objects)
+        return any(obj["spec"].get("volumeAttributesClassName") == found["metadata"]["name"] for obj in objects)
 
     def _pods_of(self, claim: Object) -> list[Object]:
         metadata = claim["metadata"]
@@ -116,10 +118,14 @@ class VolumeController(Controller):
         if _is_bound(claim):
             return
         kind, chosen = self.kind("", "PersistentVolume"), claim["spec"].get("volumeName")
-        volumes = [one for one in self.listed(kind) if not claims.is_going(one)]
-        fitting = [one for one in volumes if _fits(one, claim, by_name=chosen == one["metadata"]["name"])]
+        volumes = [candidate for candidate in self.listed(kind) if not claims.is_going(candidate)]
+        fitting = [
+            candidate
+            for candidate in volumes
+            if _fits(candidate, claim, by_name=chosen == candidate["metadata"]["name"])
+        ]
         if chosen:
-            fitting = [one for one in fitting if one["metadata"]["name"] == chosen]
+            fitting = [candidate for candidate in fitting if candidate["metadata"]["name"] == chosen]
         # A volume that was reserved for the claim comes first, then the smallest.
         fitting.sort(key=lambda one: ("claimRef" not in one["spec"], amount(one["spec"]["capacity"]["storage"])))
         volume = fitting[0] if fitting else None if chosen else self._provision(claim)
@@ -184,8 +190,8 @@ class VolumeController(Controller):
 def claims_of(pod: Object) -> list[str]:
     """Return the names of the claims that a pod uses."""
     volumes = (pod.get("spec") or {}).get("volumes") or ()
-    named = [one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one]
-    return named + [f"{pod['metadata']['name']}-{one['name']}" for one in volumes if "ephemeral" in one]
+    named = [volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume]
+    return named + [f"{pod['metadata']['name']}-{volume['name']}" for volume in volumes if "ephemeral" in volume]
 
 
 def _is_bound(claim: Object) -> bool:

@@ -31,10 +31,10 @@ class CrdIndex:
         Return the CRDs of its group that wait for names, if its own have changed: their conditions show conflicts.
         """
         group, before = self._held.pop(name, ("", frozenset()))
-        for one in before:
-            self._used[one] -= 1
-            if not self._used[one]:
-                del self._used[one]
+        for entry in before:
+            self._used[entry] -= 1
+            if not self._used[entry]:
+                del self._used[entry]
         self._waiting.get(group, set()).discard(name)
         after: frozenset[Name] = frozenset()
         if crd is not None:

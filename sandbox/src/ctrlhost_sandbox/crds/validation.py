@@ -41,7 +41,7 @@ def _schemas(versions: Sequence[Version]) -> Iterator[tuple[Schema, str, bool]]:
         shared = field == "spec"
         if isinstance(schema := (version.get("schema") or {}).get("openAPIV3Schema"), dict):
             users = versions if shared else [version]
-            has_status = any((one.get("subresources") or {}).get("status") is not None for one in users)
+            has_status = any((user.get("subresources") or {}).get("status") is not None for user in users)
             yield schema, f"{field}.{'validation' if shared else 'schema'}.openAPIV3Schema", has_status
 
 

@@ -80,7 +80,7 @@ def _payload(kind: str, value: Any) -> bytes:
     if kind.startswith("{"):
         return b"".join(_field(1, _named(key, _payload(kind[1:-1], item))) for key, item in value.items())
     if kind == "types":
-        return b"".join(_field(1, one.encode()) for one in ([value] if isinstance(value, str) else value))
+        return b"".join(_field(1, text.encode()) for text in ([value] if isinstance(value, str) else value))
     if kind == "additional" and isinstance(value, bool):
         return b"\x10\1" if value else b"\x10\0"
     if kind in ("items", "additional", "schema", "response"):

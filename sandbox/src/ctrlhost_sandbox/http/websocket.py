@@ -75,7 +75,7 @@ class Frames:
         """Frame each chunk of a stream as one text message."""
         if self.closed:
             return b""
-        texts = (TextMessage(data=str(payload(one), "utf-8")) for one in chunks)
+        texts = (TextMessage(data=str(payload(chunk), "utf-8")) for chunk in chunks)
         return b"".join(map(self._connection.send, texts))
 
     def close(self, code: int = CloseReason.NORMAL_CLOSURE) -> bytes:

@@ -198,10 +198,14 @@ class _StatefulSets(_Workload):
     def checked_spec(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """Add the volumes of the claims; the controller sets host name and subdomain."""
         pods = {key: value for key, value in super().checked_spec(spec).items() if key not in ("hostname", "subdomain")}
-        claims = [(one.get("metadata") or {}).get("name", "") for one in spec.get("volumeClaimTemplates") or ()]
+        claims = [
+            (template.get("metadata") or {}).get("name", "") for template in spec.get("volumeClaimTemplates") or ()
+        ]
         if claims:
             own = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(claims)]
-            pods["volumes"] = own + [one for one in pods.get("volumes") or () if one.get("name", "") not in claims]
+            pods["volumes"] = own + [
+                volume for volume in pods.get("volumes") or () if volume.get("name", "") not in claims
+            ]
         return pods
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
@@ -214,7 +218,7 @@ class _StatefulSets(_Workload):
             yield status.invalid_value("spec.serviceName", name, problem)
         if old is None or operation.subresource:
             return
-        spec, before = (_untyped(one["spec"]) for one in (obj, old))
+        spec, before = (_untyped(state["spec"]) for state in (obj, old))
         if any(spec.get(key) != before.get(key) for key in (spec | before).keys() - set(_STATEFUL_MUTABLE)):
             *names, last = (f"'{name}'" for name in _STATEFUL_MUTABLE)
             text = f"updates to statefulset spec for fields other than {', '.join(names)} and {last} are forbidden"
@@ -306,8 +310,8 @@ def _rolling_causes(rolling: Mapping[str, Any]) -> Iterator[Cause]:
 def _untyped(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a StatefulSet's spec without the types of its claims, which may change."""
     claims = [
-        {key: value for key, value in one.items() if key not in ("apiVersion", "kind")}
-        for one in spec.get("volumeClaimTemplates") or ()
+        {key: value for key, value in template.items() if key not in ("apiVersion", "kind")}
+        for template in spec.get("volumeClaimTemplates") or ()
     ]
     return {**spec, "volumeClaimTemplates": claims}
 

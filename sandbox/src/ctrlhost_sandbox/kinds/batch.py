@@ -240,7 +240,9 @@ def _frozen(obj: Object, old: Object) -> Any:
     pod = dict(template["spec"])
     for name in ("nodeSelector", "affinity", "tolerations", "schedulingGates"):
         pod.pop(name, None)
-    pod["containers"] = [{key: one[key] for key in one if key != "resources"} for one in pod.get("containers") or ()]
+    pod["containers"] = [
+        {key: container[key] for key in container if key != "resources"} for container in pod.get("containers") or ()
+    ]
     metadata = {**(template.get("metadata") or {}), "labels": None, "annotations": None}
     return {**template, "metadata": metadata, "spec": pod}
 

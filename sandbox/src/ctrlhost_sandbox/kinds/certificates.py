@@ -43,7 +43,7 @@ class _Requests(BuiltinStrategy):
 
     def cells(self, obj: Object) -> Sequence[Any]:
         spec, state = obj.get("spec") or {}, obj.get("status") or {}
-        kinds = {one.get("type") for one in state.get("conditions") or ()}
+        kinds = {condition.get("type") for condition in state.get("conditions") or ()}
         shown = next((name for name in ("Denied", "Approved") if name in kinds), "Pending")
         shown += ",Failed" if "Failed" in kinds else ""
         shown += ",Issued" if state.get("certificate") else ""
@@ -75,13 +75,13 @@ class _Requests(BuiltinStrategy):
             kept, conditions = state, list(state.get("conditions") or ())
         else:
             kept, conditions = before, list(before.get("conditions") or ())
-        old_times = {one["type"]: one for one in before.get("conditions") or ()}
-        for one in conditions:
+        old_times = {condition["type"]: condition for condition in before.get("conditions") or ()}
+        for condition in conditions:
             now = times.now()
-            one.setdefault("lastUpdateTime", now)
-            if one.get("status") == (old_times.get(one.get("type")) or {}).get("status"):
-                one.setdefault("lastTransitionTime", old_times[one["type"]].get("lastTransitionTime", now))
-            one.setdefault("lastTransitionTime", now)
+            condition.setdefault("lastUpdateTime", now)
+            if condition.get("status") == (old_times.get(condition.get("type")) or {}).get("status"):
+                condition.setdefault("lastTransitionTime", old_times[condition["type"]].get("lastTransitionTime", now))
+            condition.setdefault("lastTransitionTime", now)
         result = {key: value for key, value in kept.items() if key != "conditions"}
         obj["status"] = result | ({"conditions": conditions} if conditions else {})
 
@@ -144,17 +144,17 @@ def _signer_causes(name: str) -> Iterator[Cause]:
 
 def _decision_causes(conditions: Sequence[dict[str, Any]], old: Object) -> Iterator[Cause]:
     """Check that a write to /status adds no decision."""
-    known = {one["type"] for one in (old.get("status") or {}).get("conditions") or ()}
-    for one in conditions:
-        if one.get("type") in _DECISIONS and one["type"] not in known:
-            text = f'updates may not add a condition of type "{one["type"]}"'
+    known = {condition["type"] for condition in (old.get("status") or {}).get("conditions") or ()}
+    for condition in conditions:
+        if condition.get("type") in _DECISIONS and condition["type"] not in known:
+            text = f'updates may not add a condition of type "{condition["type"]}"'
             yield status.forbidden_field("status.conditions", text)
 
 
 def _condition_causes(conditions: Sequence[dict[str, Any]], old: Object | None) -> Iterator[Cause]:
     field, seen = "status.conditions", set[str]()
-    for index, one in enumerate(conditions):
-        where, kind, value = f"{field}[{index}]", one.get("type", ""), one.get("status", "")
+    for index, condition in enumerate(conditions):
+        where, kind, value = f"{field}[{index}]", condition.get("type", ""), condition.get("status", "")
         allowed = ("True",) if kind in _FINAL else ("False", "True", "Unknown")
         if not kind:
             yield status.required(f"{where}.type")
@@ -167,9 +167,9 @@ def _condition_causes(conditions: Sequence[dict[str, Any]], old: Object | None) 
         if kind in seen:
             yield status.duplicate(f"{where}.type", kind)
         seen.add(kind)
-    for one in ((old or {}).get("status") or {}).get("conditions") or ():
-        if one["type"] in _FINAL and one["type"] not in seen:
-            text = f'updates may not remove a condition of type "{one["type"]}"'
+    for condition in ((old or {}).get("status") or {}).get("conditions") or ():
+        if condition["type"] in _FINAL and condition["type"] not in seen:
+            text = f'updates may not remove a condition of type "{condition["type"]}"'
             yield status.forbidden_field(field, text)
 
 

@@ -36,12 +36,12 @@ def _each(value: Any, parts: Sequence[str], where: str) -> Iterator[tuple[str, A
     item, spot = value.get(name), f"{where}.{name}" if where else name
     items = [(spot, item)]
     if parts[0].endswith("[*]"):
-        items = [(f"{spot}[{index}]", one) for index, one in enumerate(item or ())]
-    for place, one in items:
+        items = [(f"{spot}[{index}]", element) for index, element in enumerate(item or ())]
+    for place, element in items:
         if rest:
-            yield from _each(one, rest, place)
+            yield from _each(element, rest, place)
         else:
-            yield place, one
+            yield place, element
 
 
 def of_each(path: str, problem: Callable[[str, Any], Iterator[Cause]]) -> Check:

@@ -18,7 +18,9 @@ class _Components(BuiltinStrategy):
     columns = "Status Message Error"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        found: dict[str, Any] = next((one for one in obj.get("conditions") or () if one.get("type") == "Healthy"), {})
+        found: dict[str, Any] = next(
+            (condition for condition in obj.get("conditions") or () if condition.get("type") == "Healthy"), {}
+        )
         state = {"True": "Healthy", "": "Unknown"}.get(found.get("status", ""), "Unhealthy")
         return (state, found.get("message", ""), found.get("error", ""))
 

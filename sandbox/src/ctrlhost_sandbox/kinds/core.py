@@ -226,8 +226,8 @@ class _Events(BuiltinStrategy):
 def _same(obj: Object, old: Object, name: str) -> bool:
     """Return whether a field is equal; the other group of Events omits zeros that this one writes."""
     found, before = (
-        {key: part for key, part in value.items() if part} if type(value := one.get(name)) is dict else value or None
-        for one in (obj, old)
+        {key: part for key, part in value.items() if part} if type(value := state.get(name)) is dict else value or None
+        for state in (obj, old)
     )
     return found == before
 

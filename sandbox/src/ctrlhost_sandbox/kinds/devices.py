@@ -28,8 +28,8 @@ class _DeviceClasses(BuiltinStrategy):
     """How devices of a class are selected and configured."""
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
-        for index, one in enumerate((obj.get("spec") or {}).get("selectors") or ()):
-            yield from _selector_causes(one, f"spec.selectors[{index}]")
+        for index, selector in enumerate((obj.get("spec") or {}).get("selectors") or ()):
+            yield from _selector_causes(selector, f"spec.selectors[{index}]")
 
 
 class _Claims(BuiltinStrategy):
@@ -52,9 +52,9 @@ class _Claims(BuiltinStrategy):
     def default(self, obj: Object) -> None:
         spec = obj["spec"] if self.prefix == "spec" else obj["spec"]["spec"]
         for request in (spec.get("devices") or {}).get("requests") or ():
-            for one in (request.get("exactly") or {}, *(request.get("firstAvailable") or ())):
-                if one.get("allocationMode") == "ExactCount":
-                    one["count"] = one.get("count") or 1
+            for choice in (request.get("exactly") or {}, *(request.get("firstAvailable") or ())):
+                if choice.get("allocationMode") == "ExactCount":
+                    choice["count"] = choice.get("count") or 1
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         if operation.subresource:
@@ -134,9 +134,9 @@ def _claim_causes(devices: Mapping[str, Any], where: str) -> Iterator[Cause]:
             yield status.required(spot, text) if exact is None else status.invalid_value(spot, "", text)
         if exact is not None:
             yield from _request_causes(exact, f"{spot}.exactly")
-        for at, one in enumerate(first or ()):
-            yield from _label_causes(one.get("name", ""), f"{spot}.firstAvailable[{at}].name")
-            yield from _request_causes(one, f"{spot}.firstAvailable[{at}]")
+        for at, alternative in enumerate(first or ()):
+            yield from _label_causes(alternative.get("name", ""), f"{spot}.firstAvailable[{at}].name")
+            yield from _request_causes(alternative, f"{spot}.firstAvailable[{at}]")
 
 
 def _request_causes(request: Mapping[str, Any], where: str) -> Iterator[Cause]:
@@ -145,8 +145,8 @@ def _request_causes(request: Mapping[str, Any], where: str) -> Iterator[Cause]:
         yield status.required(f"{where}.deviceClassName")
     elif problem := name_problem("subdomain", kind):
         yield status.invalid_value(f"{where}.deviceClassName", kind, problem)
-    for index, one in enumerate(request.get("selectors") or ()):
-        yield from _selector_causes(one, f"{where}.selectors[{index}]")
+    for index, selector in enumerate(request.get("selectors") or ()):
+        yield from _selector_causes(selector, f"{where}.selectors[{index}]")
     count = request.get("count", 0)
     if mode not in _MODES:
         yield status.not_supported(f"{where}.allocationMode", mode, _MODES)

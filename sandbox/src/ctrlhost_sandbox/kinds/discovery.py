@@ -104,8 +104,8 @@ def _hint_causes(hints: Mapping[str, Any], path: str) -> Iterator[Cause]:
             yield status.too_many(f"{path}.{kind}", len(found), _MOST_HINTS)
             continue
         names: set[str] = set()
-        for index, one in enumerate(found):
-            where, name = f"{path}.{kind}[{index}].name", one.get("name", "")
+        for index, address in enumerate(found):
+            where, name = f"{path}.{kind}[{index}].name", address.get("name", "")
             if name in names:
                 yield status.duplicate(where, name)
             names.add(name)

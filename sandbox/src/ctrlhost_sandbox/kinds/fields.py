@@ -155,18 +155,20 @@ def legacy_ip_causes(text: str, field: str, before: Sequence[str] = ()) -> Itera
 def condition_causes(conditions: Sequence[Mapping[str, Any]], where: str) -> Iterator[Cause]:
     """Check conditions of the type that all kinds may use (`metav1.Condition`)."""
     seen: set[str] = set()
-    for index, one in enumerate(conditions):
-        spot, kind, value = f"{where}[{index}]", one.get("type", ""), one.get("status", "")
+    for index, condition in enumerate(conditions):
+        spot, kind, value = f"{where}[{index}]", condition.get("type", ""), condition.get("status", "")
         if kind in seen:
             yield status.duplicate(f"{spot}.type", kind)
         seen.add(kind)
         yield from [status.invalid_value(f"{spot}.type", kind, text) for text in qualified_problems(kind)]
         if value not in ("False", "True", "Unknown"):
             yield status.not_supported(f"{spot}.status", value, ("False", "True", "Unknown"))
-        yield from [status.required(f"{spot}.{name}") for name in ("lastTransitionTime", "reason") if not one.get(name)]
-        if one.get("reason") and not _REASON.fullmatch(one["reason"]):
+        yield from [
+            status.required(f"{spot}.{name}") for name in ("lastTransitionTime", "reason") if not condition.get(name)
+        ]
+        if condition.get("reason") and not _REASON.fullmatch(condition["reason"]):
             text = "a condition reason must start with alphabetic character and may contain alphanumeric characters"
-            yield status.invalid_value(f"{spot}.reason", one["reason"], text)
+            yield status.invalid_value(f"{spot}.reason", condition["reason"], text)
 
 
 def selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:

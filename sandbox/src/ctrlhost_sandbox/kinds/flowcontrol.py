@@ -164,24 +164,24 @@ def _rule_causes(rule: Mapping[str, Any], where: str) -> Iterator[Cause]:
     if not on_kinds and not on_paths:
         text = "at least one of resourceRules and nonResourceRules has to be non-empty"
         yield status.required(where, text)
-    for index, one in enumerate(on_kinds):
+    for index, kind in enumerate(on_kinds):
         spot = f"{where}.resourceRules[{index}]"
-        yield from _verb_causes(one.get("verbs") or [], f"{spot}.verbs")
+        yield from _verb_causes(kind.get("verbs") or [], f"{spot}.verbs")
         for name, what, text in (("apiGroups", "api groups", "api group"), ("resources", "resources", "resource")):
             yield from _star_causes(
-                one.get(name) or [], f"{spot}.{name}", what, f"resource rules must supply at least one {text}"
+                kind.get(name) or [], f"{spot}.{name}", what, f"resource rules must supply at least one {text}"
             )
-        inside = one.get("namespaces") or []
-        if not inside and not one.get("clusterScope"):
+        inside = kind.get("namespaces") or []
+        if not inside and not kind.get("clusterScope"):
             text = "resource rules that are not cluster scoped must supply at least one namespace"
             yield status.required(f"{spot}.namespaces", text)
         elif inside:
             yield from _star_causes(inside, f"{spot}.namespaces", "namespaces", "")
-    for index, one in enumerate(on_paths):
+    for index, path in enumerate(on_paths):
         spot = f"{where}.nonResourceRules[{index}]"
-        yield from _verb_causes(one.get("verbs") or [], f"{spot}.verbs")
+        yield from _verb_causes(path.get("verbs") or [], f"{spot}.verbs")
         text = "nonResourceURLs must contain at least one value"
-        yield from _star_causes(one.get("nonResourceURLs") or [], f"{spot}.nonResourceURLs", "non-resource URLs", text)
+        yield from _star_causes(path.get("nonResourceURLs") or [], f"{spot}.nonResourceURLs", "non-resource URLs", text)
 
 
 def _star_causes(values: list[str], where: str, what: str, missing: str) -> Iterator[Cause]:

@@ -181,13 +181,13 @@ def _block_causes(block: Mapping[str, Any], where: str) -> Iterator[Cause]:
     if network is None:
         yield status.invalid_value(f"{where}.cidr", text, problem)
         return
-    for index, one in enumerate(block.get("except") or ()):
-        problem, inner = _network(one)
+    for index, excluded in enumerate(block.get("except") or ()):
+        problem, inner = _network(excluded)
         field = f"{where}.except[{index}]"
         if inner is None:
-            yield status.invalid_value(field, one, problem)
+            yield status.invalid_value(field, excluded, problem)
         elif inner.version != network.version or inner == network or not _is_inside(inner, network):
-            yield status.invalid_value(field, one, "must be a strict subset of `cidr`")
+            yield status.invalid_value(field, excluded, "must be a strict subset of `cidr`")
 
 
 def _is_inside(inner: Any, network: Any) -> bool:

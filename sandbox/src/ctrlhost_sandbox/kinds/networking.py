@@ -49,11 +49,15 @@ class _Ingresses(BuiltinStrategy):
         """Set the default class as admission does: the newest one, unless a class is named."""
         if "ingressClassName" in obj["spec"] or CLASS_ANNOTATION in (obj["metadata"].get("annotations") or {}):
             return
-        classes = [one.decode()["metadata"] for one in context.store.table("networking.k8s.io/ingressclasses").list()]
-        defaults = [one for one in classes if (one.get("annotations") or {}).get(_DEFAULT) == "true"]
+        classes = [
+            entry.decode()["metadata"] for entry in context.store.table("networking.k8s.io/ingressclasses").list()
+        ]
+        defaults = [class_ for class_ in classes if (class_.get("annotations") or {}).get(_DEFAULT) == "true"]
         if defaults:
-            newest = max(one["creationTimestamp"] for one in defaults)
-            obj["spec"]["ingressClassName"] = min(one["name"] for one in defaults if one["creationTimestamp"] == newest)
+            newest = max(candidate["creationTimestamp"] for candidate in defaults)
+            obj["spec"]["ingressClassName"] = min(
+                candidate["name"] for candidate in defaults if candidate["creationTimestamp"] == newest
+            )
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check the spec, that a new Ingress names one class, and a changed status."""
@@ -228,10 +232,10 @@ def address_causes(obj: Object, old: Object | None, warnings: list[str], *, mode
     before = entries(old)
     if entries(obj) == before:
         return
-    kept = {one.get("ip") for one in before}
-    for index, one in enumerate(entries(obj)):
+    kept = {address.get("ip") for address in before}
+    for index, entry in enumerate(entries(obj)):
         field = f"status.loadBalancer.ingress[{index}]"
-        ip, host, mode = one.get("ip", ""), one.get("hostname", ""), one.get("ipMode")
+        ip, host, mode = entry.get("ip", ""), entry.get("hostname", ""), entry.get("ipMode")
         if ip and ip not in kept:
             if problem := _ip_problem(ip):
                 yield status.invalid_value(f"{field}.ip", ip, problem)

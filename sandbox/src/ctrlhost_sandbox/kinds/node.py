@@ -41,7 +41,7 @@ def apply_class(context: ServerContext, operation: Operation, pod: Object) -> No
     if spec.get("overhead") and overhead is None:
         why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
         raise rejected(operation, pod, why)
-    amounts = [{key: one.amount for key, one in parsed(given).items()} for given in (spec.get("overhead"), overhead)]
+    amounts = [{key: item.amount for key, item in parsed(given).items()} for given in (spec.get("overhead"), overhead)]
     if spec.get("overhead") and amounts[0] != amounts[1]:
         why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
         raise rejected(operation, pod, why)
@@ -53,7 +53,11 @@ def apply_class(context: ServerContext, operation: Operation, pod: Object) -> No
         if given != value:
             field = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {given}"
             raise rejected(operation, pod, f"conflict: {field}")
-    more = [one for one in scheduling.get("tolerations") or () if one not in (spec.get("tolerations") or ())]
+    more = [
+        toleration
+        for toleration in scheduling.get("tolerations") or ()
+        if toleration not in (spec.get("tolerations") or ())
+    ]
     if more:
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *more]
 

@@ -117,7 +117,7 @@ class _Volumes(Protected):
         if old is None:
             return
         spec, before = obj["spec"], old["spec"]
-        kept = [{key: one[key] for key in one if key not in _OTHER_FIELDS} for one in (spec, before)]
+        kept = [{key: state[key] for key in state if key not in _OTHER_FIELDS} for state in (spec, before)]
         if kept[0] != kept[1]:
             text = "spec.persistentvolumesource is immutable after creation"
             yield status.forbidden_field("spec.persistentvolumesource", text)
@@ -160,8 +160,8 @@ class _Claims(Protected):
         super().prepare_create(context, operation, obj)
         obj["status"] = {"phase": "Pending"}
         table = context.store.table("storage.k8s.io/storageclasses")
-        classes = [one.decode()["metadata"] for one in table.list() if DEFAULT_CLASS.encode() in one.raw]
-        chosen = [one for one in classes if one["annotations"].get(DEFAULT_CLASS) == "true"]
+        classes = [entry.decode()["metadata"] for entry in table.list() if DEFAULT_CLASS.encode() in entry.raw]
+        chosen = [class_ for class_ in classes if class_["annotations"].get(DEFAULT_CLASS) == "true"]
         if chosen and "storageClassName" not in obj["spec"]:
             chosen.sort(key=lambda one: one["name"])
             obj["spec"]["storageClassName"] = max(chosen, key=lambda one: one["creationTimestamp"])["name"]
@@ -224,19 +224,19 @@ def _origin_causes(origin: Mapping[str, Any], where: str) -> Iterator[Cause]:
 def _claim_update_causes(obj: Object, old: Object) -> Iterator[Cause]:
     spec, before = obj["spec"], old["spec"]
     changeable = {"volumeName"} if not before.get("volumeName") else set[str]()
-    kept = [{key: one[key] for key in one if key not in changeable} for one in (spec, before)]
+    kept = [{key: state[key] for key in state if key not in changeable} for state in (spec, before)]
     if (obj.get("status") or {}).get("phase") == "Bound":
-        for one in kept:
-            resources = dict(one.get("resources") or {})
+        for state in kept:
+            resources = dict(state.get("resources") or {})
             resources["requests"] = {**(resources.get("requests") or {}), "storage": ""}
-            one["resources"] = resources
-            one.pop("volumeAttributesClassName", None)
+            state["resources"] = resources
+            state.pop("volumeAttributesClassName", None)
     if kept[0] != kept[1]:
         text = (
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
         )
         yield status.forbidden_field("spec", text)
-    new, was = (((one.get("resources") or {}).get("requests") or {}).get("storage", "0") for one in (spec, before))
+    new, was = (((state.get("resources") or {}).get("requests") or {}).get("storage", "0") for state in (spec, before))
     least = ((old.get("status") or {}).get("capacity") or {}).get("storage", "0")
     if amount(new) < amount(was) and amount(new) <= amount(least):
         text = "field can not be less than status.capacity"

@@ -146,7 +146,7 @@ def _update_causes(spec: dict[str, Any], before: dict[str, Any]) -> Iterator[Cau
         text = "must not update from a positive integer to nil value"
         yield status.invalid_value("spec.activeDeadlineSeconds", None, text)
     yield from _toleration_causes(spec.get("tolerations") or (), before.get("tolerations") or ())
-    gates = [one.get("name") for one in before.get("schedulingGates") or ()]
+    gates = [gate.get("name") for gate in before.get("schedulingGates") or ()]
     for index, gate in enumerate(spec.get("schedulingGates") or ()):
         if gate.get("name") not in gates:
             text = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
@@ -167,8 +167,8 @@ def _update_causes(spec: dict[str, Any], before: dict[str, Any]) -> Iterator[Cau
 
 def _toleration_causes(found: Sequence[Any], before: Sequence[Any]) -> Iterator[Cause]:
     """Check that tolerations are only added, or wait longer."""
-    plain = [{**one, "tolerationSeconds": None} for one in found]
-    if any({**one, "tolerationSeconds": None} not in plain for one in before):
+    plain = [{**toleration, "tolerationSeconds": None} for toleration in found]
+    if any({**toleration, "tolerationSeconds": None} not in plain for toleration in before):
         text = "existing toleration can not be modified except its tolerationSeconds"
         yield status.forbidden_field("spec.tolerations", text)
 

@@ -231,7 +231,7 @@ def _condition_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def _variables(spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    return tuple((one.get("name", ""), one.get("expression", "")) for one in spec.get("variables") or ())
+    return tuple((variable.get("name", ""), variable.get("expression", "")) for variable in spec.get("variables") or ())
 
 
 def _variable_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:

@@ -119,7 +119,9 @@ class _Quotas(BuiltinStrategy):
         hard, used = state.get("hard") or {}, state.get("used") or {}
         limits = sorted(name for name in hard if name.startswith("limits."))
         requests = sorted(name for name in hard if name not in limits)
-        texts = (", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in one) for one in (requests, limits))
+        texts = (
+            ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in part) for part in (requests, limits)
+        )
         return (*texts, created(obj))
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
@@ -155,8 +157,8 @@ def _scope_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
         for name in sorted(spec.get("hard") or {}):
             if name in _QUOTA_NAMES and not _fits(scope, name):
                 yield status.invalid_value("spec.scopes", scopes, "unsupported scope applied to resource")
-    for one, other in (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")):
-        if one in scopes and other in scopes:
+    for scope, other in (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")):
+        if scope in scopes and other in scopes:
             yield status.invalid_value("spec.scopes", scopes, "conflicting scopes")
     field = "spec.scopeSelector.matchExpressions"
     for item in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():

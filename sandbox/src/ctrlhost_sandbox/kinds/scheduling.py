@@ -68,8 +68,8 @@ def set_priority(context: ServerContext, operation: Operation, pod: Object) -> N
             raise rejected(operation, pod, f"no PriorityClass with name {name} was found")
         chosen = found.decode()
     else:
-        every = (one.decode() for one in table.list())
-        usual = [one for one in every if one.get("globalDefault")]
+        every = (entry.decode() for entry in table.list())
+        usual = [candidate for candidate in every if candidate.get("globalDefault")]
         chosen = min(usual, key=lambda one: one.get("value", 0), default={})
         if chosen:
             spec["priorityClassName"] = chosen["metadata"]["name"]

@@ -62,9 +62,9 @@ class _Services(BuiltinStrategy):
             spec.setdefault("externalTrafficPolicy", "Cluster")
         if kind == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
-            for one in entries(obj):
-                if one.get("ip"):
-                    one.setdefault("ipMode", "VIP")
+            for entry in entries(obj):
+                if entry.get("ip"):
+                    entry.setdefault("ipMode", "VIP")
         if spec.get("sessionAffinity") == "None":
             spec.pop("sessionAffinityConfig", None)
         if spec.get("sessionAffinity") == "ClientIP":
@@ -130,7 +130,7 @@ class _Services(BuiltinStrategy):
             operation.warnings.append('spec.externalName is ignored when spec.type is not "ExternalName"')
         if old is not None and not operation.subresource:
             yield from kept_causes(spec, old["spec"])
-            classes = [one["spec"].get("loadBalancerClass") for one in (obj, old)]
+            classes = [state["spec"].get("loadBalancerClass") for state in (obj, old)]
             if spec.get("type") == old["spec"].get("type") == "LoadBalancer" and classes[0] != classes[1]:
                 yield status.invalid_value("spec.loadBalancerClass", classes[0], "may not change once set")
         if spec.get("type") == "LoadBalancer":

@@ -117,7 +117,7 @@ class _CsiDrivers(BuiltinStrategy):
         spec = obj.get("spec") or {}
         flags = [spec.get(name, False) for name in ("attachRequired", "podInfoOnMount", "storageCapacity")]
         requests = spec.get("tokenRequests")
-        tokens = UNSET if requests is None else ",".join(one.get("audience", "") for one in requests)
+        tokens = UNSET if requests is None else ",".join(request.get("audience", "") for request in requests)
         modes = ",".join(spec.get("volumeLifecycleModes") or ()) or NONE
         return (*flags, tokens, spec.get("requiresRepublish", False), modes, created(obj))
 
@@ -143,8 +143,12 @@ class _CsiDrivers(BuiltinStrategy):
 
 def _token_causes(requests: Sequence[dict[str, Any]]) -> Iterator[Cause]:
     seen: set[str] = set()
-    for index, one in enumerate(requests):
-        where, audience, seconds = f"spec.tokenRequests[{index}]", one.get("audience", ""), one.get("expirationSeconds")
+    for index, request in enumerate(requests):
+        where, audience, seconds = (
+            f"spec.tokenRequests[{index}]",
+            request.get("audience", ""),
+            request.get("expirationSeconds"),
+        )
         if audience in seen:
             yield status.duplicate(f"{where}.audience", audience)
         elif seconds is not None and not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
@@ -173,7 +177,7 @@ class _CsiNodes(BuiltinStrategy):
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         yield from super().causes(context, operation, obj, old)
         drivers, names = obj["spec"].get("drivers") or (), set[str]()
-        before = {one["name"]: one for one in ((old or {}).get("spec") or {}).get("drivers") or ()}
+        before = {entry["name"]: entry for entry in ((old or {}).get("spec") or {}).get("drivers") or ()}
         for index, driver in enumerate(drivers):
             where, name = f"spec.drivers[{index}]", driver.get("name", "")
             if len(driver.get("nodeID", "")) > _LONGEST_ID:

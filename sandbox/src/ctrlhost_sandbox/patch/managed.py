@@ -76,7 +76,7 @@ def shape_of(kind: Kind) -> Shape:
 
 def convertible(kind: Kind, managers: list[Manager]) -> list[Manager]:
     """Drop the entries of Events of the other group, which a real server cannot convert."""
-    return [one for one in managers if kind.table != "events" or one.api_version == kind.api_version]
+    return [manager for manager in managers if kind.table != "events" or manager.api_version == kind.api_version]
 
 
 def read(entries: Any) -> list[Manager]:

@@ -96,7 +96,7 @@ def _behavior_to_v1(behavior: dict[str, Any]) -> dict[str, Any]:
         rules = behavior.get(name)
         if rules is not None:
             rules = {key: rules.get(key[0].lower() + key[1:]) for key in _RULES}
-            rules["Policies"] = [_renamed(one, str.upper) for one in rules["Policies"] or ()] or None
+            rules["Policies"] = [_renamed(policy, str.upper) for policy in rules["Policies"] or ()] or None
         found[name[0].upper() + name[1:]] = rules
     return found
 
@@ -106,7 +106,7 @@ def _behavior_to_v2(behavior: dict[str, Any]) -> dict[str, Any]:
     for name, rules in found.items():
         found[name] = _without_null(_renamed(rules, str.lower))
         if "policies" in found[name]:
-            found[name]["policies"] = [_renamed(one, str.lower) for one in found[name]["policies"]]
+            found[name]["policies"] = [_renamed(policy, str.lower) for policy in found[name]["policies"]]
     return found
 
 
@@ -131,7 +131,7 @@ def shown(obj: Object) -> Object:
         _METRICS: others,
         _CURRENT: [_to_v1(metric, "current") for metric in current],
         _BEHAVIOR: None if behavior is None else _behavior_to_v1(behavior),
-        _CONDITIONS: [{"lastTransitionTime": None, **one} for one in conditions],
+        _CONDITIONS: [{"lastTransitionTime": None, **condition} for condition in conditions],
     }
     if texts := {name: msgspec.json.encode(value).decode() for name, value in kept.items() if value}:
         obj["metadata"]["annotations"] = {**(obj["metadata"].get("annotations") or {}), **texts}
@@ -188,7 +188,7 @@ def _cpu(member: str, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _decoded(text: str) -> Any:

@@ -52,7 +52,9 @@ def _deprecation(spec: Crd, version: str) -> str:
     """Return the warning for a deprecated version, with the best version that is not, if it is newer."""
     group, kind = spec["group"], spec["names"]["kind"]
     text = f"{group}/{version} {kind} is deprecated"
-    served = [one["name"] for one in spec["versions"] if one.get("served") and not one.get("deprecated")]
+    served = [
+        version["name"] for version in spec["versions"] if version.get("served") and not version.get("deprecated")
+    ]
     best = min([version, *served], key=version_order)
     return text if best == version else f"{text}; use {group}/{best} {kind}"
 
@@ -66,7 +68,7 @@ def _kind(crd: Crd, names: Crd, version: Crd, shapes: Mapping[str, Shape]) -> Ki
     group, plural, kind = spec["group"], spec["names"]["plural"], spec["names"]["kind"]
     storage = next(other["name"] for other in spec["versions"] if other.get("storage"))
     terminating = is_true(crd, "Terminating") or "deletionTimestamp" in crd["metadata"]
-    schemas = {one["name"]: _schema(one) for one in spec["versions"]}
+    schemas = {version["name"]: _schema(version) for version in spec["versions"]}
     schema = schemas[version["name"]]
     subresources = version.get("subresources") or {}
     listed: list[Subresource] = []

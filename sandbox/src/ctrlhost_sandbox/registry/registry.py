@@ -142,7 +142,7 @@ class Registry:
 
     def builtin(self, group: str, kind: str) -> Kind:
         """Return a built-in kind, which must exist."""
-        return next(one for one in self._builtin if (one.group, one.kind) == (group, kind))
+        return next(kind_ for kind_ in self._builtin if (kind_.group, kind_.kind) == (group, kind))
 
     def __iter__(self) -> Iterator[Kind]:
         """Iterate over the built-in kinds, then over custom ones by group."""

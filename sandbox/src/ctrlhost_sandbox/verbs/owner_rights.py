@@ -38,4 +38,4 @@ def note(context: ServerContext, operation: Operation, metadata: Object, before:
 def _blocked(metadata: Object) -> set[Any]:
     """Return the uids of the owners whose deletion is blocked already."""
     references = metadata.get("ownerReferences") or ()
-    return {one.get("uid") for one in references if one.get("blockOwnerDeletion")}
+    return {reference.get("uid") for reference in references if reference.get("blockOwnerDeletion")}

@@ -74,7 +74,7 @@ def _document(operation: Operation, media: str, body: bytes) -> Any:
     prefix = "json patch " if media == JSON_PATCH else ""
     operation.problems += [f'{prefix}duplicate field "{path}"' for path in (twice.paths if twice else ())]
     if media == JSON_PATCH and type(document) is list:
-        unknown = [(index, set(one) - _MEMBERS) for index, one in enumerate(document) if type(one) is dict]
+        unknown = [(index, set(step) - _MEMBERS) for index, step in enumerate(document) if type(step) is dict]
         operation.problems += [
             f'json patch unknown field "[{at}].{key}"' for at, keys in unknown for key in sorted(keys)
         ]

@@ -219,7 +219,9 @@ def _named(table: Table, selected: Filter, namespace: str | None) -> list[Snapsh
 
 def _cut(kind: Kind, selected: Filter, items: list[Snapshot], revision: int, limit: int | None) -> Page:
     if limit is None or limit <= 0:
-        return Page(revision, items if selected.everything else [one for one in items if selected.matches(kind, one)])
+        return Page(
+            revision, items if selected.everything else [entry for entry in items if selected.matches(kind, entry)]
+        )
     chosen: list[Snapshot] = []
     for index, item in enumerate(items):
         if not selected.matches(kind, item):

@@ -107,8 +107,8 @@ def _rule_causes(spec: Mapping[str, Any], rule: Mapping[str, Any], where: str) -
     codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or ()
     if codes is not None:
         yield from _code_causes(codes, f"{where}.onExitCodes")
-    for index, one in enumerate(conditions):
-        kind = one.get("type", "")
+    for index, condition in enumerate(conditions):
+        kind = condition.get("type", "")
         field = f"{where}.onPodConditions[{index}].type"
         yield from [status.invalid_value(field, kind, text) for text in qualified_problems(kind)]
     if (codes is None) is (not conditions):

@@ -22,7 +22,7 @@ def causes(obj: Object, old: Object) -> Iterator[Cause]:
     """Check a changed status."""
     state, before = obj.get("status") or {}, old.get("status") or {}
     yield from not_negative(state, "active", "succeeded", "failed", "ready", "terminating", path="status")
-    now, was = ({name: is_true(one, name) for name in _FINAL} for one in (obj, old))
+    now, was = ({name: is_true(state, name) for name in _FINAL} for state in (obj, old))
     changed = {name for name in _FINAL if now[name] is not was[name]}
     finished, changed_end = now["Complete"] or now["Failed"], bool(changed & {"Complete", "Failed"})
     yield from _condition_causes(now, changed)

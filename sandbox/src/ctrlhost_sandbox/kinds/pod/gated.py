@@ -35,10 +35,13 @@ def placed_as(spec: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]
     """Return a spec with the node selector and the node affinity of another one."""
     old = (before.get("affinity") or {}).get("nodeAffinity")
     affinity = {**(spec.get("affinity") or {}), "nodeAffinity": old}
-    kept = {"nodeSelector": before.get("nodeSelector"), "affinity": {key: one for key, one in affinity.items() if one}}
+    kept = {
+        "nodeSelector": before.get("nodeSelector"),
+        "affinity": {key: item for key, item in affinity.items() if item},
+    }
     return {
-        **{key: one for key, one in spec.items() if key not in kept},
-        **{key: one for key, one in kept.items() if one},
+        **{key: item for key, item in spec.items() if key not in kept},
+        **{key: item for key, item in kept.items() if item},
     }
 
 

@@ -72,8 +72,12 @@ def node_selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cau
 
 
 def _term_causes(term: Mapping[str, Any], path: str, *, values: bool) -> Iterator[Cause]:
-    for index, one in enumerate(term.get("matchExpressions") or ()):
-        where, operator, given = f"{path}.matchExpressions[{index}]", one.get("operator", ""), one.get("values") or ()
+    for index, expression in enumerate(term.get("matchExpressions") or ()):
+        where, operator, given = (
+            f"{path}.matchExpressions[{index}]",
+            expression.get("operator", ""),
+            expression.get("values") or (),
+        )
         if operator in ("In", "NotIn"):
             if not given:
                 yield status.required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
@@ -87,12 +91,12 @@ def _term_causes(term: Mapping[str, Any], path: str, *, values: bool) -> Iterato
                 yield status.required(f"{where}.values", text)
         else:
             yield status.invalid_value(f"{where}.operator", operator, "not a valid selector operator")
-        yield from qualified_causes(one.get("key", ""), f"{where}.key")
+        yield from qualified_causes(expression.get("key", ""), f"{where}.key")
         for at, value in enumerate(given if values else ()):
             if not is_label_value(value):
                 yield status.invalid_value(f"{where}.values[{at}]", value, LABEL_VALUE_TEXT)
-    for index, one in enumerate(term.get("matchFields") or ()):
-        yield from _node_field_causes(one, f"{path}.matchFields[{index}]")
+    for index, field in enumerate(term.get("matchFields") or ()):
+        yield from _node_field_causes(field, f"{path}.matchFields[{index}]")
 
 
 def _node_field_causes(one: Mapping[str, Any], path: str) -> Iterator[Cause]:
@@ -139,9 +143,13 @@ def _label_keys_causes(term: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def _spread_causes(constraints: Sequence[Mapping[str, Any]], path: str) -> Iterator[Cause]:
-    for index, one in enumerate(constraints):
-        where, key, action = f"{path}[{index}]", one.get("topologyKey", ""), one.get("whenUnsatisfiable", "")
-        yield from positive(one.get("maxSkew", 0), f"{where}.maxSkew")
+    for index, constraint in enumerate(constraints):
+        where, key, action = (
+            f"{path}[{index}]",
+            constraint.get("topologyKey", ""),
+            constraint.get("whenUnsatisfiable", ""),
+        )
+        yield from positive(constraint.get("maxSkew", 0), f"{where}.maxSkew")
         if not key:
             yield status.required(f"{where}.topologyKey", "can not be empty")
         if action not in _ACTIONS:
@@ -149,16 +157,16 @@ def _spread_causes(constraints: Sequence[Mapping[str, Any]], path: str) -> Itera
         rest = constraints[index + 1 :]
         if any((key, action) == (other.get("topologyKey", ""), other.get("whenUnsatisfiable", "")) for other in rest):
             yield status.duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
-        if (domains := one.get("minDomains")) is not None:
+        if (domains := constraint.get("minDomains")) is not None:
             yield from positive(domains, f"{where}.minDomains")
             if action != "DoNotSchedule":
                 text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
                 yield status.invalid_value(f"{where}.minDomains", domains, text)
         for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-            if (policy := one.get(name)) is not None and policy not in _INCLUSIONS:
+            if (policy := constraint.get(name)) is not None and policy not in _INCLUSIONS:
                 yield status.not_supported(f"{where}.{name}", policy, _INCLUSIONS)
-        yield from _label_keys_causes(one, where)
-        yield from selector_causes(one.get("labelSelector") or {}, f"{where}.labelSelector")
+        yield from _label_keys_causes(constraint, where)
+        yield from selector_causes(constraint.get("labelSelector") or {}, f"{where}.labelSelector")
 
 
 def _toleration_causes(toleration: Mapping[str, Any], path: str) -> Iterator[Cause]:

@@ -48,25 +48,25 @@ def _syntax_causes(spec: Mapping[str, Any], before: Mapping[str, Any] | None) ->
     if policy is not None and policy not in _POLICIES:
         yield status.not_supported("spec.ipFamilyPolicy", policy, _POLICIES)
     wrong = False
-    for index, one in enumerate(addresses):
-        if index == 0 and one == "None":
+    for index, text in enumerate(addresses):
+        if index == 0 and text == "None":
             if len(addresses) > 1:
                 wrong = True
                 yield status.invalid_value(_ADDRESSES, addresses, "'None' must be the first and only value")
             continue
-        problems = list(legacy_ip_causes(one, f"{_ADDRESSES}[{index}]", (before or {}).get("clusterIPs") or ()))
+        problems = list(legacy_ip_causes(text, f"{_ADDRESSES}[{index}]", (before or {}).get("clusterIPs") or ()))
         wrong = wrong or bool(problems)
         yield from problems
     if len(addresses) > 2:
         yield status.invalid_value(_ADDRESSES, addresses, "may only hold up to 2 values")
     if wrong:
         return
-    if len(addresses) > 1 and len({":" in one for one in addresses}) != len(addresses):
+    if len(addresses) > 1 and len({":" in text for text in addresses}) != len(addresses):
         yield status.invalid_value(_ADDRESSES, addresses, "may specify no more than one IP for each IP family")
-    for index, (one, family) in enumerate(zip(addresses, families, strict=False)):
-        if not is_headless(spec) and (":" in one) is not (family == "IPv6"):
+    for index, (address, family) in enumerate(zip(addresses, families, strict=False)):
+        if not is_headless(spec) and (":" in address) is not (family == "IPv6"):
             text = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
-            yield status.invalid_value(f"{_ADDRESSES}[{index}]", one, text)
+            yield status.invalid_value(f"{_ADDRESSES}[{index}]", address, text)
 
 
 def _policy_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
@@ -77,8 +77,8 @@ def _policy_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
             if len(found) == 2:
                 text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
                 yield status.invalid_value("spec.ipFamilyPolicy", policy, text)
-    for index, one in enumerate(addresses):
-        if one != "None" and ":" in one and index >= len(families):
+    for index, address in enumerate(addresses):
+        if address != "None" and ":" in address and index >= len(families):
             yield status.invalid_value(f"{_ADDRESSES}[{index}]", addresses, "IPv6 is not configured on this cluster")
 
 
@@ -105,8 +105,8 @@ def kept_causes(spec: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[
         if not found and old and field == "clusterIPs":
             yield status.invalid_value(f"spec.{field}[0]", found, "primary clusterIP can not be unset")
         elif len(found) == len(old):
-            for index, (one, other) in enumerate(zip(found, old, strict=True)):
-                if one != other:
+            for index, (text, other) in enumerate(zip(found, old, strict=True)):
+                if text != other:
                     place = index if field == "clusterIPs" else 0
                     yield status.invalid_value(f"spec.{field}[{place}]", found, "may not change once set")
         elif found and old and found[0] != old[0]:

@@ -114,10 +114,10 @@ def _load_balancer_causes(spec: Mapping[str, Any], before: Mapping[str, Any]) ->
     field, ranges = "spec.LoadBalancerSourceRanges", spec.get("loadBalancerSourceRanges") or ()
     if ranges and not balanced:
         yield status.forbidden_field(field, text)
-    kept = [one.strip() for one in before.get("loadBalancerSourceRanges") or ()]
-    for index, one in enumerate(ranges):
-        if one.strip() not in kept and (problem := network_problem(one.strip())):
-            yield status.invalid_value(f"{field}[{index}]", one.strip(), problem)
+    kept = [source.strip() for source in before.get("loadBalancerSourceRanges") or ()]
+    for index, source in enumerate(ranges):
+        if source.strip() not in kept and (problem := network_problem(source.strip())):
+            yield status.invalid_value(f"{field}[{index}]", source.strip(), problem)
     for name in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
         if spec.get(name) is not None and not balanced:
             yield status.forbidden_field(f"spec.{name}", text)
