@@ -16,7 +16,11 @@ __all__ = ["Clock", "SystemClock", "doubling", "micro_time"]
 
 
 class Clock(Protocol):
-    """A source of time. All methods may be called from any thread."""
+    """A source of time. All methods may be called from any thread.
+
+    Read `ctx.clock` or `plugin.clock` instead of the module `time`: a test then moves a
+    `ctrlhost.testing.ManualClock`, and waits for nothing.
+    """
 
     def now(self) -> float:
         """Return monotonic seconds; only differences are meaningful."""

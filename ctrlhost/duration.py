@@ -23,8 +23,8 @@ _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 def in_seconds(value: DurationLike) -> float:
     """Return a duration in seconds; a number is returned as it is, also a negative one.
 
-    A text has the units `ns`, `us`, `ms`, `s`, `m`, `h` and `d`. ValueError for a text that is none, also a negative
-    one; TypeError for a `bool` and other types.
+    A text has the units `ns`, `us`, `ms`, `s`, `m`, `h` and `d`. Raises ValueError for any other text, also a negative
+    one, and TypeError for a `bool` and other types.
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
@@ -38,12 +38,18 @@ def in_seconds(value: DurationLike) -> float:
 class Duration(float):
     """A length of time in seconds, for settings of the host and of plugins.
 
+    >>> Duration("1h30m")
+    Duration('1h30m')
+    >>> Duration("1h30m") / 60
+    90.0
+
     Accepts a number of seconds, a `timedelta`, or a string in Go's syntax, with the units `ns`, `us`, `ms`, `s`, `m`,
-    `h` and `d`. ValueError for a negative, infinite or NaN duration, and for a string without a unit.
+    `h` and `d`. Raises ValueError for a negative, infinite or NaN duration, and for a string without a unit. Raises
+    TypeError for a `bool` and other types.
     """
 
     def __new__(cls, value: DurationLike = 0.0) -> Self:
-        """Parse the duration; TypeError for a `bool` and other types."""
+        """Parse the duration."""
         seconds = in_seconds(value)
         if not math.isfinite(seconds) or seconds < 0:
             raise ValueError(f"a duration must be finite and not negative, got {value}")

@@ -104,6 +104,7 @@ class TransportError(CtrlhostError):
 class ApiError(CtrlhostError):
     """The API server answered with a failure `Status`.
 
+    Catch one of its subclasses, such as `ctrlhost.NotFound`, or compare `status` (404) or `reason` ("NotFound").
     `causes` are the entries of `details.causes`; `retry_after` is in seconds, None unless the server sent it.
     """
 
@@ -193,7 +194,10 @@ class NotAcceptable(_OneStatus):
 
 
 class Conflict(_OneStatus):
-    """409: the object was changed since the version the write is based on, or a field has another manager."""
+    """409: the object was changed since the version the write is based on, or a field has another manager.
+
+    Let it pass: the host retries the key, and the next run reads the newer object.
+    """
 
     status, reason = 409, "Conflict"
 
@@ -223,7 +227,19 @@ class UnsupportedMediaType(_OneStatus):
 
 
 class Invalid(_OneStatus):
-    """422: the object breaks a rule; `causes` name the fields and the reasons."""
+    """422: the object breaks a rule; `causes` name the fields and the reasons.
+
+    A retry does not help until the object changes, so a reconciler turns it into a TerminalError:
+
+    ```python
+    # a part of a controller
+    try:
+        ctx.ensure(claim)
+    except ctrlhost.Invalid as error:
+        ctx.status.condition("Ready", False, "Refused", error.message)
+        raise ctrlhost.TerminalError(error.message) from error
+    ```
+    """
 
     status, reason = 422, "Invalid"
 
@@ -320,7 +336,8 @@ class Stale(CtrlhostError):
 class NotOwned(CtrlhostError):
     """An object was not written, because another owner controls it, or nobody does.
 
-    A reconcile that ends with it has not failed: it runs again after a minute.
+    A reconcile that ends with it has not failed: it runs again after a minute. `ctx.ensure(obj, adopt=True)` takes over
+    an object that nobody controls.
     """
 
 
@@ -349,8 +366,14 @@ class PluginRestarted(CtrlhostError):
 class RetryAfter(CtrlhostError):
     """Raised by a reconciler to run again after a delay; does not count as a failure for the back-off.
 
+    ```python
+    # a part of a controller
+    if not ctx.state.open:
+        raise ctrlhost.RetryAfter("30s", "the database is starting")
+    ```
+
     The delay is a duration such as `"5s"` or a number of seconds. Delays below 5 ms, also negative ones, become 5 ms.
-    ValueError or TypeError for an invalid duration.
+    An invalid duration raises ValueError or TypeError.
     """
 
     def __init__(self, seconds: DurationLike, message: str = "") -> None:
@@ -360,7 +383,14 @@ class RetryAfter(CtrlhostError):
 
 
 class TerminalError(CtrlhostError):
-    """Raised by a reconciler when only a change of the object can help: no retry until the next event."""
+    """Raised by a reconciler when only a change of the object can help: no retry until the next event.
+
+    ```python
+    # a part of a controller
+    if database.spec.size > 9:
+        raise ctrlhost.TerminalError("size is 9 at most")
+    ```
+    """
 
 
 class InvalidObject(CtrlhostError):

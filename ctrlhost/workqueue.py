@@ -1,5 +1,16 @@
 """The work queue and its rate limiters, as in client-go's `util/workqueue`.
 
+    queue = WorkQueue("orders")
+    queue.add("default/a")
+    key = queue.get()
+    try:
+        process(key)
+        queue.forget(key)
+    except OSError:
+        queue.add_rate_limited(key)
+    finally:
+        queue.done(key)
+
 A key is queued once however often it is added, is processed by one worker at a time, and is processed again if it was
 added meanwhile. Delays, back-off, priorities and fairness are options of the one `WorkQueue`. Keys are exact `str`,
 exact `int`, or tuples (NamedTuples too) of keys; equal keys are one item. Everything may be called from any thread. A
@@ -49,6 +60,13 @@ Key: TypeAlias = str | int | tuple[Any, ...]
 
 class RateLimiter(Protocol):
     """A policy for the delay of failed keys: a limiter of this module, or your own.
+
+        class Always:
+            def when(self, key): return 1.0
+            def forget(self, key): ...
+            def num_requeues(self, key): return 0
+
+        queue = WorkQueue(rate_limiter=Always())
 
     Called on the thread that calls `add_rate_limited`, `forget` or `num_requeues`, without the queue's lock.
     """

@@ -157,7 +157,7 @@ class AsyncContext(Parameters[K, S]):
     @overload
     def cache(self, kind: tuple[str, str] | str) -> AsyncCache[Object]: ...
     def cache(self, kind: Any) -> AsyncCache[Any]:
-        """Return the cached objects of a kind that the controller declares; UndeclaredRead for others."""
+        """Return the cached objects of a kind that the controller declares; raises UndeclaredRead for others."""
         return AsyncCache(self._run.cache(kind), self._calls)
 
     async def ensure(
@@ -169,11 +169,19 @@ class AsyncContext(Parameters[K, S]):
     ) -> Object:
         """Apply an object that the reconciled one controls, and return the live one, which the next read shows.
 
+        ```python
+        # a part of a controller
+        metadata = {"name": f"{obj.name}-config"}
+        live = await ctx.ensure({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b"}})
+        ```
+
         It is applied (server-side, forced) if it is absent, if it was last applied differently, or if the live object
-        differs in a field that `obj` names; otherwise no request is sent. Its namespace is that of `owner` by default;
-        `owner=None` sets no owner reference. UndeclaredRead for a kind that is not in `owns`, NotOwned if something
-        else controls the object, or nothing does and `adopt` is false, ValueError for an owner in another namespace.
-        Write each object in one controller only: the applies of two would replace each other's fields.
+        differs in a field that `obj` names. Otherwise no request is sent. Its namespace is that of `owner` by default;
+        `owner=None` sets no owner reference. Write each object in one controller only: the applies of two would replace
+        each other's fields.
+
+        Raises UndeclaredRead for a kind that is not in `owns`. Raises NotOwned if something else controls the object,
+        or nothing does and `adopt` is false. Raises ValueError for an owner in another namespace.
 
         A write records the event Created, Updated, Repaired or Adopted about the reconciled object, with the fields
         that differed; a refused one ApplyFailed. With `adopt`, an owner that is gone or being deleted adopts nothing.
@@ -185,7 +193,7 @@ class AsyncContext(Parameters[K, S]):
     ) -> list[Request]:
         """Delete what the reconciled object controls of a kind and `keep` (objects or names) does not name.
 
-        Returns what was deleted. PluginError unless the kind is in `owns` with `prune=True`, Stale if the cache does
-        not show the plugin's own writes in time, Conflict if an object has changed since.
+        Returns the requests of what was deleted. Raises PluginError unless the kind is in `owns` with `prune=True`,
+        Stale if the cache does not show the plugin's own writes in time, and Conflict if an object has changed since.
         """
         return await to_its_end(self._run.prune(kind, keep=keep))

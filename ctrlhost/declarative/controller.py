@@ -26,7 +26,10 @@ else:
 
 
 class Controller(Parameters[K, R]):
-    """A declared controller: the function, still callable with `(ctx, obj)`, for unit tests without a host."""
+    """A declared controller: the function, still callable with `(ctx, obj)`, for unit tests without a host.
+
+    `@plugin.controller` makes it. A finalizer names it: `@plugin.finalizer("example.com/user", of=reconcile)`.
+    """
 
     def __init__(self, declared: DeclaredFunction) -> None:
         """Wrap a declared function."""

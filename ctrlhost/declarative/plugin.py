@@ -59,11 +59,23 @@ F = TypeVar("F", bound="Callable[..., Any]")
 class Plugin(Parameters[S]):
     """A plugin: decorate functions with its methods at the top level of a module.
 
+    ```python
+    # a part of a plugin
+    plugin = ctrlhost.Plugin(settings=Settings)
+
+
+    @plugin.controller("v1/ConfigMap")
+    def reconcile(ctx, config_map):
+        ctx.log.info("%s has %d keys", config_map.name, len(config_map.get("data", {})))
+    ```
+
     The entry point of the plugin names the object (`memcached = "memcached:plugin"`) or its module. Decorating only
-    declares: nothing runs and no request is sent until a host loads the plugin; after that a decorator raises
-    RuntimeError. `settings` is the struct of the plugin's settings; `crds` are names of YAML files, with `*` and `?`,
-    in the package of the module that makes the plugin. Several hosts may use one object: what belongs to a host is
-    what `setup` returns.
+    declares: nothing runs and no request is sent until a host loads the plugin. After that a decorator raises
+    RuntimeError.
+
+    `settings` is the struct of the plugin's settings. `crds` are names of YAML files, with `*` and `?`, in the package
+    of the module that makes the plugin. Several hosts may use one object: what belongs to a host is what `setup`
+    returns.
     """
 
     @overload
@@ -158,14 +170,25 @@ class Plugin(Parameters[S]):
     def controller(self, kind: Any, **options: Any) -> Any:
         """Reconcile the objects of a kind with the decorated `function(ctx, obj)`.
 
-        It is called with a `Context` on a worker's thread; an `async def` with an `AsyncContext` on the plugin's event
-        loop. `obj` is of the struct that `kind` is, or an `Object`. It is not called for an object that is gone or
-        being deleted; with `gone` it is, with None for one that is gone. It returns None or `Result`.
+        ```python
+        # a part of a plugin
+        @plugin.controller(Memcached, owns=["apps/v1/Deployment"], every="10m")
+        def reconcile(ctx, mc):
+            ctx.ensure(deployment_for(mc))
+        ```
 
-        `owns` are kinds whose objects it makes; a change of one calls it for the owner. `watches` are kinds that it
-        reads, or `ctrlhost.Watches` with a map. With `every`, such as `"10m"`, each object is also reconciled once per
-        period. By default a change of the reconciled kind's status does not call it; `predicates=[]` means that every
-        change does. `name` is the kind in lower case by default. Mistakes are reported when a host loads the plugin.
+        It is called with a `Context` on a worker's thread; an `async def` with an `AsyncContext` on the plugin's event
+        loop. `obj` is of the struct that `kind` is, or an `Object`. It returns None or a `Result`, and raises to be
+        retried. It is not called for an object that is gone or being deleted; with `gone` it is, with None for one
+        that is gone.
+
+        - `owns` are kinds whose objects it makes. A change of one calls it for the owner.
+        - `watches` are kinds that it reads, or `ctrlhost.Watches` with a map.
+        - With `every`, such as `"10m"`, each object is also reconciled once per period.
+        - By default a change of the reconciled kind's status does not call it. With `predicates=[]` every change does.
+        - `name` is the kind in lower case by default.
+
+        Mistakes are reported when a host loads the plugin.
 
         An option other than `name`, `predicates` and `gone` may be a function of the settings that returns it:
         `workers=lambda settings: settings.workers`. That of `kind` returns a `ctrlhost.For`, and needs a `name`. One
@@ -189,11 +212,20 @@ class Plugin(Parameters[S]):
     ) -> FinalizerDecorator[K, S]:
         """Call the decorated `function(ctx, obj)` for objects of a controller that are being deleted.
 
-        The finalizer `name`, as `domain/name`, is added before the controller first runs for an object; with `when`,
-        only to objects for which that returns true, and taken off where it no longer does. While an object is being
-        deleted the function runs in place of the controller. When it returns None the finalizer is removed, and the
-        function is not called again; when it raises or asks for a requeue the finalizer stays. It is called at least
-        once: again if the host ends before the removal. Several run in the order of declaration.
+        ```python
+        # a part of a plugin
+        @plugin.finalizer("example.com/user", of=reconcile)
+        def drop_user(ctx, database):
+            ctx.state.users.discard(database.spec.user)
+        ```
+
+        The finalizer `name`, as `domain/name`, is added before the controller first runs for an object. With `when`, it
+        is added only to objects for which that returns true, and taken off where it no longer does.
+
+        While an object is being deleted the function runs in place of the controller. When it returns None the
+        finalizer is removed, and the function is not called again. When it raises or asks for a requeue the finalizer
+        stays. It is called at least once: again if the host ends before the removal. Several run in the order of
+        declaration.
 
         The function is `async def` if that of the controller is, and runs where that does.
         """
@@ -214,8 +246,19 @@ class Plugin(Parameters[S]):
     def index(self, kind: Any) -> Any:
         """Index the objects of a kind by what the decorated `function(obj)` returns: texts, or None for none.
 
-        `ctx.cache(KIND).by_index(function, value)` reads it. The function runs on the plugin's index thread. The kind
-        is cached for every controller that declares it; if none does, for all controllers of the plugin.
+        ```python
+        # a part of a plugin
+        @plugin.index(Database)
+        def by_user(database):
+            return [database.spec.user]
+
+
+        # in a controller
+        databases = ctx.cache(Database).by_index(by_user, "ann")
+        ```
+
+        The function runs on the plugin's index thread. The kind is cached for every controller that declares it; if
+        none does, for all controllers of the plugin.
         """
 
         def declare(function: Callable[[Any], Iterable[str] | None]) -> Index[Any]:
@@ -236,9 +279,17 @@ class Plugin(Parameters[S]):
     ) -> Callable[[F], F]:
         """Call the decorated `function(host, stop)` on a thread of its own, once or with `every` repeatedly.
 
-        The first call is `first_after` the start, each further one `every` after the end of the one before; both are
+        ```python
+        # a part of a plugin
+        @plugin.task(every="30s", needs_leader=True)
+        def count_users(host, stop):
+            host.log.info("%d users", len(host.state.users))
+        ```
+
+        The first call is `first_after` the start, each further one `every` after the end of the one before. Both are
         durations such as `"30s"`, or numbers of seconds. `stop` is a `threading.Event`, set when the function must
         return. An `async def function(host)` runs on the plugin's event loop, and is cancelled instead.
+
         An option other than `name` may be a function of the settings that returns it.
         """
         options = {"name": name, "every": every, "first_after": first_after, "needs_leader": needs_leader}
@@ -247,6 +298,13 @@ class Plugin(Parameters[S]):
     @parentheses.needless
     def setup(self, function: F) -> F:
         """Call `function(host)` at set-up; it must not use the network. What it returns is `host.state`.
+
+        ```python
+        # a part of a plugin
+        @plugin.setup
+        def connect(host):
+            return Pool(host.settings.address)
+        ```
 
         The controllers are registered before it, so that it can ask for `host.handle(controller)`.
         """
@@ -274,7 +332,16 @@ class Plugin(Parameters[S]):
 
     @parentheses.needed
     def health(self, name: str) -> Callable[[F], F]:
-        """Call the decorated `function(host)` for `/healthz`; it raises if the plugin is unhealthy."""
+        """Call the decorated `function(host)` for `/healthz`; it raises if the plugin is unhealthy.
+
+        ```python
+        # a part of a plugin
+        @plugin.health("pool")
+        def is_open(host):
+            if not host.state.open:
+                raise RuntimeError("the pool is closed")
+        ```
+        """
         return self._declares("health", "health", ("host",), {"name": name})
 
     @overload
@@ -300,6 +367,11 @@ class Plugin(Parameters[S]):
     ) -> Any:
         """Request a permission beyond those that follow from the declarations.
 
+        ```python
+        # a part of a plugin
+        plugin.permission("", ["pods", "pods/log"], ["get"])
+        ```
+
         Or decorate a function of the settings that returns `ctrlhost.Permission`s.
         """
         if callable(group):
@@ -317,14 +389,30 @@ class Plugin(Parameters[S]):
     def report(self, path: str, *, title: str = "") -> Callable[[F], F]:
         """Serve what the decorated `function(host)` returns below `/PLUGIN` + `path`, as an HTML table or as JSON.
 
-        It returns one mapping, or rows as mappings or structs, and runs on the plugin's event loop; it may be
+        ```python
+        # a part of a plugin
+        @plugin.report("/users")
+        def users(host):
+            return [{"name": name, "databases": count} for name, count in host.state.counts.items()]
+        ```
+
+        It returns one mapping, or rows as mappings or structs. It runs on the plugin's event loop, and may be
         `async def`.
         """
         return self._declares("reports", "report", ("host",), {"path": path, "title": title})
 
     @parentheses.needed
     def command(self, *arguments: Any, **options: Any) -> Callable[[Callable[..., Any]], click.Command]:
-        """Make the decorated function a command of `ctrlhost PLUGIN`; the arguments are those of `click.command`."""
+        """Make the decorated function a command of `ctrlhost PLUGIN`; the arguments are those of `click.command`.
+
+        ```python
+        # a part of a plugin
+        @plugin.command("users")
+        @click.argument("database")
+        def list_users(database):
+            click.echo(read_users(database))
+        ```
+        """
 
         def declare(function: Callable[..., Any]) -> click.Command:
             import click

@@ -152,13 +152,20 @@ class PluginContext(Parameters[S]):
         needs_leader: bool = True,
         suppress_echo: bool = False,
     ) -> ControllerHandle:
-        """Register a reconciler and its sources; PluginLoadError, or TypeError for an option, if they are invalid.
+        """Register a reconciler and its sources.
+
+        ```python
+        # a part of a plugin with hooks
+        plugin.add_controller("foo", reconcile, ctrlhost.For(API_VERSION, "Foo"), workers=2)
+        ```
 
         A plain function runs on `workers` threads, an `async def` as that many tasks on the plugin's event loop. A
         reconcile that runs longer than `timeout` (seconds, or a text such as `"30s"`) is logged and counted, and
         cancelled if it is `async def`.
         With `needs_leader` it runs and writes only on the leader. With `suppress_echo` the events of the controller's
         own writes enqueue nothing. The operator's settings override the options.
+
+        Raises PluginLoadError for invalid names and sources, and TypeError for an invalid option.
         """
         if any(controller.name == f"{self.name}/{name}" for controller in self.controllers):
             raise PluginLoadError(self.name, f"plugin `{self.name}` has two controllers named `{name}`")
@@ -176,7 +183,7 @@ class PluginContext(Parameters[S]):
     def handle(self, controller: NamedController) -> ControllerHandle:
         """Return the handle of a function that `@plugin.controller` has declared, to enqueue requests.
 
-        PluginError for one that is not enabled.
+        Raises PluginError for one that is not enabled.
         """
         name = f"{self.name}/{controller.name}"
         found = next((controller for controller in self.controllers if controller.name == name), None)
@@ -201,7 +208,8 @@ class PluginContext(Parameters[S]):
 
         Handlers, maps and index functions that are added to it run on the plugin's threads. `transform` returns the
         object to cache, or its mapping; such an informer is the plugin's own, with a watch and a thread of its own.
-        ValueError or TypeError for invalid arguments, as for `Watches`.
+
+        Raises ValueError or TypeError for invalid arguments, as `Watches` does.
         """
         source = Watches(
             api_version,
@@ -243,7 +251,7 @@ class PluginContext(Parameters[S]):
         `report` is called per request, on the plugin's event loop, and may be `async def`: it returns one mapping, or
         rows as mappings or structs; texts are escaped, rows sorted. The JSON is also sent to clients that accept
         nothing else. With `leader_only`, a replica that does not lead answers 503 with the identity of the one that
-        does. PluginLoadError if the path does not begin with a slash.
+        does. Raises PluginLoadError if the path does not begin with a slash.
         """
         from ctrlhost.plugin.report import report_page
 
@@ -253,7 +261,7 @@ class PluginContext(Parameters[S]):
         self.add_page(path, report_page(title or self.name, report, leader))
 
     def add_listener(self, address: str, asgi_app: Any, *, address_setting: str = "") -> None:
-        """Serve an ASGI application on its own address, `HOST:PORT`; PluginLoadError for an invalid one.
+        """Serve an ASGI application on its own address, `HOST:PORT`; raises PluginLoadError for an invalid one.
 
         It runs on the plugin's event loop, with the same deadline and errors as a page. `address_setting` is the name
         of the plugin's setting that HOST comes from, whose default should be a loopback address: `ctrlhost manifests`
@@ -280,8 +288,9 @@ class PluginContext(Parameters[S]):
         The first call is `first_after` the start, each further one `every` after the end of the one before; both are
         durations such as `"30s"`, or numbers of seconds. An `async def` runs on the plugin's event loop, and is
         cancelled when the task must end. With `every`, a call is reported when it takes twice that time, and at least a
-        minute. A restarted plugin's task starts when its previous call has ended. ValueError or TypeError for an
-        invalid duration.
+        minute. A restarted plugin's task starts when its previous call has ended.
+
+        Raises ValueError or TypeError for an invalid duration.
         """
         task = Task(
             self.name,

@@ -22,11 +22,19 @@ _REQUIRED = ("metadata.name", "spec.group", "spec.names.kind", "spec.names.plura
 def crds_from(package: str, *patterns: str) -> list[dict[str, Any]]:
     """Return the CRDs of a package's YAML files as fresh dicts, in the order of the patterns and then of the names.
 
-    `package` is the importable name of the package that holds the files, such as `__package__`, or of a module of it;
-    of a module without a package, the files are beside it. A pattern is the path of a file, such as `crds/*.yaml`, in
-    which `*` and `?` match within a name as in a shell. A file may have several documents. FileNotFoundError if a
-    pattern matches no file; ValueError, which names the file, if one is not YAML, has another object, or a CRD without
-    names. For any thread.
+    ```python
+    # a part of a plugin with hooks
+    @ctrlhost.hookimpl
+    def ctrlhost_crds():
+        return ctrlhost.crds_from(__package__, "crds/*.yaml")
+    ```
+
+    `package` is the importable name of the package that holds the files, or of a module of it. The files of a module
+    without a package are beside it. A pattern is the path of a file, in which `*` and `?` match within a name as in a
+    shell. A file may have several documents. May be called from any thread.
+
+    Raises FileNotFoundError if a pattern matches no file. Raises ValueError, which names the file, if one is not YAML,
+    has another object, or a CRD without names.
     """
     found: list[dict[str, Any]] = []
     for pattern in patterns:
