@@ -18,6 +18,8 @@ from tests.support.host_process import LIMIT, HostProcess
 from tests.support.plugin_sources import to_greet
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.real
+
 PLUGINS = ("hostname", "naming", "ingress-status", "bitcoin")
 EXAMPLES = Path(__file__).parents[2] / "plugins"
 #: Periods are short, so that each plugin tries its writes many times.
