@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -28,12 +28,11 @@ from ctrlhost.status.problem import StatusProblem, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from threading import Event
 
-    from ctrlhost.config.settings import HostSettings
     from ctrlhost.controller.controller import Controller
     from ctrlhost.controller.pauses import Pauses
     from ctrlhost.host.admin_requests import AdminRequest
+    from ctrlhost.host.state import HostState
     from ctrlhost.supervisor.runtime import PluginRuntime
 
 log = logging.getLogger("ctrlhost.host")
@@ -50,19 +49,10 @@ _OVER = frozenset({"disabled", "failed", "stopped"})
 _DIGITS = 1000
 
 
-class ActingHost(Protocol):
-    """The members of a host that are acted on."""
-
-    plugins: list[PluginRuntime]
-    settings: HostSettings
-    stopping: Event
-    pauses: Pauses
-
-
 class Admin:
     """The actions on one host. Callable from any thread; may wait for locks, and for other processes."""
 
-    def __init__(self, host: ActingHost) -> None:
+    def __init__(self, host: HostState) -> None:
         """Act on `host`."""
         self._host = host
 

@@ -85,10 +85,10 @@ class ChildHost(Host):
         self.runtime: PluginRuntime = self.plugins[0]
         self.runtime.install = self._install
         self.runtime.logs_states = False
-        self.inspection.metrics = of_child(self.runtime)
+        self.state.metrics = of_child(self.runtime)
         #: Set when something changed that the other host shows.
         self.changed = threading.Event()
-        self.pauses = Pauses(start.pauses, start.controllers)
+        self.state.pauses = Pauses(start.pauses, start.controllers)
         self._start = start
         self._channel = channel
         self._tenure = Tenure(SystemClock())
@@ -104,7 +104,7 @@ class ChildHost(Host):
     def connect(self, kubeconfig: str | None) -> None:
         """Use the API server of this kubeconfig; None for that of the settings."""
         if kubeconfig is not None:
-            self.settings = with_settings(self.settings, kubeconfig=kubeconfig, context=None)
+            self.state.settings = with_settings(self.settings, kubeconfig=kubeconfig, context=None)
 
     def lead(self, message: messages.Lead) -> None:
         """Follow the leadership of the other host, until the drain has ended."""
@@ -335,7 +335,7 @@ class Child:
         os._exit(_ABANDONED)
 
     def _act(self, message: messages.Act) -> None:
-        answer = Admin(self._host).act(message.action, message.body, message.by)
+        answer = Admin(self._host.state).act(message.action, message.body, message.by)
         self._channel.send(messages.Acted(message.number, *answer))
 
     def _beat(self) -> None:

@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import ConfigError, PluginError
-from ctrlhost.host.api_servers import ApiServers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from ctrlhost.clock import Clock
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
+    from ctrlhost.host.api_servers import ApiServers
     from ctrlhost.informers import InformerFactory
     from ctrlhost.informers.silent_watches import SilentWatches
 
@@ -25,13 +25,13 @@ log = logging.getLogger("ctrlhost.host")
 class HostClients:
     """Makes the clients of one host. `load` and `connect` are called once, by one thread; the rest from any thread."""
 
-    def __init__(self, configuration: Configuration, clock: Clock, *, probes: bool) -> None:
+    def __init__(self, configuration: Configuration, clock: Clock, api_servers: ApiServers, *, probes: bool) -> None:
         """Make nothing yet. Without `probes`, API servers are not probed."""
         self._configuration = configuration
         self._clock = clock
         self._probes = probes
         #: Whether API servers answer; empty without `probes`.
-        self.api_servers = ApiServers()
+        self.api_servers = api_servers
         self._silent_watches: SilentWatches | None = None
         self._client: Client | None = None
         self._factory: InformerFactory | None = None

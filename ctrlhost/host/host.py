@@ -13,7 +13,6 @@ from msgspec.structs import replace as changed
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
-from ctrlhost.controller.pauses import Pauses
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError
 from ctrlhost.host.clients import HostClients
@@ -21,6 +20,7 @@ from ctrlhost.host.freed_memory import FreedMemory, keep_little
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
+from ctrlhost.host.state import HostState
 from ctrlhost.host.switch_interval import switching_after
 from ctrlhost.supervisor.deadlines import Deadlines
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.entries import Entries
     from ctrlhost.events.recorder import EventRecorder
-    from ctrlhost.host.children import Children
     from ctrlhost.host.gil_watch import GilWatch
     from ctrlhost.host.metrics_access import MetricsAccess
     from ctrlhost.informers import InformerFactory
@@ -90,36 +89,27 @@ class Host:
         `gil_watch` watches the process while `run` runs; a process may have one. With `local_socket`, the host's status
         is served to this user at a Unix socket in the private directory.
         """
-        self.configuration = configuration or Configuration.gather()
-        self.settings = _without_lease(settings or self.configuration.host)
+        configuration = configuration or Configuration.gather()
+        self.state = HostState(_without_lease(settings or configuration.host), configuration, client=client)
         self.clock: Clock = clock or SystemClock()
-        self.stopping = threading.Event()
-        self.client: Client | None = client
         self._own_client = client is None
-        self.factory: InformerFactory | None = None
         self._sandbox = sandbox
         self._manager = PluginManager()
-        #: Which controllers are paused.
-        self.pauses = Pauses()
         self._deadlines = Deadlines(lambda: [entries for plugin in self.plugins for entries in plugin.all_entries()])
         self._given: dict[str, object] = {}
         #: What the servers show.
-        self.inspection = Inspection(self)
+        self.inspection = Inspection(self.state)
         self._changes = threading.Condition()
-        self.plugins: list[PluginRuntime] = []
         for plugin in plugins or self.settings.plugins:
             self._add(plugin)
         self._servers = HostServers()
         #: What protects the metrics' own address; None for nothing.
         self._metrics_access: MetricsAccess | None = None
-        #: The processes of isolated plugins; None without any.
-        self._children: Children | None = None
         self._local_socket = local_socket
         self._directory: RunDirectory | None = None
         self._freed_memory = FreedMemory(lambda: self.factory, self.clock)
         self._review = Review(self.plugins, self.clock, self._each_second)
         self._rights = Rights(self.plugins)
-        self._processor: PluginProcessor | None = None
         self._prepared = False
         self._stopped = False
         #: Without leader election, each host leads until it has drained.
@@ -128,11 +118,43 @@ class Host:
         self._gil_watch = gil_watch
         #: Whether all work has ended in time; true until `run` ends.
         self.drained = True
-        self._clients = HostClients(self.configuration, self.clock, probes=self._probes)
-        self.inspection.api_servers = self._clients.api_servers
+        self._clients = HostClients(configuration, self.clock, self.state.api_servers, probes=self._probes)
         self.events: EventRecorder | None = None
-        #: The leader elections; None without any.
-        self.leadership: Leadership | None = None
+
+    @property
+    def settings(self) -> HostSettings:
+        """The settings of the host itself."""
+        return self.state.settings
+
+    @property
+    def configuration(self) -> Configuration:
+        """All settings."""
+        return self.state.configuration
+
+    @property
+    def plugins(self) -> list[PluginRuntime]:
+        """The plugins, in the order in which they were named."""
+        return self.state.plugins
+
+    @property
+    def stopping(self) -> threading.Event:
+        """Set when the host shuts down."""
+        return self.state.stopping
+
+    @property
+    def client(self) -> Client | None:
+        """The client of the host; None before its start."""
+        return self.state.client
+
+    @property
+    def factory(self) -> InformerFactory | None:
+        """The informers that the plugins share; None before the start."""
+        return self.state.factory
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """The leader elections; None without any."""
+        return self.state.leadership
 
     def _add(self, plugin: object) -> None:
         name = plugin if isinstance(plugin, str) else name_of(plugin)
@@ -182,7 +204,7 @@ class Host:
             children = children_of(
                 self.plugins, self.settings, self.configuration, self._given, own_client, self._run_directory
             )
-            self._children = self.inspection.children = children
+            self.state.children = children
         if self._local_socket:
             self._serve_local()
         self._deadlines.start()
@@ -206,7 +228,7 @@ class Host:
         except NoPrivateDirectory as error:
             log.warning("no local socket, so commands cannot attach to this host: %s", error.message)
         else:
-            self._servers.serve_local(socket, self.inspection, Admin(self))
+            self._servers.serve_local(socket, self.inspection, Admin(self.state))
 
     def _attempts(self) -> list[Attempt | ChildAttempt]:
         return [plugin.attempt for plugin in self.plugins if plugin.attempt is not None]
@@ -262,46 +284,46 @@ class Host:
 
         sandbox = self._sandbox.kubeconfig if self._sandbox is not None else None
         client = self.client or self._clients.load(self.settings, sandbox)
-        self.factory = self._make_factory(client)
-        self.client = self._clients.connect(client, self.factory, dry_run=self.settings.dry_run)
-        metrics = self.inspection.metrics = self.inspection.metrics or of_host(self.plugins)
+        state = self.state
+        factory = state.factory = self._make_factory(client)
+        client = state.client = self._clients.connect(client, factory, dry_run=self.settings.dry_run)
+        metrics = state.metrics = state.metrics or of_host(self.plugins)
         reconciles, clients = ReconcileMetrics(), ClientCounts()
-        children = self._children
-        processor = PluginProcessor(self.plugins, children.cpu_seconds if children is not None else lambda _name: 0.0)
-        reader = self.inspection.reports.reader
-        reader.processor = self._processor = processor
-        reader.server = lambda: self._clients.api_servers.own
-        self.events = EventRecorder(self.client, self.clock)
+        children = state.children
+        cpu_seconds = children.cpu_seconds if children is not None else lambda _name: 0.0
+        processor = state.processor = PluginProcessor(self.plugins, cpu_seconds)
+        self.events = EventRecorder(client, self.clock)
         if self._gil_watch is not None:
             metrics.register(self._gil_watch)
         metrics.register(reconciles)
         metrics.register(clients)
         if self._probes:
-            metrics.register(self._clients.api_servers)
+            metrics.register(state.api_servers)
         metrics.register(QueueCollector(self._is_ours))
         if not metrics.child:
             metrics.register(processor)
-        metrics.register_own(self.factory.metrics)
+        metrics.register_own(factory.metrics)
         metrics.register_own(ThreadMetrics())
         metrics.register_own(self._servers.counts)
         if self._metrics_access is not None:
             metrics.register(self._metrics_access)
-        if self._children is not None:
-            self._children.serve(self.factory, self.client, sandbox)
-            metrics.register(self._children)
+        if children is not None:
+            children.serve(factory, client, sandbox)
+            metrics.register(children)
         if self.settings.leader_elect:
             from ctrlhost.coordination.leadership import Leadership
 
             named = [plugin.name for plugin in self.plugins if not self._elects_itself(plugin)]
-            self.leadership = Leadership(self.settings, named, self.client, self.clock, self.events, self._on_election)
-            metrics.register(self.leadership.metrics)
-        if self.client.metrics is not None:
-            metrics.register_own(self.client.metrics)
-            self.client.metrics.on_write = reader.writes.wrote
-            self.client.metrics.on_forbidden = self._rights.forbidden
-        reader.services = services = PluginServices(
-            client=self.client,
-            factory=self.factory,
+            leadership = Leadership(self.settings, named, client, self.clock, self.events, self._on_election)
+            state.leadership = leadership
+            metrics.register(leadership.metrics)
+        if client.metrics is not None:
+            metrics.register_own(client.metrics)
+            client.metrics.on_write = self.inspection.reports.reader.writes.wrote
+            client.metrics.on_forbidden = self._rights.forbidden
+        state.services = PluginServices(
+            client=client,
+            factory=factory,
             clock=self.clock,
             events=self.events,
             stopping=self.stopping,
@@ -313,14 +335,14 @@ class Host:
             candidacy=Candidacy(self._tenure),
             account=self._clients.of_account,
             client_counts=clients,
-            pauses=self.pauses,
+            pauses=state.pauses,
         )
-        return services
+        return state.services
 
     def _each_second(self) -> None:
         self._freed_memory.check()
-        if self._processor is not None:
-            self._processor.look()
+        if self.state.processor is not None:
+            self.state.processor.look()
         self.inspection.reports.reader.samples.check()
 
     def _make_factory(self, client: Client) -> InformerFactory:
@@ -336,7 +358,7 @@ class Host:
         return InformerFactory(client, resync=self.settings.resync, clock=self.clock, options=options)
 
     def _elects_itself(self, plugin: PluginRuntime) -> bool:
-        return self._children is not None and self._children.elects(plugin.name)
+        return self.state.children is not None and self.state.children.elects(plugin.name)
 
     def _entries(self, plugin: str) -> Entries:
         """Return the entries of a plugin of this host."""
@@ -388,8 +410,8 @@ class Host:
             self.leadership.stop(drained)
         if self.events is not None:
             self.events.stop(_EVENTS_TIMEOUT)
-        if self._children is not None:
-            self._children.stop()
+        if self.state.children is not None:
+            self.state.children.stop()
         self._clients.stop()
         if self.factory is not None:
             self.factory.stop()

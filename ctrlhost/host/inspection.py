@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.health import Check
 from ctrlhost.host.reports import Reports
@@ -13,19 +13,11 @@ from ctrlhost.host.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-    from threading import Event
 
     from starlette.types import ASGIApp
 
-    from ctrlhost.client import Client
-    from ctrlhost.config.load import Configuration
-    from ctrlhost.config.settings import HostSettings
-    from ctrlhost.coordination.leadership import Leadership
-    from ctrlhost.host.api_servers import ApiServers
     from ctrlhost.host.child_view import ChildView
-    from ctrlhost.host.children import Children
-    from ctrlhost.host.metrics import HostMetrics
-    from ctrlhost.informers import InformerFactory
+    from ctrlhost.host.state import HostState
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.plugin.probe import PluginCheck
     from ctrlhost.reflector.status import InformerStatus
@@ -41,18 +33,6 @@ _PATIENCE = 0.05
 
 #: Keys of each part of a queue that its page shows.
 SHOWN_KEYS = 100
-
-
-class InspectedHost(Protocol):
-    """The members of a host that an inspection reads."""
-
-    plugins: list[PluginRuntime]
-    stopping: Event
-    settings: HostSettings
-    factory: InformerFactory | None
-    leadership: Leadership | None
-    configuration: Configuration
-    client: Client | None
 
 
 @dataclass
@@ -77,15 +57,9 @@ class _Look:
 class Inspection:
     """Reads the state of one host; all methods may be called from any thread."""
 
-    def __init__(self, host: InspectedHost) -> None:
+    def __init__(self, host: HostState) -> None:
         """Inspect `host`, which need not be started."""
         self._host = host
-        #: The metrics of the host; a host that starts without has its own.
-        self.metrics: HostMetrics | None = None
-        #: The processes of isolated plugins; None without any.
-        self.children: Children | None = None
-        #: The API servers of the host; None in the process of an isolated plugin.
-        self.api_servers: ApiServers | None = None
         #: What a look at the host reads now.
         self._step = ""
         self.reports = Reports(host, self)
@@ -188,7 +162,7 @@ class Inspection:
         look.leadership += [line for view in self.views() for line in view.leadership]
         self._step = "informers"
         factory = self._host.factory
-        look.outside = self.api_servers.checks() if self.api_servers is not None else []
+        look.outside = self._host.api_servers.checks()
         look.outside += [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
         return look
 
@@ -198,7 +172,7 @@ class Inspection:
         return [source for source in shown if source is not None]
 
     def _view(self, plugin: PluginRuntime) -> ChildView | None:
-        return self.children.view(plugin) if self.children is not None else None
+        return self._host.children.view(plugin) if self._host.children is not None else None
 
     def _checks_of_plugins(self, endpoint: str, plugin: str | None) -> list[PluginCheck | ChildCheck]:
         """Return the checks that plugins have added, which `healthz` shows."""
@@ -212,12 +186,12 @@ class Inspection:
 
     def scraped(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics, those of plugins as they were collected last, and their content type."""
-        if self.metrics is None:
+        if self._host.metrics is None:
             return b"", "text/plain"
         collected = [source.collected for source in self._set_up()]
         for metrics in collected:
             metrics.late()
-        return self.metrics.exposition(collected, accept)
+        return self._host.metrics.exposition(collected, accept)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics and their content type, after waiting for plugins for a short time."""
@@ -257,7 +231,7 @@ class Inspection:
         """Return the pages of plugins, by plugin and path; they answer from the loops of their plugins."""
         contexts = (context for plugin in self._host.plugins if (context := plugin.context) is not None)
         here = {context.name: _relayed_pages(context) for context in contexts if context.pages}
-        return here | (self.children.pages() if self.children is not None else {})
+        return here | (self._host.children.pages() if self._host.children is not None else {})
 
 
 def _relayed_pages(context: PluginContext) -> dict[str, ASGIApp]:

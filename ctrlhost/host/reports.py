@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from ctrlhost.controller.controller import Controller
-    from ctrlhost.health import Check
     from ctrlhost.host.child_view import ChildView
-    from ctrlhost.host.children import Children
-    from ctrlhost.status.snapshot import ReadHost
+    from ctrlhost.host.inspection import Inspection
+    from ctrlhost.host.state import HostState
     from ctrlhost.supervisor.runtime import PluginRuntime
 
 #: Seconds for which a page does not ask the API server, or a predicate, again.
@@ -44,25 +43,10 @@ _CURRENT = 3.0
 _RUNS = 50
 
 
-class Inspected(Protocol):
-    """What the reports need of an inspection of the same host."""
-
-    children: Children | None
-
-    def checks(self, endpoint: str) -> list[Check] | None:
-        """Return the current checks of an endpoint."""
-
-    def page_paths(self) -> dict[str, list[str]]:
-        """Return the paths of the plugins' pages, by plugin."""
-
-    def views(self) -> list[ChildView]:
-        """Return what is shown of the processes of isolated plugins that are set up."""
-
-
 class Reports:
     """The reports of one host. Callable from any thread."""
 
-    def __init__(self, host: ReadHost, inspection: Inspected) -> None:
+    def __init__(self, host: HostState, inspection: Inspection) -> None:
         """Report about `host`; the health and the pages are those of its inspection."""
         self._host = host
         self._inspection = inspection
@@ -190,7 +174,7 @@ class Reports:
 
     def elsewhere(self, plugin: str, seconds: float) -> ASGIApp | None:
         """Return the application that answers for an isolated plugin within so many seconds."""
-        children = self._inspection.children
+        children = self._host.children
         return children.server_of(plugin, seconds) if children is not None else None
 
     def _find(self, plugin: str, name: str) -> tuple[PluginRuntime, Controller | None]:

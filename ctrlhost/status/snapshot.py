@@ -19,7 +19,7 @@ from ctrlhost.status.samples import Samples, depth_of
 from ctrlhost.status.writes import WriteLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from threading import Event
 
     from ctrlhost.client import Client
@@ -52,6 +52,12 @@ class ReadHost(Protocol):
     client: Client | None
     factory: InformerFactory | None
     leadership: Leadership | None
+    services: PluginServices | None
+    processor: PluginProcessor | None
+
+    @property
+    def server(self) -> Reachability | None:
+        """Whether the host's API server answers; None where that is not probed."""
 
 
 class StatusReader:
@@ -61,11 +67,6 @@ class StatusReader:
         """Read `host`, which need not be started."""
         self._host = host
         self.started = time.time()
-        #: The services of the host's plugins; None before the host is set up.
-        self.services: PluginServices | None = None
-        self.processor: PluginProcessor | None = None
-        #: Returns whether the API server answers; None in the process of an isolated plugin.
-        self.server: Callable[[], Reachability | None] = lambda: None
         self.writes = WriteLog()
         self.samples = Samples(self.controllers, self._totals)
 
@@ -84,10 +85,11 @@ class StatusReader:
         `ready` are the lines of `/readyz`, `pages` the paths of plugins' pages, and `children` the snapshots of the
         processes of isolated plugins, whose controllers, errors, failing keys, writes and informers are added.
         """
-        seconds = self.processor.seconds() if self.processor is not None else {}
+        seconds = self._host.processor.seconds() if self._host.processor is not None else {}
         others = {child.plugins[0].name: child for child in children if child.plugins}
         failing = [*self._failing(), *(key for child in children for key in child.failing)]
-        own = [_shown_error(entry) for entry in self.services.errors.entries()] if self.services is not None else []
+        services = self._host.services
+        own = [_shown_error(entry) for entry in services.errors.entries()] if services is not None else []
         errors = [*own, *(error for child in children for error in child.errors)]
         return model.Status(
             version=model.VERSION,
@@ -119,8 +121,8 @@ class StatusReader:
         totals: dict[str, float] = {"requests": float(self._requests())}
         for written, count in self.writes.counts().items():
             totals["write/" + "/".join(written)] = float(count)
-        if self.processor is not None:
-            totals |= {f"cpu/{plugin}": seconds for plugin, seconds in self.processor.seconds().items()}
+        if self._host.processor is not None:
+            totals |= {f"cpu/{plugin}": seconds for plugin, seconds in self._host.processor.seconds().items()}
         return totals
 
     def _requests(self) -> int:
@@ -170,12 +172,12 @@ class StatusReader:
                 behind.append(informer.reason)
         up, reason = not behind or len(behind) < len(informers), behind[0] if behind else ""
         # The process of an isolated plugin has none.
-        server = self.server()
+        server = self._host.server
         if server is not None:
             up, reason = server.up, server.reason
         last = [shown_write(write) for write in self.writes.last()]
         last += [write for child in children for write in child.apiserver.last_writes]
-        throttled = self.services.client_counts.throttled_seconds if self.services is not None else 0.0
+        throttled = self._host.services.client_counts.throttled_seconds if self._host.services is not None else 0.0
         return model.ApiServerStatus(
             url=getattr(client.transport, "url", "") if client is not None else "",
             up=up,
@@ -297,7 +299,8 @@ class StatusReader:
 
     def errors(self, plugin: str) -> list[model.ErrorRow]:
         """Return the last errors of the controllers of a plugin in this process."""
-        return [_shown_error(error) for error in self.services.errors.of_plugin(plugin)] if self.services else []
+        services = self._host.services
+        return [_shown_error(error) for error in services.errors.of_plugin(plugin)] if services is not None else []
 
     def last_writes(self, plugin: str) -> list[model.LastWrite]:
         """Return the last writes of the controllers of a plugin in this process."""

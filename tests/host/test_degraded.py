@@ -25,7 +25,7 @@ def ready_line(host: Any) -> str:
 
 def metric(host: Any, reason: str) -> float | None:
     labels = {"plugin": "demo", "reason": reason}
-    return host.host.inspection.metrics.registry.get_sample_value("ctrlhost_plugin_degraded", labels)
+    return host.host.state.metrics.registry.get_sample_value("ctrlhost_plugin_degraded", labels)
 
 
 def test_ten_failures_in_a_row_degrade_until_a_run_succeeds(

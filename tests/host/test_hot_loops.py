@@ -52,7 +52,7 @@ class Rig:
         return found
 
     def metric(self, name: str, **labels: str) -> float | None:
-        return self.host.host.inspection.metrics.registry.get_sample_value(name, labels)
+        return self.host.host.state.metrics.registry.get_sample_value(name, labels)
 
     def is_hot(self, name: str) -> None:
         self.host.wait_for(lambda: self.hot(name) == 1)

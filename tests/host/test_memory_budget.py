@@ -36,7 +36,7 @@ def ready(host: Any) -> tuple[int, str]:
 
 
 def metric(host: Any, name: str, **labels: str) -> float | None:
-    return host.host.inspection.metrics.registry.get_sample_value(name, labels)
+    return host.host.state.metrics.registry.get_sample_value(name, labels)
 
 
 @pytest.mark.behaviour("scale/SC109")

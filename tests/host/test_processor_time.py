@@ -31,7 +31,7 @@ def test_a_plugin_that_computes_has_that_time_in_its_counter(ctrlhost_host: Any)
     busy = plugin_of(lambda plugin: handles.append(plugin.add_controller("c", reconcile)), "busy")
     idle = plugin_of(lambda plugin: plugin.add_controller("c", reconcile), "idle")
     host = ctrlhost_host(busy, idle)
-    registry = host.host.inspection.metrics.registry
+    registry = host.host.state.metrics.registry
 
     def seconds(plugin: str) -> float:
         value = registry.get_sample_value("ctrlhost_plugin_cpu_seconds_total", {"plugin": plugin})

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from ctrlhost.host.admin import ActingHost, Admin
+from ctrlhost.host.admin import Admin
+from ctrlhost.host.state import HostState
 from tests.host.test_listeners import ask
 from tests.support.admin import Acting, act, done, send, socket_of
 from tests.support.status import status_of
@@ -167,6 +168,6 @@ def test_an_action_that_raises_is_answered(caplog: pytest.LogCaptureFixture) -> 
         def plugins(self) -> list[Any]:
             raise KeyError("on purpose")
 
-    status, body = Admin(cast("ActingHost", Broken())).act("pause", b'{"plugin": "demo"}', "a test")
+    status, body = Admin(cast(HostState, Broken())).act("pause", b'{"plugin": "demo"}', "a test")
     assert (status, json.loads(body)["error"]) == (500, "the host failed to act: KeyError")
     assert "the request `pause` failed" in caplog.text

@@ -17,7 +17,7 @@ def counts(host: Any) -> tuple[float, float, list[float]]:
     """Return the runs, the errors and the cumulative buckets of durations of demo/c, of `/metrics`."""
     runs = errors = 0.0
     buckets: dict[float, float] = {}
-    for family in host.host.inspection.metrics.registry.collect():
+    for family in host.host.state.metrics.registry.collect():
         for sample in family.samples:
             if sample.labels.get("controller") != "demo/c":
                 continue

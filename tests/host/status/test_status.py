@@ -124,7 +124,7 @@ def test_ten_failures_in_a_row_show_everywhere_until_one_run_succeeds(
     assert "the last " in row["Reason"]
     assert "KeyError: 'spec' (test_status.py:" in row["Reason"]
     labels = {"plugin": "demo", "reason": "errors"}
-    registry = host.host.inspection.metrics.registry
+    registry = host.host.state.metrics.registry
     assert registry.get_sample_value("ctrlhost_plugin_degraded", labels) == 1
     failing.clear()
     host.wait_for(lambda: not status_of(host)["plugins"][0]["degraded"])

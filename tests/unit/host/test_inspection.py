@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
+from ctrlhost.config.load import Configuration
+from ctrlhost.config.settings import HostSettings
 from ctrlhost.host.inspection import Inspection
+from ctrlhost.host.state import HostState
 from ctrlhost.workqueue import WorkQueue
 
 
-class Host(SimpleNamespace):
-    """A host with one controller, as an inspection reads it."""
-
-    def __init__(self, work_queue: Any) -> None:
-        controller = SimpleNamespace(name="p/all", queue=work_queue)
-        super().__init__(plugins=[SimpleNamespace(controllers=[controller])], factory=None, leadership=None)
+def state_of(work_queue: Any) -> HostState:
+    """Return the state of a host with one controller."""
+    plugin: Any = SimpleNamespace(controllers=[SimpleNamespace(name="p/all", queue=work_queue)])
+    return HostState(HostSettings(), Configuration.gather(environ={}), plugins=[plugin])
 
 
 @pytest.mark.behaviour("findings/FQ18")
@@ -39,7 +40,7 @@ def test_the_page_of_queues_asks_for_the_numbers_and_the_first_hundred_keys() ->
     for _ in range(110):
         work_queue.get()
     work_queue.add_after("later", 1e9)
-    (page,) = Inspection(Host(Watched(work_queue))).queues()
+    (page,) = Inspection(state_of(Watched(work_queue))).queues()
     assert asked == [100]
     assert page["controller"] == "p/all"
     assert page["counts"] == {"queued": 140, "processing": 110, "delayed": 1}
