@@ -96,21 +96,21 @@ class OfflineCheck:
         return sum(finding.level == "error" for finding in self.findings)
 
     def _check_host(self, known: Sequence[str], names: Sequence[str]) -> None:
-        given = self.configuration
+        settings = self.configuration
         for section, read in (
-            ("host", lambda: given.host),
-            ("host", lambda: log_levels.check(given.host.log_levels, known)),
-            ("host", lambda: check_plugins(given.host, names)),
-            ("host", lambda: _check_addresses(given.host)),
-            ("client", lambda: given.client),
-            ("informers", lambda: given.encodings),
-            ("controllers", lambda: given.controllers),
+            ("host", lambda: settings.host),
+            ("host", lambda: log_levels.check(settings.host.log_levels, known)),
+            ("host", lambda: check_plugins(settings.host, names)),
+            ("host", lambda: _check_addresses(settings.host)),
+            ("client", lambda: settings.client),
+            ("informers", lambda: settings.encodings),
+            ("controllers", lambda: settings.controllers),
         ):
             before = self._errors()
             self._try(HOST, "settings", read)
             if self._errors() > before:
                 self._drop(section)
-        self._try(HOST, "settings", lambda: given.check_names(known))
+        self._try(HOST, "settings", lambda: settings.check_names(known))
         if not self._errors():
             self._add("ok", HOST, "settings", "valid")
 
@@ -137,13 +137,13 @@ class OfflineCheck:
         usable = self._errors() == before
         if usable:
             self._add("ok", name, "settings", "none" if settings is None else "valid")
-        found = self._set_up(loading, plugin, settings, usable=usable)
+        context = self._set_up(loading, plugin, settings, usable=usable)
         crds = self._valid_crds(plugin)
-        if found is None:
+        if context is None:
             return
-        permissions = self._try(name, "right", lambda: plugin.permissions(found.settings))
+        permissions = self._try(name, "right", lambda: plugin.permissions(context.settings))
         if usable and crds is not None and permissions is not None:
-            self.plugins.append(CheckedPlugin(name, found.context, crds, permissions))
+            self.plugins.append(CheckedPlugin(name, context.context, crds, permissions))
 
     def _set_up(self, loading: Loading, plugin: Plugin, settings: Any, *, usable: bool) -> SetUpPlugin | None:
         """Set the plugin up; with the default settings if the given ones are not usable."""
@@ -152,10 +152,10 @@ class OfflineCheck:
                 settings = _without(self.configuration, plugin.name).plugin(plugin.name, plugin.settings_type())
             except Exception:  # noqa: BLE001 - a setting has no default, or the hook fails: that is a finding already
                 return None
-        found = self._try(plugin.name, "declaration", lambda: loading.set_up(plugin, settings))
-        if found is not None:
-            self._add("ok", plugin.name, "declaration", f"controllers: {len(found.context.controllers)}")
-        return found
+        context = self._try(plugin.name, "declaration", lambda: loading.set_up(plugin, settings))
+        if context is not None:
+            self._add("ok", plugin.name, "declaration", f"controllers: {len(context.context.controllers)}")
+        return context
 
     def _valid_crds(self, plugin: Plugin) -> list[dict[str, Any]] | None:
         """Return the CRDs that a server accepts; None if the plugin has none to return."""

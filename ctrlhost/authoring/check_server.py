@@ -145,13 +145,13 @@ def _rights(plugin: CheckedPlugin, client: Client) -> Iterator[Finding]:
     for permission in missing:
         yield Finding("error", plugin.name, "right", f"{_refusal(permission)}: add {rule_text(permission)}", hint)
     if not missing:
-        asked = {
+        rights = {
             (permission.namespace, permission.group, what, verb)
             for permission in wanted
             for what in permission.resources
             for verb in permission.verbs
         }
-        yield Finding("ok", plugin.name, "right", f"rights: {len(asked)}")
+        yield Finding("ok", plugin.name, "right", f"rights: {len(rights)}")
 
 
 def _refusal(right: Permission) -> str:

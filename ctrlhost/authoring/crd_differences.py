@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 def defined_crds(plugins: Iterable[LoadedPlugin]) -> list[dict[str, Any]]:
     """Return the CRDs of plugins, generated from models where there are some, even if a file of a plugin wins."""
-    found: dict[str, dict[str, Any]] = {}
+    crds: dict[str, dict[str, Any]] = {}
     for plugin in plugins:
         for crd in plugin.crds():
-            found.setdefault(crd["metadata"]["name"], crd)
+            crds.setdefault(crd["metadata"]["name"], crd)
         if isinstance(plugin.implementation, Plugin):
             for crd in generated_crds(plugin.implementation.declaration):
-                found[crd["metadata"]["name"]] = crd
-    return list(found.values())
+                crds[crd["metadata"]["name"]] = crd
+    return list(crds.values())
 
 
 def differences(file: str, text: str, expected: Iterable[Mapping[str, Any]]) -> str:
@@ -47,8 +47,8 @@ def differences(file: str, text: str, expected: Iterable[Mapping[str, Any]]) -> 
 def _lines(crds: Iterable[Mapping[str, Any]]) -> list[str]:
     lines: list[str] = []
     for crd in sorted(crds, key=_name):
-        shown = {name: value for name, value in crd.items() if name != "status"}
-        lines += ["---\n", *dump_document(shown, sort_keys=True).splitlines(keepends=True)]
+        content = {name: value for name, value in crd.items() if name != "status"}
+        lines += ["---\n", *dump_document(content, sort_keys=True).splitlines(keepends=True)]
     return lines
 
 

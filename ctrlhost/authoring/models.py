@@ -35,7 +35,7 @@ _WIDTH = 112
 _LINE_LENGTH = 120
 
 
-def models_of(crd: Mapping[str, Any], version: str | None = None) -> str:
+def generate_models(crd: Mapping[str, Any], version: str | None = None) -> str:
     """Return a Python module with the structs of one version of a CRD, by default the stored one.
 
     The same CRD gives the same text. ConfigError if it is not a CRD or has no such version, or if the version has no

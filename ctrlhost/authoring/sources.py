@@ -41,21 +41,21 @@ class Sources:
 
     def snapshot(self) -> Snapshot:
         """Return the state of the files now; missing ones are left out."""
-        found: Snapshot = {}
+        snapshot: Snapshot = {}
         for file in self._files:
             try:
                 status = file.stat()
             except OSError:
                 continue
-            found[str(file)] = (status.st_mtime_ns, status.st_size, status.st_ino)
+            snapshot[str(file)] = (status.st_mtime_ns, status.st_size, status.st_ino)
         for directory in self._directories:
             for entry in _entries(directory):
                 try:
                     status = entry.stat()
                 except OSError:
                     continue
-                found[entry.path] = (status.st_mtime_ns, status.st_size, status.st_ino)
-        return found
+                snapshot[entry.path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+        return snapshot
 
 
 def changes(before: Snapshot, after: Snapshot) -> list[str]:

@@ -59,6 +59,6 @@ def command(
         text = checked.read()
     except UnicodeDecodeError:
         raise click.UsageError(f"{checked.name} is not UTF-8") from None
-    found = differences(checked.name, text, defined_crds(loaded))
-    click.echo(found, nl=False)
-    return FAILURE if found else 0
+    diff = differences(checked.name, text, defined_crds(loaded))
+    click.echo(diff, nl=False)
+    return FAILURE if diff else 0

@@ -142,8 +142,8 @@ def command(
 
 def _passed_on(**options: Any) -> list[str]:
     """Return options of this command as those of the same name of `ctrlhost run`."""
-    given = {name: value if isinstance(value, tuple) else (value,) for name, value in options.items()}
-    return [f"--{name}={value}" for name, values in given.items() for value in values if value is not None]
+    option_values = {name: value if isinstance(value, tuple) else (value,) for name, value in options.items()}
+    return [f"--{name}={value}" for name, values in option_values.items() for value in values if value is not None]
 
 
 def _replace_until(stop: threading.Event, arguments: list[str], sources: Sources, objects: StartObjects) -> int:

@@ -47,8 +47,8 @@ def _lines(answer: Answer) -> Iterator[tuple[str, str]]:
         failed = f": {run['error']}" if run["error"] else ""
         text = f"{clock_time(run['time'])}, {duration(run['seconds'])}, {run['result']}{failed}"
         yield "" if at else "last runs", f"{text}  ({run['reconcile_id']})"
-    if (found := answer.get("object")) is not None:
-        yield from _of_object(found)
+    if (obj := answer.get("object")) is not None:
+        yield from _of_object(obj)
 
 
 def _of_object(found: Answer) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ def command(crd: IO[str], version: str | None) -> None:
     CRD is a YAML or JSON file with one CustomResourceDefinition, or `-` for standard input. Use the models with
     `Object.decode`: `obj.decode(Foo)`.
     """
-    from ctrlhost.authoring.models import models_of
+    from ctrlhost.authoring.models import generate_models
     from ctrlhost.errors import ConfigError
     from ctrlhost.yaml_text import load_documents
 
@@ -27,7 +27,7 @@ def command(crd: IO[str], version: str | None) -> None:
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise ConfigError(f"{crd.name} must contain one CustomResourceDefinition, got {len(documents)} documents")
     try:
-        text = models_of(documents[0], version)
+        text = generate_models(documents[0], version)
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         why = f"missing field {error}" if isinstance(error, KeyError) else "a field has the wrong type"
         raise ConfigError(

@@ -83,24 +83,24 @@ def plugin_files(files: tuple[Path, ...], installed: Collection[str] = ()) -> li
     from ctrlhost.supervisor.loader import RESERVED_NAMES
     from ctrlhost.supervisor.plugin_file import PluginFile
 
-    found: dict[str, PluginFile] = {}
+    plugins: dict[str, PluginFile] = {}
     for file in map(PluginFile, files):
         if file.name in RESERVED_NAMES:
             raise ConfigError(
                 f"{file}: invalid name `{file.name}` of a plugin: the host reserves it",
                 hint="a file is the plugin of its name; rename it",
             )
-        other = str(found[file.name]) if file.name in found else "the installed plugin of `--plugins`"
-        if file.name in found or file.name in installed:
+        other = str(plugins[file.name]) if file.name in plugins else "the installed plugin of `--plugins`"
+        if file.name in plugins or file.name in installed:
             raise ConfigError(
                 f"{file}: its plugin has the name `{file.name}`, as has {other}",
                 hint="rename the file" if file.name in installed else "a file is the plugin of its name; rename one",
             )
-        found[file.name] = file
-    folders = list(dict.fromkeys(folder for file in found.values() for folder in file.folders))
-    for file in found.values():
+        plugins[file.name] = file
+    folders = list(dict.fromkeys(folder for file in plugins.values() for folder in file.folders))
+    for file in plugins.values():
         file.folders = folders
-    return list(found.values())
+    return list(plugins.values())
 
 
 def isolate(configuration: Configuration, chosen: tuple[str, ...], files: Collection[str] = ()) -> Configuration:

@@ -178,8 +178,8 @@ def _only_socket() -> Path:
 
     living = [path for path in local_sockets(os.environ) if _listens(path)]
     if len(living) > 1:
-        found = ", ".join(map(str, living))
-        raise ConfigError(f"{len(living)} hosts of this user run: {found}", hint="choose one with `--socket PATH`")
+        sockets = ", ".join(map(str, living))
+        raise ConfigError(f"{len(living)} hosts of this user run: {sockets}", hint="choose one with `--socket PATH`")
     if not living:
         places = " or ".join(map(str, used_directories(os.environ)))
         raise CtrlhostError(

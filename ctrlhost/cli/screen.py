@@ -150,10 +150,10 @@ def _role(leader: Answer) -> str:
 
 
 def _keys(view: View) -> str:
-    shown = f"[/]filter: {visible(view.filter)}" if view.filter or view.typing else "[/]filter"
+    prompt = f"[/]filter: {visible(view.filter)}" if view.filter or view.typing else "[/]filter"
     if view.typing:
-        return f"{shown}_  (Enter: done, Escape: none)"
-    return f"[s]ort: {view.order}  {shown}  {'[e]rrors: back' if view.errors else '[e]rrors'}  [q]uit"
+        return f"{prompt}_  (Enter: done, Escape: none)"
+    return f"[s]ort: {view.order}  {prompt}  {'[e]rrors: back' if view.errors else '[e]rrors'}  [q]uit"
 
 
 def _cut(lines: list[Line], room: int) -> list[Line]:
@@ -183,8 +183,8 @@ def _controllers(status: Answer, view: View, width: int | None) -> list[Line]:
     ]
     having = {controller["name"].partition("/")[0] for controller in ordered}
     rows += [[name, *["-"] * 9, _of_plugin(plugin)] for name, plugin in plugins.items() if name not in having]
-    found = _matching(view, rows)
-    return _styled(table(_CONTROLLERS, found, width), [row[-1] not in _GOOD for row in found])
+    matching = _matching(view, rows)
+    return _styled(table(_CONTROLLERS, matching, width), [row[-1] not in _GOOD for row in matching])
 
 
 def _controller(one: Answer, plugin: Answer | None) -> list[Any]:
@@ -271,8 +271,8 @@ def _failing(status: Answer, view: View, width: int) -> list[Line]:
         ]
         for key in status["failing"]
     ]
-    found = _matching(view, rows)
-    return _styled(table(_FAILING, found, width), [True] * len(found))
+    matching = _matching(view, rows)
+    return _styled(table(_FAILING, matching, width), [True] * len(matching))
 
 
 def _errors(status: Answer, view: View, width: int) -> list[Line]:
@@ -286,5 +286,5 @@ def _errors(status: Answer, view: View, width: int) -> list[Line]:
         ]
         for error in status["errors"]
     ]
-    found = _matching(view, rows)
-    return _styled(table(_ERRORS, found, width), [True] * len(found))
+    matching = _matching(view, rows)
+    return _styled(table(_ERRORS, matching, width), [True] * len(matching))

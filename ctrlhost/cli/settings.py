@@ -34,7 +34,7 @@ def command(name: str, config: Path | None, assignments: tuple[str, ...], output
 
     configuration = gather(config, assignments)
     if name == "host":
-        found: list[DescribedSetting] | None = described(
+        settings_shown: list[DescribedSetting] | None = described(
             configuration.host, configuration.tree["host"], configuration.source
         )
     else:
@@ -43,16 +43,16 @@ def command(name: str, config: Path | None, assignments: tuple[str, ...], output
         kind = PluginManager().load(name).settings_type()
         settings = configuration.plugin(name, kind)
         given = configuration.section("plugins", name)
-        found = None if settings is None else described(settings, given, configuration.source)
+        settings_shown = None if settings is None else described(settings, given, configuration.source)
     if output == "json":
         import json
         from dataclasses import asdict
 
-        click.echo(json.dumps([asdict(setting) for setting in found or ()], indent=2, ensure_ascii=False))
-    elif found is None:
+        click.echo(json.dumps([asdict(setting) for setting in settings_shown or ()], indent=2, ensure_ascii=False))
+    elif settings_shown is None:
         click.echo(f"the plugin `{name}` has no settings")
     else:
-        _print_table([[_text(getattr(setting, column)) for column in _COLUMNS] for setting in found])
+        _print_table([[_text(getattr(setting, column)) for column in _COLUMNS] for setting in settings_shown])
 
 
 def _text(value: Any) -> str:

@@ -47,16 +47,20 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[object]], width: in
     heading = [column.title for column in columns]
     cells = [heading, *([visible(cell) for cell in row] for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(columns))]
-    shown = list(range(len(columns)))
+    visible_columns = list(range(len(columns)))
     if width is not None:
-        shown = _fitting(columns, widths, width)
-        _shrink([shown[0], shown[-1]], widths, width - len(_GAP) * (len(shown) - 1) - sum(widths[at] for at in shown))
+        visible_columns = _fitting(columns, widths, width)
+        _shrink(
+            [visible_columns[0], visible_columns[-1]],
+            widths,
+            width - len(_GAP) * (len(visible_columns) - 1) - sum(widths[at] for at in visible_columns),
+        )
     lines = []
     for row in cells:
-        fields = [_cropped(row[at], widths[at]) for at in shown]
+        fields = [_cropped(row[at], widths[at]) for at in visible_columns]
         padded = [
             field.rjust(widths[at]) if columns[at].right else field.ljust(widths[at])
-            for at, field in zip(shown, fields, strict=True)
+            for at, field in zip(visible_columns, fields, strict=True)
         ]
         lines.append(_GAP.join(padded).rstrip())
     return lines
@@ -69,15 +73,15 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> 
 
 def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
     """Return the columns that have room, if the first and the last one shrink."""
-    shown = list(range(len(columns)))
+    visible_columns = list(range(len(columns)))
     least = [*widths]
     least[0], least[-1] = min(widths[0], _FIRST), min(widths[-1], _LAST)
     ranked = sorted((column.rank, at) for at, column in enumerate(columns) if column.rank is not None)
     for _, at in ranked:
-        if sum(least[column] for column in shown) + len(_GAP) * (len(shown) - 1) <= width:
+        if sum(least[column] for column in visible_columns) + len(_GAP) * (len(visible_columns) - 1) <= width:
             break
-        shown.remove(at)
-    return shown
+        visible_columns.remove(at)
+    return visible_columns
 
 
 def _shrink(ends: Sequence[int], widths: list[int], room: int) -> None:

@@ -107,13 +107,13 @@ class Configuration:
 
     def plugin(self, name: str, kind: type[T] | None) -> T | None:
         """Return the settings of the plugin `name`, whose struct is `kind`; None for a plugin without settings."""
-        given = self.section("plugins", name)
+        table = self.section("plugins", name)
         if kind is None:
-            if given:
-                origin = self._origin(given)
-                raise ConfigError(f"plugins.{name}.{next(iter(given))}: the plugin `{name}` has no settings{origin}")
+            if table:
+                origin = self._origin(table)
+                raise ConfigError(f"plugins.{name}.{next(iter(table))}: the plugin `{name}` has no settings{origin}")
             return None
-        return fit(given, kind, f"plugins.{name}", self.source)
+        return fit(table, kind, f"plugins.{name}", self.source)
 
     @cached_property
     def controllers(self) -> dict[str, ControllerOverrides]:
@@ -209,20 +209,20 @@ class Configuration:
         """Reject settings of controllers that do not exist; `known` are those by plugin, None if they are unknown."""
         for name in self.tree["controllers"]:
             plugin = name.partition("/")[0]
-            found = known.get(plugin)
-            if found is not None and name not in found:
+            names = known.get(plugin)
+            if names is not None and name not in names:
                 raise ConfigError(
                     f"controllers.{name}: plugin `{plugin}` has no controller of this name",
-                    hint=suggest(name, found) or "the plugin has no controllers",
+                    hint=suggest(name, names) or "the plugin has no controllers",
                 )
 
     def section(self, section: str, name: str) -> dict[str, Any]:
         """Return what is given for one name of a section, unchecked."""
         table = self.tree[section]
-        given = table.get(_existing(table, name), {})
-        if not isinstance(given, dict):
-            raise ConfigError(f"{section}.{name}: expected a table{self._origin(given)}")
-        return given
+        values = table.get(_existing(table, name), {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"{section}.{name}: expected a table{self._origin(values)}")
+        return values
 
     def _origin(self, value: Any) -> str:
         raw = _first_raw(value)

@@ -43,7 +43,7 @@ class Size(int):
 
 
 def _parse(text: str) -> int:
-    found = _TEXT.fullmatch(text.strip())
-    if found is None:
+    match = _TEXT.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"invalid size `{text}`: write a number of bytes, or with a unit, such as `100Mi` or `1.5G`")
-    return math.ceil(Fraction(found["number"]) * _UNITS[found["unit"]])
+    return math.ceil(Fraction(match["number"]) * _UNITS[match["unit"]])

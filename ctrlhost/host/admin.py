@@ -21,7 +21,7 @@ from ctrlhost.host.admin_requests import (
     PauseRequest,
     parsed,
 )
-from ctrlhost.host.log_levels import levels, loggers_of
+from ctrlhost.host.log_levels import find_loggers, levels
 from ctrlhost.request import Request
 from ctrlhost.status.model import Problem, moment
 from ctrlhost.status.problem import StatusProblem, unknown
@@ -117,9 +117,9 @@ class Admin:
         controllers = {controller.name: controller for controller in plugin.controllers}
         if not controllers:
             raise _no_controllers(plugin)
-        if (found := controllers.get(name)) is None:
+        if (wanted := controllers.get(name)) is None:
             raise unknown("controller", name, self._names())
-        return found
+        return wanted
 
     def _pause(self, plugin: PluginRuntime, request: PauseRequest, by: str | None) -> PauseAnswer:
         """Pause controllers, or without `by` resume them; those of a plugin that starts or restarts, when it runs."""
@@ -163,7 +163,7 @@ class Admin:
             loggers = (
                 _ALL
                 if request.target_name is None
-                else loggers_of(request.target_name, [plugin.name for plugin in plugins])
+                else find_loggers(request.target_name, [plugin.name for plugin in plugins])
             )
         except ConfigError as error:
             raise StatusProblem(404, error.message, error.hint) from None
@@ -247,14 +247,14 @@ def _object_key(text: str) -> Request:
 def _other_key(text: str, types: Sequence[type]) -> Any:
     """Return the key of a text, of the first type that fits."""
     parts = text.split("/")
-    made: dict[type, Any] = {str: text}
+    keys: dict[type, Any] = {str: text}
     if len(parts) <= 3 and parts[-1]:
-        made[Request] = Request(parts[-1], *parts[-2:-1], *parts[-3:-2])
+        keys[Request] = Request(parts[-1], *parts[-2:-1], *parts[-3:-2])
     if text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _DIGITS:
-        made[int] = int(text)
+        keys[int] = int(text)
     for kind in types:
-        if kind in made:
-            return made[kind]
+        if kind in keys:
+            return keys[kind]
     names = ", ".join(f"`{key_type.__name__}`" for key_type in types)
     raise StatusProblem(400, f"invalid key `{text}`", f"the type of the controller's keys: {names}")
 

@@ -77,8 +77,8 @@ class Children(Collector):
 
         It answers 504 if the process has not begun to answer after so many seconds.
         """
-        found = next((candidate for candidate in self._plugins if candidate.name == plugin), None)
-        return _page_of(found, seconds) if found is not None else None
+        runtime = next((candidate for candidate in self._plugins if candidate.name == plugin), None)
+        return _page_of(runtime, seconds) if runtime is not None else None
 
     def elects(self, plugin: str) -> bool:
         """Return whether the process of an isolated plugin stands for the plugin's own lease."""
@@ -133,7 +133,7 @@ def _page_of(plugin: PluginRuntime, seconds: float | None) -> ASGIApp:
     return proxied(socket, seconds, retry_after)
 
 
-def children_of(
+def make_children(
     plugins: Sequence[PluginRuntime],
     settings: HostSettings,
     configuration: Configuration,
@@ -147,8 +147,8 @@ def children_of(
     `directory` returns the one for their sockets. ConfigError for a plugin that cannot have a process, or without a
     directory.
     """
-    found = [plugin for plugin in plugins if configuration.supervision(plugin.name).process == "own"]
-    for plugin in found:
+    isolated_plugins = [plugin for plugin in plugins if configuration.supervision(plugin.name).process == "own"]
+    for plugin in isolated_plugins:
         where = f"supervision.{plugin.name}.process"
         if plugin.name in given:
             raise ConfigError(
@@ -160,5 +160,5 @@ def children_of(
                 f"{where}: the client was passed to the host as an object, so another process cannot have it",
                 hint="pass the setting `kubeconfig` instead",
             )
-    isolated = [plugin for plugin in found if configuration.supervision(plugin.name).enabled]
+    isolated = [plugin for plugin in isolated_plugins if configuration.supervision(plugin.name).enabled]
     return Children(isolated, settings, configuration, directory()) if isolated else None

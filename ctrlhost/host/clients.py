@@ -103,7 +103,7 @@ class HostClients:
                 continue
             resource = client.resources.known(informer.api_version, informer.kind)
             if resource is not None and resource.plural == path.plural:
-                found = informer.lister.get(path.name, path.namespace)
-                if found is not None and not found.partial:
-                    return found.to_dict()
+                obj = informer.lister.get(path.name, path.namespace)
+                if obj is not None and not obj.partial:
+                    return obj.to_dict()
         return None

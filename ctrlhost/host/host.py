@@ -199,9 +199,9 @@ class Host:
         own_client = self._own_client or self._sandbox is not None
         if any(self.configuration.supervision(name).process == "own" for name in named):
             # Not for a host without such plugins, whose start it would delay.
-            from ctrlhost.host.children import children_of
+            from ctrlhost.host.children import make_children
 
-            children = children_of(
+            children = make_children(
                 self.plugins, self.settings, self.configuration, self._given, own_client, self._run_directory
             )
             self.state.children = children

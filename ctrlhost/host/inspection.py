@@ -157,8 +157,8 @@ class Inspection:
         self._step = "leadership"
         if (leadership := self._host.leadership) is not None:
             look.leadership = list(leadership.checks())
-            found = {f"plugin/{name}": leadership.misplaced(name) for name in look.plugins}
-            look.misplaced = {name: why for name, why in found.items() if why}
+            reasons = {f"plugin/{name}": leadership.misplaced(name) for name in look.plugins}
+            look.misplaced = {name: why for name, why in reasons.items() if why}
         look.leadership += [line for view in self.views() for line in view.leadership]
         self._step = "informers"
         factory = self._host.factory
@@ -168,8 +168,8 @@ class Inspection:
 
     def _set_up(self) -> list[PluginContext | ChildView]:
         """Return what is shown of each plugin that is set up."""
-        shown = (plugin.context or self._view(plugin) for plugin in self._host.plugins)
-        return [source for source in shown if source is not None]
+        sources = (plugin.context or self._view(plugin) for plugin in self._host.plugins)
+        return [source for source in sources if source is not None]
 
     def _view(self, plugin: PluginRuntime) -> ChildView | None:
         return self._host.children.view(plugin) if self._host.children is not None else None
@@ -208,14 +208,14 @@ class Inspection:
 
     def queues(self) -> list[dict[str, Any]]:
         """Return each controller's queue: the numbers of its keys by state, and the first 100 of each state."""
-        found: list[dict[str, Any]] = []
+        queues: list[dict[str, Any]] = []
         for controller in (controller for plugin in self._host.plugins for controller in plugin.controllers):
             summary = controller.queue.summary(SHOWN_KEYS)
             first = summary.first
             counts = {part: getattr(summary, part) for part in first._fields}
             parts = {part: [_shown(item) for item in getattr(first, part)] for part in first._fields}
-            found.append({"controller": controller.name, "counts": counts, **parts})
-        return found + [queue for view in self.views() for queue in view.queues()]
+            queues.append({"controller": controller.name, "counts": counts, **parts})
+        return queues + [queue for view in self.views() for queue in view.queues()]
 
     def page_paths(self) -> dict[str, list[str]]:
         """Return the paths of the plugins' pages, by plugin."""

@@ -139,17 +139,17 @@ def _kind_of(record: logging.LogRecord) -> Kind | None:
 def _add_error(record: logging.LogRecord) -> None:
     """Add to an error what it lacks: its class and place, and in a reconcile the number of the attempt."""
     kind, context = _kind_of(record), current.get()
-    found: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     if kind is not None:
-        found = {"error": kind.error} if kind.error else {}
+        extra = {"error": kind.error} if kind.error else {}
         # A place in ctrlhost does not help.
         if kind.place != f"{record.filename}:{record.lineno}" or not record.pathname.startswith(HIDDEN):
-            found["place"] = kind.place
+            extra["place"] = kind.place
     if context is not None and context.request is not None:
-        found["attempt"] = context.attempt
+        extra["attempt"] = context.attempt
     # A line of structlog is a mapping.
     fields = record.msg if isinstance(record.msg, dict) else record.__dict__
-    for name, value in found.items():
+    for name, value in extra.items():
         fields.setdefault(name, value)
 
 

@@ -47,7 +47,7 @@ LOGGERS = (
 )
 
 
-def loggers_of(name: str, plugins: Iterable[str]) -> tuple[str, ...]:
+def find_loggers(name: str, plugins: Iterable[str]) -> tuple[str, ...]:
     """Return the loggers that `name` means, one of `plugins` or a logger; ConfigError for an unknown or fixed one.
 
     A plugin's are those of its context and of its package. Loggers of other libraries are known once they exist.
@@ -78,7 +78,7 @@ def check(levels: Mapping[str, str], plugins: Iterable[str]) -> None:
     named = list(plugins)
     for name in levels:
         try:
-            loggers_of(name, named)
+            find_loggers(name, named)
         except ConfigError as error:
             raise ConfigError(f"host.log_levels: {error.message}", hint=error.hint) from None
 

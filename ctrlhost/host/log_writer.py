@@ -97,7 +97,7 @@ class LogWriter:
         self._lines, self._size, self._forked = deque(), 0, True
 
     def _run(self) -> None:
-        asked = 0.0
+        asked_at = 0.0
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._lines or self._closed, _PERIOD)
@@ -112,8 +112,8 @@ class LogWriter:
                 with self._changed:
                     self._size -= len(data)
                     self._changed.notify_all()
-            if not self._failing and time.monotonic() - asked >= _PERIOD:
-                asked = time.monotonic()
+            if not self._failing and time.monotonic() - asked_at >= _PERIOD:
+                asked_at = time.monotonic()
                 for line in self._reports():
                     self.put(line, reserved=True)
         self._last()

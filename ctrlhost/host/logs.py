@@ -22,7 +22,7 @@ from ctrlhost.config.settings import DEFAULT_LOG_LINES
 from ctrlhost.controller.context import bound_values, log_fields
 from ctrlhost.errors import ConfigError
 from ctrlhost.host.log_handler import HOST, HostHandler, host_record, summary_record
-from ctrlhost.host.log_levels import levels, loggers_of
+from ctrlhost.host.log_levels import find_loggers, levels
 from ctrlhost.host.log_sampling import LogSampler
 from ctrlhost.host.log_writer import LogWriter
 
@@ -100,7 +100,7 @@ def configure(
         logging.getLogger(name).setLevel(max(_QUIET[name], logging.getLogger().level))
     for name, minimum in log_levels.items():
         with suppress(ConfigError):
-            levels.set(loggers_of(name, plugins), minimum)
+            levels.set(find_loggers(name, plugins), minimum)
     # Plugins may use structlog directly; their lines get the same processing.
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

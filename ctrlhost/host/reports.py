@@ -59,8 +59,8 @@ class Reports:
 
         Return what ends with the answers of those processes that have answered in time so far.
         """
-        asked = [(view.prompt(), view.begin_status()) for view in self._inspection.views()]
-        return [asking for prompt, asking in asked if prompt]
+        questions = [(view.prompt(), view.begin_status()) for view in self._inspection.views()]
+        return [asking for prompt, asking in questions if prompt]
 
     def status(self) -> model.Status:
         """Return the state of the host, with that of the processes of isolated plugins as they said last."""
@@ -87,8 +87,8 @@ class Reports:
         def status() -> model.KeyStatus:
             if not (key := query.get("key")):
                 raise StatusProblem(400, "the parameter `key` is missing", "write it as `key=NAMESPACE/NAME`")
-            found = self._find(plugin, controller)
-            return explain(self._host, *found, key, asked=Asked(), writes=self.reader.writes, with_object=True)
+            target = self._find(plugin, controller)
+            return explain(self._host, *target, key, asked=Asked(), writes=self.reader.writes, with_object=True)
 
         return _answer(status)
 
@@ -97,10 +97,10 @@ class Reports:
         del query
 
         def series() -> model.Series:
-            found = self.reader.samples.series(self._running(plugin, controller).name)
-            if found is None:
+            samples = self.reader.samples.series(self._running(plugin, controller).name)
+            if samples is None:
                 raise StatusProblem(404, f"no samples of `{plugin}/{controller}` yet", "samples are taken every 5 s")
-            return model.Series(period_seconds=PERIOD, **found)
+            return model.Series(period_seconds=PERIOD, **samples)
 
         return _answer(series)
 
@@ -137,7 +137,7 @@ class Reports:
     def _controller_page(self, plugin: str, name: str, query: dict[str, str]) -> Page:
         runtime, controller = self._find(plugin, name)
         full, samples = f"{plugin}/{name}", self.reader.samples
-        shown = Shown(
+        content = Shown(
             name=full,
             time=model.moment(time.time()),
             notice="" if controller is not None else _notice(runtime),
@@ -150,15 +150,15 @@ class Reports:
             runs=reconciles(controller, controller.history.last_runs()[:_RUNS] if controller is not None else []),
             span=SAMPLES * PERIOD,
         )
-        return controller_page(shown, query)
+        return controller_page(content, query)
 
     def _key_page(self, plugin: str, name: str, query: dict[str, str]) -> Page:
         if not (key := query.get("key")):
             raise StatusProblem(400, "the parameter `key` is missing", "write it as `key=NAMESPACE/NAME`")
-        found = self._find(plugin, name)
-        status = explain(self._host, *found, key, asked=self._asked, writes=self.reader.writes)
+        target = self._find(plugin, name)
+        status = explain(self._host, *target, key, asked=self._asked, writes=self.reader.writes)
         page = key_page(f"{plugin}/{name}", key, status, model.moment(time.time()))
-        runtime, controller = found
+        runtime, controller = target
         if controller is not None:
             return page
         return _with_rows(page, [Row("notice", tag("p", _notice(runtime), id="notice", class_="warn"))])
@@ -183,10 +183,10 @@ class Reports:
         if runtime is None:
             raise unknown("plugin", plugin, [candidate.name for candidate in self._host.plugins])
         full, known = f"{plugin}/{name}", runtime.controller_names
-        found = next((controller for controller in runtime.controllers if controller.name == full), None)
-        if found is None and known is not None and full not in known:
+        running = next((controller for controller in runtime.controllers if controller.name == full), None)
+        if running is None and known is not None and full not in known:
             raise unknown("controller", full, known)
-        return runtime, found
+        return runtime, running
 
     def _running(self, plugin: str, name: str) -> Controller:
         runtime, controller = self._find(plugin, name)

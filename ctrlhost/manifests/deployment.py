@@ -129,11 +129,11 @@ def deployment(workload: Workload) -> dict[str, Any]:
 
 
 def _pod(workload: Workload) -> dict[str, Any]:
-    found, mounts = volumes(workload.secrets)
-    found.insert(0, {"name": "run", "emptyDir": {"medium": "Memory"}})
+    mounted, mounts = volumes(workload.secrets)
+    mounted.insert(0, {"name": "run", "emptyDir": {"medium": "Memory"}})
     mounts.insert(0, {"name": "run", "mountPath": _RUN_FOLDER})
     if workload.config:
-        found.append({"name": "config", "configMap": {"name": workload.config_map}})
+        mounted.append({"name": "config", "configMap": {"name": workload.config_map}})
         mounts.append({"name": "config", "mountPath": _CONFIG_FOLDER, "readOnly": True})
     pod: dict[str, Any] = {
         "serviceAccountName": workload.name,
@@ -147,7 +147,7 @@ def _pod(workload: Workload) -> dict[str, Any]:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(workload, mounts)],
-        "volumes": found,
+        "volumes": mounted,
     }
     if workload.replicas > 1:
         pod["topologySpreadConstraints"] = [
@@ -215,5 +215,5 @@ def _config_hash(workload: Workload) -> str:
     Pods with other settings replace those that run.
     """
     secrets = [f"{secret.variable['name']}={secret.secret}/{secret.entry}" for secret in workload.secrets]
-    given = [tomllib.loads(workload.config), list(workload.assignments), list(workload.isolated), secrets]
-    return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()
+    inputs = [tomllib.loads(workload.config), list(workload.assignments), list(workload.isolated), secrets]
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()

@@ -70,9 +70,9 @@ def listeners(configuration: Configuration, plugins: Sequence[SetUpPlugin]) -> L
     ports: list[Port] = []
     arguments: list[str] = []
     for name, setting in SETTINGS.items():
-        given = configuration.given("host", setting)
-        address = _ADDRESSES[name] if given is None else given.text
-        if given is None or not given.kept:
+        value = configuration.given("host", setting)
+        address = _ADDRESSES[name] if value is None else value.text
+        if value is None or not value.kept:
             arguments.append(f"--set=host.{setting}={address}")
         if address:
             ports.append(_port(name, address, f"host.{setting}"))
@@ -81,9 +81,9 @@ def listeners(configuration: Configuration, plugins: Sequence[SetUpPlugin]) -> L
         raise ConfigError(
             f"{setting}: the kubelet cannot reach a loopback address", hint=f"write `{_ADDRESSES[PROBES]}`"
         )
-    given = configuration.given("host", _AUTHENTICATION)
-    authentication = _AUTHENTICATED if given is None else given.text
-    if any(port.name == METRICS for port in ports) and (given is None or not given.kept):
+    value = configuration.given("host", _AUTHENTICATION)
+    authentication = _AUTHENTICATED if value is None else value.text
+    if any(port.name == METRICS for port in ports) and (value is None or not value.kept):
         arguments.append(f"--set=host.{_AUTHENTICATION}={authentication}")
     for plugin in plugins:
         _add_plugin(plugin, configuration, ports, arguments)
@@ -104,11 +104,11 @@ def _add_plugin(one: SetUpPlugin, configuration: Configuration, ports: list[Port
         if not port:
             # The system chooses a free one at each start.
             continue
-        given = configuration.given("plugins", one.name, setting) if setting else None
-        free = bool(setting) and given is None
-        if setting and setting not in opened and (given is None or not given.kept):
+        value = configuration.given("plugins", one.name, setting) if setting else None
+        free = bool(setting) and value is None
+        if setting and setting not in opened and (value is None or not value.kept):
             opened.add(setting)
-            arguments.append(f"--set={one.name}.{setting}={_ALL_ADDRESSES if given is None else given.text}")
+            arguments.append(f"--set={one.name}.{setting}={_ALL_ADDRESSES if value is None else value.text}")
         name = port_name(one.name, {*SETTINGS, *(known.name for known in ports)})
         ports.append(Port(name, port, not free and _is_loopback(host), one.name))
 

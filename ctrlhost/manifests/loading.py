@@ -38,11 +38,11 @@ def load_plugins(chosen: Iterable[object], configuration: Configuration) -> list
     `chosen` are names of installed plugins, or modules and objects that implement hooks, as for a Host.
     """
     loading = Loading(configuration)
-    found = []
+    plugins_loaded = []
     for choice in chosen:
         plugin = loading.load(choice)
-        found.append(loading.set_up(plugin, loading.settings(plugin)))
-    return found
+        plugins_loaded.append(loading.set_up(plugin, loading.settings(plugin)))
+    return plugins_loaded
 
 
 class Loading:
@@ -99,13 +99,13 @@ def _failing(plugin: str, stage: str) -> Iterator[None]:
         raise PluginLoadError(plugin, failure_of(stage, error).reason) from error
 
 
-def crds_of(plugins: Iterable[SetUpPlugin]) -> list[dict[str, Any]]:
+def collect_crds(plugins: Iterable[SetUpPlugin]) -> list[dict[str, Any]]:
     """Return the CRDs that the plugins own, each once, marked with the version of the plugin."""
-    found: dict[str, dict[str, Any]] = {}
+    crds: dict[str, dict[str, Any]] = {}
     for plugin in plugins:
         for crd in plugin.plugin.crds():
-            found.setdefault(crd["metadata"]["name"], marked(crd, plugin.plugin.version))
-    return list(found.values())
+            crds.setdefault(crd["metadata"]["name"], marked(crd, plugin.plugin.version))
+    return list(crds.values())
 
 
 def _offline_services(configuration: Configuration) -> PluginServices:

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from ctrlhost.coordination.leadership import check_plugins, lease_names
 from ctrlhost.manifests.deployment import Resources, Workload, config_map, deployment
 from ctrlhost.manifests.listeners import METRICS, listeners
-from ctrlhost.manifests.loading import crds_of
+from ctrlhost.manifests.loading import collect_crds
 from ctrlhost.manifests.names import name_part
 from ctrlhost.manifests.network import disruption_budget, network_policy, service_monitors, services
-from ctrlhost.manifests.rbac import delegator, metrics_reader, roles_of, service_account
+from ctrlhost.manifests.rbac import delegator, make_roles, metrics_reader, service_account
 from ctrlhost.manifests.secrets import check_references
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def manifests(
     roles = [
         role
         for workload in workloads
-        for role in roles_of(
+        for role in make_roles(
             [plugin for plugin in plugins if plugin.name in workload.plugins],
             workload.settings,
             workload.name,
@@ -74,7 +74,7 @@ def manifests(
         )
     ]
     yield from _namespaces(deployed, roles)
-    yield from crds_of(plugins)
+    yield from collect_crds(plugins)
     for workload in workloads:
         yield service_account(workload.name, workload.namespace)
     yield from roles
@@ -147,10 +147,10 @@ def _namespaces(deployed: Deployed, roles: Iterable[dict[str, Any]]) -> Iterator
     changes whenever it is applied again, hence the annotation.
     """
     labels = {f"{_POD_SECURITY}/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
-    found: dict[str, dict[str, Any]] = {deployed.namespace: {"labels": labels}}
+    namespaces: dict[str, dict[str, Any]] = {deployed.namespace: {"labels": labels}}
     if deployed.further_namespaces:
         further = {role["metadata"].get("namespace") for role in roles} - {None}
-        found |= {name: {"annotations": {_SHARED: "true"}} for name in sorted(further - {deployed.namespace})}
-    for name, given in found.items():
+        namespaces |= {name: {"annotations": {_SHARED: "true"}} for name in sorted(further - {deployed.namespace})}
+    for name, given in namespaces.items():
         if name != "default" and not name.startswith("kube-"):
             yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **given}}

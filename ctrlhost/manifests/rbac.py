@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.client.builtin_kinds import builtin_plural
 from ctrlhost.controller.source import permissions_in
 from ctrlhost.coordination.leadership import lease_names, lease_permissions
-from ctrlhost.manifests.loading import crds_of
+from ctrlhost.manifests.loading import collect_crds
 from ctrlhost.permissions import Permission
 from ctrlhost.selectors.namespaces import narrowed
 
@@ -26,25 +26,25 @@ _API = "rbac.authorization.k8s.io"
 _DELEGATOR = "system:auth-delegator"
 
 
-def permissions_of(plugins: Iterable[SetUpPlugin], settings: HostSettings) -> list[Permission]:
+def collect_permissions(plugins: Iterable[SetUpPlugin], settings: HostSettings) -> list[Permission]:
     """Return the permissions that exactly these plugins need: for their sources, and those that they request."""
     plugins = list(plugins)
-    plural = plurals(crds_of(plugins))
-    found: list[Permission] = []
+    plural = plurals(collect_crds(plugins))
+    permissions: list[Permission] = []
     for plugin in plugins:
-        found += implied(plugin.context, plural, settings.namespaces)
-        found += plugin.plugin.permissions(plugin.settings)
+        permissions += implied(plugin.context, plural, settings.namespaces)
+        permissions += plugin.plugin.permissions(plugin.settings)
         if owned := sorted(crd["metadata"]["name"] for crd in plugin.plugin.crds()):
             # The host compares its plugins' CRDs with those of the server.
-            found.append(Permission("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], owned))
-    return found
+            permissions.append(Permission("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], owned))
+    return permissions
 
 
-def roles_of(
+def make_roles(
     plugins: Sequence[SetUpPlugin], settings: HostSettings, account: str, namespace: str
 ) -> list[dict[str, Any]]:
     """Return the roles that a host with these plugins needs, with their bindings to its service account."""
-    permissions = permissions_of(plugins, settings)
+    permissions = collect_permissions(plugins, settings)
     if settings.leader_elect:
         leases = lease_names(settings, [plugin.name for plugin in plugins])
         permissions += lease_permissions(leases, settings.leader_elect_resource_namespace or namespace)

@@ -54,15 +54,15 @@ def secret_settings(kind: type[msgspec.Struct] | None, outer: tuple[Any, ...] = 
 
     `outer` are the structs that this one is in.
     """
-    found: list[str] = []
+    paths: list[str] = []
     for setting in () if kind is None else msgspec.structs.fields(kind):
         kinds = alternatives(setting.type)
         nested = [part for part in kinds if isinstance(part, type) and issubclass(part, msgspec.Struct)]
         if Secret in kinds:
-            found.append(setting.encode_name)
+            paths.append(setting.encode_name)
         elif len(nested) == 1 and nested[0] not in (*outer, kind):
-            found += (f"{setting.encode_name}.{name}" for name in secret_settings(nested[0], (*outer, kind)))
-    return found
+            paths += (f"{setting.encode_name}.{name}" for name in secret_settings(nested[0], (*outer, kind)))
+    return paths
 
 
 def _shown(value: Any, kind: inspect.Type, path: str) -> Iterator[str]:

@@ -38,13 +38,13 @@ class SecretReference:
     def parse(cls, text: str, *, mounted: bool) -> SecretReference:
         """Parse `NAME.key=SECRET/KEY`; ConfigError for anything else."""
         flag = "--secret-file" if mounted else "--secret"
-        found = _SETTING.fullmatch(text)
-        if not found or not _SECRET.fullmatch(found["secret"]) or not _ENTRY.fullmatch(found["entry"]):
+        match = _SETTING.fullmatch(text)
+        if not match or not _SECRET.fullmatch(match["secret"]) or not _ENTRY.fullmatch(match["entry"]):
             raise ConfigError(
                 f"{flag} {text}: expected NAME.key=SECRET/KEY", hint=f"as in `{flag} naming.token=naming/token`"
             )
-        plugin, key = found["plugin"].strip(), found["key"].strip()
-        return cls(plugin, key, found["secret"], found["entry"], mounted)
+        plugin, key = match["plugin"].strip(), match["key"].strip()
+        return cls(plugin, key, match["secret"], match["entry"], mounted)
 
     @property
     def flag(self) -> str:
@@ -71,13 +71,13 @@ def volumes(references: Iterable[SecretReference]) -> tuple[list[dict[str, Any]]
     for reference in references:
         if reference.mounted and reference.entry not in entries.setdefault(reference.secret, []):
             entries[reference.secret].append(reference.entry)
-    found, mounts = [], []
+    volumes_made, mounts = [], []
     for number, (secret, keys) in enumerate(sorted(entries.items())):
         items = [{"key": key, "path": key} for key in sorted(keys)]
         source = {"secretName": secret, "defaultMode": _MODE, "items": items}
-        found.append({"name": f"secret-{number}", "secret": source})
+        volumes_made.append({"name": f"secret-{number}", "secret": source})
         mounts.append({"name": f"secret-{number}", "mountPath": f"{_MOUNTED}/{secret}", "readOnly": True})
-    return found, mounts
+    return volumes_made, mounts
 
 
 def check_mounted(references: Iterable[SecretReference], plugins: Iterable[SetUpPlugin]) -> None:

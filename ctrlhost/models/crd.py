@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ctrlhost.errors import ConfigError
 from ctrlhost.models.kinds import ResourceNames, names_of, plural_of
 from ctrlhost.models.model import Model
-from ctrlhost.models.schema import fields_of, rule_of, schema_of
+from ctrlhost.models.schema import fields_of, generate_schema, rule_of
 
 if TYPE_CHECKING:
     from ctrlhost.models.markers import Column
@@ -58,14 +58,19 @@ def crd_of(model: type[Any]) -> dict[str, Any]:
 
 
 def _names(names: ResourceNames, plural: str) -> dict[str, Any]:
-    found = {"kind": names.kind, "listKind": f"{names.kind}List", "plural": plural, "singular": names.kind.lower()}
+    names_shown = {
+        "kind": names.kind,
+        "listKind": f"{names.kind}List",
+        "plural": plural,
+        "singular": names.kind.lower(),
+    }
     more = {"shortNames": list(names.short_names), "categories": list(names.categories)}
-    return found | {name: texts for name, texts in more.items() if texts}
+    return names_shown | {name: texts for name, texts in more.items() if texts}
 
 
 def _column(column: Column) -> dict[str, Any]:
-    found = {"name": column.name, "type": column.type, "jsonPath": column.json_path}
-    return found | ({"priority": column.priority} if column.priority else {})
+    entry = {"name": column.name, "type": column.type, "jsonPath": column.json_path}
+    return entry | ({"priority": column.priority} if column.priority else {})
 
 
 def _version(model: type[Any], names: ResourceNames, version: str) -> dict[str, Any]:
@@ -76,15 +81,15 @@ def _version(model: type[Any], names: ResourceNames, version: str) -> dict[str, 
             hint="write `ctrlhost.Model[Spec, Status]`, or `ctrlhost.Model[Spec, None]`",
         )
     has_status = fields["status"].type is not types.NoneType
-    schema = schema_of(model, without=_GIVEN if has_status else _GIVEN | {"status"})
+    schema = generate_schema(model, without=_GIVEN if has_status else _GIVEN | {"status"})
     if names.rules:
         schema["x-kubernetes-validations"] = [rule_of(rule) for rule in names.rules]
-    found = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    entry = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     subresources: dict[str, Any] = {"status": {}} if has_status else {}
     if names.scale:
         subresources["scale"] = dict(zip(_SCALE, names.scale, strict=False))
     if subresources:
-        found["subresources"] = subresources
+        entry["subresources"] = subresources
     if names.columns:
-        found["additionalPrinterColumns"] = [_column(column) for column in names.columns]
-    return found
+        entry["additionalPrinterColumns"] = [_column(column) for column in names.columns]
+    return entry

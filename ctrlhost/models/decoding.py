@@ -44,8 +44,8 @@ def undecodable(kind: Any, seen: frozenset[Any] = frozenset()) -> Undecodable | 
         if (reason := _error_of(field.type)) is None:
             continue
         structs = list(_structs_in(field.type))
-        if (found := next(filter(None, (undecodable(candidate, around) for candidate in structs)), None)) is not None:
-            return found
+        if (inner := next(filter(None, (undecodable(candidate, around) for candidate in structs)), None)) is not None:
+            return inner
         # A recursive field fails because of another one.
         if around.isdisjoint(structs):
             return Undecodable(struct, field.name, _one_line(reason), hint)

@@ -13,7 +13,7 @@ def docstrings(struct: type) -> dict[str, str]:
     # Only descriptions need these, so that a host does not import them.
     import ast
 
-    found: dict[str, str] = {}
+    docs: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         # To find the source of a class, its whole module is parsed.
         if not vars(base).get("__annotations__"):
@@ -33,8 +33,8 @@ def docstrings(struct: type) -> dict[str, str]:
                 and isinstance(text.value, ast.Constant)
                 and isinstance(text.value.value, str)
             ):
-                found[field.target.id] = " ".join(text.value.value.split())
-    return found
+                docs[field.target.id] = " ".join(text.value.value.split())
+    return docs
 
 
 def _parsed(struct: type) -> ast.stmt | None:

@@ -76,8 +76,8 @@ def kind_of(reference: KindRef[Any], kind: str = "") -> Kind:
 
 def names_of(reference: object) -> ResourceNames | None:
     """Return what `@ctrlhost.resource` said of a struct; None for anything else."""
-    found = vars(reference).get(_ATTRIBUTE) if isinstance(reference, type) else None
-    return found if isinstance(found, ResourceNames) else None
+    names = vars(reference).get(_ATTRIBUTE) if isinstance(reference, type) else None
+    return names if isinstance(names, ResourceNames) else None
 
 
 def resource(

@@ -84,8 +84,8 @@ class ModelStatus(Frozen, frozen=True, kw_only=True):
 
     def is_true(self, type: str) -> bool:  # noqa: A002 - the name of the API field
         """Return whether the condition of this type is set and True."""
-        found = self.condition(type)
-        return found is not None and found.status == "True"
+        condition = self.condition(type)
+        return condition is not None and condition.status == "True"
 
 
 class Model(Frozen, Generic[Spec, Status], frozen=True, kw_only=True):
@@ -147,15 +147,15 @@ def to_dict(model: msgspec.Struct) -> dict[str, Any]:
 
 def _struct(value: msgspec.Struct) -> dict[str, Any]:
     config = value.__struct_config__
-    found: dict[str, Any] = {} if config.tag is None else {str(config.tag_field): config.tag}
+    content: dict[str, Any] = {} if config.tag is None else {str(config.tag_field): config.tag}
     for field in msgspec.structs.fields(value):
-        given = getattr(value, field.name)
-        if given is msgspec.UNSET or (field.default is None and given is None):
+        field_value = getattr(value, field.name)
+        if field_value is msgspec.UNSET or (field.default is None and field_value is None):
             continue
-        if config.omit_defaults and not field.required and given == default_of(field):
+        if config.omit_defaults and not field.required and field_value == default_of(field):
             continue
-        found[field.encode_name] = _plain(given)
-    return found
+        content[field.encode_name] = _plain(field_value)
+    return content
 
 
 def _plain(value: Any) -> Any:

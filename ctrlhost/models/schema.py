@@ -63,7 +63,7 @@ _CONDITION: Schema = {
 }
 
 
-def schema_of(struct: type, *, without: frozenset[str] = frozenset()) -> Schema:
+def generate_schema(struct: type, *, without: frozenset[str] = frozenset()) -> Schema:
     """Return the schema of a struct's objects but for the fields `without`; the same for the same struct.
 
     ConfigError with the field's path for a type that a structural schema cannot express.
@@ -99,14 +99,14 @@ class _Node:
 
     def schema(self, kind: Any, *, nullable: bool = True) -> Schema:
         """Return the schema of a value of this type; without `nullable` it cannot be null."""
-        found = _Type.of(kind)
-        schema = self._alternatives(found)
-        if found.optional and nullable:
+        described = _Type.of(kind)
+        schema = self._alternatives(described)
+        if described.optional and nullable:
             schema["nullable"] = True
             if "enum" in schema:
                 # No enum of the server has null, but it checks nothing within `allOf` for null.
                 schema["allOf"] = [{"enum": schema.pop("enum")}]
-        return self._constrained(schema, found.marks)
+        return self._constrained(schema, described.marks)
 
     def _alternatives(self, found: _Type) -> Schema:
         if not found.alternatives:
@@ -238,8 +238,8 @@ class _Node:
 
     def _map(self, arguments: tuple[Any, ...]) -> Schema:
         keys, values = arguments if len(arguments) == 2 else (str, Any)
-        found = _Type.of(keys)
-        if [_plain(part) for part in found.alternatives] != [str] or found.marks:
+        described = _Type.of(keys)
+        if [_plain(part) for part in described.alternatives] != [str] or described.marks:
             raise self.error(f"the keys of a map must be texts, got {_name(keys)}", hint="use `dict[str, …]`")
         if _Type.of(values).alternatives == (Any,):
             return {"type": "object", **_PRESERVE}
@@ -269,14 +269,14 @@ class _Node:
                     f"ListMap({key!r}): the items have no field {key!r}",
                     hint=f"they have {', '.join(properties)}" if properties else "use a list of structs",
                 )
-            found = properties[key]
-            if found.get("nullable") or not (
-                found.get("type") in _SCALAR_TYPES or "x-kubernetes-int-or-string" in found
+            known = properties[key]
+            if known.get("nullable") or not (
+                known.get("type") in _SCALAR_TYPES or "x-kubernetes-int-or-string" in known
             ):
                 raise self.error(
                     f"ListMap({key!r}): the items' field {key!r} must be a text, number or boolean, not null"
                 )
-            if key not in items.get("required", ()) and "default" not in found:
+            if key not in items.get("required", ()) and "default" not in known:
                 raise self.error(f"ListMap({key!r}): the items' field {key!r} must be required, or have a default")
         return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(mark.keys)}
 
@@ -324,7 +324,7 @@ def _constraints(meta: msgspec.Meta, schema: Schema) -> Schema:
     if schema.get("format") == "byte":
         # Base64 has four characters for up to three bytes.
         lengths = [None if length is None else -(-length // 3) * 4 for length in lengths]
-    found: Schema = {
+    content: Schema = {
         "title": meta.title,
         "description": meta.description,
         "minimum": meta.gt if meta.ge is None else meta.ge,
@@ -336,7 +336,7 @@ def _constraints(meta: msgspec.Meta, schema: Schema) -> Schema:
         f"min{sized}": lengths[0],
         f"max{sized}": lengths[1],
     }
-    return {name: value for name, value in found.items() if value is not None} | (meta.extra_json_schema or {})
+    return {name: value for name, value in content.items() if value is not None} | (meta.extra_json_schema or {})
 
 
 def _default(one: msgspec.structs.FieldInfo) -> Any:
@@ -354,12 +354,14 @@ def _default(one: msgspec.structs.FieldInfo) -> Any:
 def _differing(value: msgspec.Struct) -> dict[str, Any]:
     """Return the fields that differ from their defaults, which the server adds."""
     config = value.__struct_config__
-    found: dict[str, Any] = {} if config.tag is None else {str(config.tag_field): config.tag}
+    content: dict[str, Any] = {} if config.tag is None else {str(config.tag_field): config.tag}
     for field in msgspec.structs.fields(value):
-        given = getattr(value, field.name)
-        if field.required or given != default_of(field):
-            found[field.encode_name] = _differing(given) if isinstance(given, msgspec.Struct) else _as_json(given)
-    return found
+        field_value = getattr(value, field.name)
+        if field.required or field_value != default_of(field):
+            content[field.encode_name] = (
+                _differing(field_value) if isinstance(field_value, msgspec.Struct) else _as_json(field_value)
+            )
+    return content
 
 
 def _as_json(value: Any) -> Any:

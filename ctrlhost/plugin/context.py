@@ -186,10 +186,10 @@ class PluginContext(Parameters[S]):
         Raises PluginError for one that is not enabled.
         """
         name = f"{self.name}/{controller.name}"
-        found = next((controller for controller in self.controllers if controller.name == name), None)
-        if found is None:
+        known = next((controller for controller in self.controllers if controller.name == name), None)
+        if known is None:
             raise PluginError(self.name, f"controller `{name}` is not enabled")
-        return ControllerHandle(found)
+        return ControllerHandle(known)
 
     def informer(
         self,

@@ -36,14 +36,14 @@ def crds_from(package: str, *patterns: str) -> list[dict[str, Any]]:
     Raises FileNotFoundError if a pattern matches no file. Raises ValueError, which names the file, if one is not YAML,
     has another object, or a CRD without names.
     """
-    found: list[dict[str, Any]] = []
+    crds: list[dict[str, Any]] = []
     for pattern in patterns:
         matching = list(_matching(_folder(package), pattern.split("/"), package))
         if not matching:
             raise FileNotFoundError(f"no file `{pattern}` in the package {package}; is it in the wheel?")
         for name, file in matching:
-            found += deepcopy(_read(name, file.read_bytes()))
-    return found
+            crds += deepcopy(_read(name, file.read_bytes()))
+    return crds
 
 
 def _folder(name: str) -> Traversable:

@@ -172,8 +172,8 @@ class PluginMetrics:
         def copied() -> list[tuple[Metric, bool]]:
             return [_copied(next(collected), left())]
 
-        while (found := self._raised(copied)) is not None:
-            for copy, more in found:
+        while (raised := self._raised(copied)) is not None:
+            for copy, more in raised:
                 yield copy
                 if more:
                     self.skip("series", f"it has more than {MAX_SERIES:,} series")

@@ -129,10 +129,10 @@ def _on_loopbacks(port: int) -> list[socket.socket]:
 def _on_one(host: str, port: int, setting: str) -> socket.socket:
     problem = OSError("no address")
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise ConfigError(f"{setting}: invalid host `{host}`: {error.strerror}") from None
-    for family, kind, protocol, _, address in found:
+    for family, kind, protocol, _, address in infos:
         try:
             return _listen(socket.socket(family, kind, protocol), address)
         except OSError as error:

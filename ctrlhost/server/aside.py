@@ -46,12 +46,12 @@ class Aside(Generic[_T]):
 
         def run() -> None:
             try:
-                found = function()
+                result = function()
             except BaseException as error:  # noqa: BLE001 - raised by `call`
                 failure = error
                 outcome: Callable[[], None] = lambda: answer.set_exception(failure)  # noqa: E731
             else:
-                outcome = lambda: answer.set_result(found)  # noqa: E731
+                outcome = lambda: answer.set_result(result)  # noqa: E731
             # The loop may have been closed.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(end, outcome)

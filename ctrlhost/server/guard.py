@@ -67,14 +67,14 @@ class Guard:
         return refused
 
     def _refusal(self, method: bytes, target_size: int, headers: Headers) -> tuple[int, str, str] | None:
-        found = dict(headers)
+        values = dict(headers)
         if target_size + sum(len(name) + len(value) + 4 for name, value in headers) > self._limits.header_bytes:
             return 431, f"the header is longer than {self._limits.header_bytes >> 10} KiB", ""
-        if self._names is not None and not _is_named(found.get(b"host", b"localhost").decode("latin-1"), self._names):
+        if self._names is not None and not _is_named(values.get(b"host", b"localhost").decode("latin-1"), self._names):
             return 421, "unknown host name", "use an address, `localhost`, or add it to host.allowed_hosts"
-        if found.get(b"sec-fetch-site") == b"cross-site":
+        if values.get(b"sec-fetch-site") == b"cross-site":
             return 403, "requests of other sites are refused", "enter the address in a new tab"
-        if method in (b"GET", b"HEAD") and _has_body(found):
+        if method in (b"GET", b"HEAD") and _has_body(values):
             return 413, f"a {method.decode()} request has no body", ""
         return None
 

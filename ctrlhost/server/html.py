@@ -51,13 +51,13 @@ def join(parts: Iterable[object], between: str = "") -> Html:
 
 
 def _attributes(given: dict[str, object]) -> str:
-    found = []
+    parts = []
     for name, value in given.items():
         if value is None or value is False:
             continue
-        shown = name.rstrip("_").replace("_", "-")
-        found.append(f" {shown}" if value is True else f' {shown}="{html(value)}"')
-    return "".join(found)
+        attribute = name.rstrip("_").replace("_", "-")
+        parts.append(f" {attribute}" if value is True else f' {attribute}="{html(value)}"')
+    return "".join(parts)
 
 
 def _shown(char: str) -> str:

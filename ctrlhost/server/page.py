@@ -96,10 +96,10 @@ def problem_page(status: int, error: str, hint: str | None = None) -> Page:
 
 def entity_tag(page: Page) -> str:
     """Return the entity tag of a page; renderings that show the same at different times have the same one."""
-    shown = hashlib.sha256(page.title.encode(errors="replace"))
+    digest = hashlib.sha256(page.title.encode(errors="replace"))
     for row in (row for section in page.sections for row in section.rows if row.id != TIME_ROW):
-        shown.update(row.html.encode(errors="replace"))
-    return f'W/"{shown.hexdigest()[:32]}"'
+        digest.update(row.html.encode(errors="replace"))
+    return f'W/"{digest.hexdigest()[:32]}"'
 
 
 def document(page: Page, style: str, script: str) -> bytes:
@@ -133,8 +133,8 @@ def table_row(row_id: str, cells: Iterable[object], kind: str = "") -> Row:
     """Return the row of a table; cells that are no `Cell` become one. The id may be any text."""
     if not (row_id.isascii() and row_id.isprintable() and " " not in row_id):
         row_id = quote(row_id, safe="/:", errors="replace")
-    shown = "".join(cell if type(cell) is Cell else f"<td>{html(cell)}</td>" for cell in cells)
-    return Row(row_id, tag("tr", Html(shown), id=row_id, class_=kind or None))
+    content = "".join(cell if type(cell) is Cell else f"<td>{html(cell)}</td>" for cell in cells)
+    return Row(row_id, tag("tr", Html(content), id=row_id, class_=kind or None))
 
 
 class Cell(Html):

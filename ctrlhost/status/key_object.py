@@ -34,15 +34,15 @@ def key_object(plugin: PluginRuntime, controller: Controller, key: Any) -> KeyOb
         live = live_object(context, source, key)
     except (CtrlhostError, ValueError):
         unknown = True
-    shown = cached if cached is not None else live
+    obj = cached if cached is not None else live
     return KeyObject(
         cached_version=cached.resource_version if cached is not None else None,
         server="unknown" if unknown else "missing" if live is None else "found",
         server_version=live.resource_version if live is not None else None,
-        generation=shown.generation or None if shown is not None else None,
-        observed_generation=_observed(shown, live),
-        deleted_since=shown.deletion_timestamp if shown is not None else None,
-        finalizers=_finalizers(shown, _declared(plugin, controller)) if shown is not None else [],
+        generation=obj.generation or None if obj is not None else None,
+        observed_generation=_observed(obj, live),
+        deleted_since=obj.deletion_timestamp if obj is not None else None,
+        finalizers=_finalizers(obj, _declared(plugin, controller)) if obj is not None else [],
     )
 
 
@@ -66,8 +66,8 @@ def live_object(context: PluginContext, source: KindSource, key: Request) -> Obj
 def _observed(shown: Object | None, live: Object | None) -> int | None:
     """Return the generation that the status is of; only a part of the object may be cached."""
     whole = live if shown is None or shown.partial else shown
-    found = whole.get_path("status", "observedGeneration", default=None) if whole is not None else None
-    return found if isinstance(found, int) else None
+    generation = whole.get_path("status", "observedGeneration", default=None) if whole is not None else None
+    return generation if isinstance(generation, int) else None
 
 
 def _finalizers(obj: Object, declared: Sequence[str]) -> list[KeyFinalizer]:

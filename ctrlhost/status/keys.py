@@ -88,12 +88,12 @@ def explain(
     """
     answer = _of_host(host, plugin, controller)
     runs: list[Run] = []
-    found: KeyObject | None = None
+    obj: KeyObject | None = None
     if controller is not None:
         key, state = find_key(controller, text)
         runs = [run for run in controller.history.last_runs() if run.key == key][:RUNS]
         answer = answer or _of_queue(controller, key, state) or _of_cache(plugin, controller, key, runs, asked)
-        found = key_object(plugin, controller, key) if with_object else None
+        obj = key_object(plugin, controller, key) if with_object else None
         text = key_text(key)
     if answer is None:
         answer = Answer("unknown key", [f"plugin {plugin.name} has no such controller now"])
@@ -106,7 +106,7 @@ def explain(
         position=answer.position,
         reconciles=reconciles(controller, runs),
         writes=[shown_write(write) for write in writes.of_key(controller.name, text)] if controller is not None else [],
-        object=found,
+        object=obj,
     )
 
 

@@ -140,7 +140,7 @@ class Samples:
         gap = self._slot is not None and slot != self._slot + 1
         self._slot = slot
         depths = {row["id"]: depth_of(row) for row in _core.queue_metrics()}
-        found: dict[str, _Sampled] = {}
+        latest: dict[str, _Sampled] = {}
         for controller in self._controllers():
             counts = controller.counts
             if counts is None:
@@ -152,17 +152,17 @@ class Samples:
                 # The plugin has restarted: its counts have begun anew, but what it did before stays visible.
                 known.counts = counts
                 known.bases.clear()
-            found[controller.name] = known
+            latest[controller.name] = known
             before, base = known.bases[-1] if known.bases and not gap else None, _base(now, counts)
             rates = _rates(before, base)
             values = (rates.per_second, rates.errors_per_second, rates.p50, rates.p99, depths.get(controller.queue.id))
-            shown = {name: math.nan if value is None else value for name, value in zip(SERIES, values, strict=True)}
-            known.ring.add(slot, shown)
+            numbers = {name: math.nan if value is None else value for name, value in zip(SERIES, values, strict=True)}
+            known.ring.add(slot, numbers)
             known.bases.append(base)
             known.at = now
         # Those of a plugin that restarts now stay.
         kept = {name: sampled for name, sampled in self._sampled.items() if now - sampled.at < PERIOD * SAMPLES}
-        self._sampled = kept | found
+        self._sampled = kept | latest
         self._bases.append((now, self._totals()))
 
     def rates(self, controller: Controller) -> Rates:
@@ -205,11 +205,11 @@ def quantile(part: float, counts: Sequence[int]) -> float | None:
     if not sums[-1]:
         return None
     rank = part * sums[-1]
-    found = bisect_left(sums, rank)
-    if found >= len(BUCKETS):
+    position = bisect_left(sums, rank)
+    if position >= len(BUCKETS):
         return BUCKETS[-1]
-    lower, before = (BUCKETS[found - 1], sums[found - 1]) if found else (0.0, 0)
-    return lower + (BUCKETS[found] - lower) * (rank - before) / counts[found]
+    lower, before = (BUCKETS[position - 1], sums[position - 1]) if position else (0.0, 0)
+    return lower + (BUCKETS[position] - lower) * (rank - before) / counts[position]
 
 
 def _base(now: float, counts: ControllerCounts) -> _Base:

@@ -272,14 +272,14 @@ class StatusReader:
         return self._controller(controller, row)
 
     def _failing(self, plugin: str | None = None) -> list[model.FailingKey]:
-        found = []
+        keys = []
         for controller in self.controllers():
             if plugin is not None and controller.name.partition("/")[0] != plugin:
                 continue
             most = heapq.nlargest(FAILING, controller.history.failures(), key=lambda failure: failure[1].failures)
             for key, failure in most:
                 retry = None if failure.terminal else next_run(controller, key)
-                found.append(
+                keys.append(
                     model.FailingKey(
                         controller.name,
                         key_text(key),
@@ -290,7 +290,7 @@ class StatusReader:
                         failure.reconcile_id,
                     )
                 )
-        return found
+        return keys
 
     def _informers(self) -> list[model.InformerRow]:
         factory = self._host.factory

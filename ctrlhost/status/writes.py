@@ -77,8 +77,8 @@ class WriteLog:
     def last(self) -> list[Write]:
         """Return the last writes of all, the newest first."""
         with self._lock:
-            found = [write for kept in self._last.values() for write in itertools.islice(reversed(kept), LAST)]
-        return sorted(found, key=lambda write: write.time, reverse=True)[:LAST]
+            writes = [write for kept in self._last.values() for write in itertools.islice(reversed(kept), LAST)]
+        return sorted(writes, key=lambda write: write.time, reverse=True)[:LAST]
 
     def of_plugin(self, plugin: str) -> list[Write]:
         """Return the last writes that the reconciles of a plugin made, the newest first."""
@@ -89,8 +89,8 @@ class WriteLog:
         """Return those of the kept writes that the reconciles of a key made, the newest first, but for the oldest."""
         with self._lock:
             kept = list(self._last.get(controller.partition("/")[0], ()))
-        found = (write for write in reversed(kept) if write.key == key and write.controller == controller)
-        return list(itertools.islice(found, LAST))
+        writes = (write for write in reversed(kept) if write.key == key and write.controller == controller)
+        return list(itertools.islice(writes, LAST))
 
 
 def target_of(path: str) -> WrittenTo | None:

@@ -216,7 +216,7 @@ class ChildAttempt:
                 self._take(message)
             self._allow(process)
             self._watch(process, looked)
-        return self._end_of(process)
+        return self._explain_end(process)
 
     def _next(self) -> Any:
         try:
@@ -340,7 +340,7 @@ class ChildAttempt:
         left = max(0.0, deadline - time.monotonic())
         process.channel.send(messages.Drain(left - min(_END, left / 4), memory=memory))
 
-    def _end_of(self, process: Process) -> Failure:
+    def _explain_end(self, process: Process) -> Failure:
         """Return the failure of a process that has ended."""
         seen = self._failure
         if seen is not None and seen.label not in ("heartbeat", "memory"):

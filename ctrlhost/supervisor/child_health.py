@@ -89,8 +89,10 @@ class ChildHealth:
         """Return the last outcome of a check, as `PluginCheck.last` does."""
         with self._lock:
             beat = self._beat
-            found = next((check for check in beat.health if check.name == name), None) if beat is not None else None
-            state = found or CheckState(name, None, None)
+            check_found = (
+                next((check for check in beat.health if check.name == name), None) if beat is not None else None
+            )
+            state = check_found or CheckState(name, None, None)
             if beat is not None and beat.probe != self._asked and state.since is None:
                 # The process has not even begun to call it.
                 state = replace(state, since=self._asked_at)

@@ -72,8 +72,8 @@ def _installed_by(crd: Mapping[str, Any]) -> Version | None:
 
 
 def _schema(version: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-    return found
+    schema: Mapping[str, Any] = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    return schema
 
 
 def _lost(before: Mapping[str, Any], after: Mapping[str, Any], at: str, *, resource: bool = False) -> Iterator[str]:
@@ -107,5 +107,5 @@ def _lost(before: Mapping[str, Any], after: Mapping[str, Any], at: str, *, resou
 
 def _values(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the schema of the fields that are not properties, None if there may not be any."""
-    found = schema.get("additionalProperties")
-    return found if isinstance(found, dict) else {} if found else None
+    additional = schema.get("additionalProperties")
+    return additional if isinstance(additional, dict) else {} if additional else None

@@ -134,17 +134,17 @@ def _established(client: Client, name: str, stop: threading.Event, waiting: Call
     waited, pauses = 0.0, doubling(0.02, _SOON_ESTABLISHED)
     while not stop.is_set() and waited < _ESTABLISHED_TIMEOUT:
         try:
-            found = client.find(_API_VERSION, _KIND, name) or {}
+            crd = client.find(_API_VERSION, _KIND, name) or {}
         except CtrlhostError as error:
             log.debug("CRD %s: %s", name, error)
-            found = {}
-        conditions = found.get("status", {}).get("conditions") or ()
+            crd = {}
+        conditions = crd.get("status", {}).get("conditions") or ()
         if any(
             condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions
         ):
             return True
         if waited > _SOON_ESTABLISHED:
-            why = refused_names(found)
+            why = refused_names(crd)
             waiting(f"{name} is not established yet{f': {why}' if why else ''}")
         pause = next(pauses)
         stop.wait(pause)

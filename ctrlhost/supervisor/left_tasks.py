@@ -32,8 +32,8 @@ class LeftTasks:
         """Return whether a task of this name still runs; logged once."""
         with self._lock:
             self._told = {task: told for task, told in self._told.items() if task.running}
-            found = next((task for task in self._told if task.name == name), None)
-            if found is not None and not self._told[found]:
-                self._told[found] = True
+            left = next((task for task in self._told if task.name == name), None)
+            if left is not None and not self._told[left]:
+                self._told[left] = True
                 log.warning("task %s does not start again: its call from before the restart still runs", name)
-            return found is not None
+            return left is not None

@@ -68,10 +68,10 @@ class InstalledPlugin:
 def installed_plugins() -> Mapping[str, tuple[InstalledPlugin, ...]]:
     """Return the installed plugins by name, without importing them; two of one name are two entries."""
     # A distribution in two folders of sys.path (an editable install, a bundle) is one plugin.
-    found: dict[str, set[InstalledPlugin]] = {}
+    plugins: dict[str, set[InstalledPlugin]] = {}
     for entry_point in entry_points(group=GROUP):
-        found.setdefault(entry_point.name, set()).add(_installed(entry_point))
-    return {name: tuple(sorted(found[name], key=str)) for name in sorted(found)}
+        plugins.setdefault(entry_point.name, set()).add(_installed(entry_point))
+    return {name: tuple(sorted(plugins[name], key=str)) for name in sorted(plugins)}
 
 
 def misplaced_plugins() -> list[str]:
@@ -183,11 +183,11 @@ class Plugin:
 
 def owned_crds(plugins: Iterable[Plugin]) -> list[dict[str, Any]]:
     """Return the CRDs that the plugins own, each once."""
-    found: dict[str, dict[str, Any]] = {}
+    crds: dict[str, dict[str, Any]] = {}
     for plugin in plugins:
         for crd in plugin.crds():
-            found.setdefault(crd["metadata"]["name"], crd)
-    return list(found.values())
+            crds.setdefault(crd["metadata"]["name"], crd)
+    return list(crds.values())
 
 
 class PluginManager:
@@ -234,7 +234,7 @@ class PluginManager:
         if isinstance(implementation, PluginFile):
             module = implementation.load()
             try:
-                return self.register(name, _plugin_of(name, module, _ONE_EACH), str(implementation))
+                return self.register(name, _find_plugin(name, module, _ONE_EACH), str(implementation))
             except PluginLoadError as error:
                 from ctrlhost.declarative.checks import DeclarationError
 
@@ -244,7 +244,7 @@ class PluginManager:
                 raise PluginLoadError(name, f"{implementation}: {error.message}", hint=error.hint) from error
         if name in RESERVED_NAMES:
             raise PluginLoadError(name, f"invalid plugin name `{name}`: the host reserves it")
-        implementation = _plugin_of(name, implementation)
+        implementation = _find_plugin(name, implementation)
         with self._lock:
             if self._loaded.get(name, implementation) is not implementation:
                 raise PluginLoadError(name, "another plugin of this name is already loaded")
@@ -252,7 +252,7 @@ class PluginManager:
                 raise PluginLoadError(name, "the same module is already loaded under another name")
             self._loaded[name] = implementation
         try:
-            plugin = Plugin(name, implementation, _hooks_of(name, implementation), installed, version)
+            plugin = Plugin(name, implementation, _register_hooks(name, implementation), installed, version)
             plugin.loaded()
             return plugin
         except BaseException:
@@ -261,7 +261,7 @@ class PluginManager:
             raise
 
 
-def _hooks_of(name: str, implementation: object) -> pluggy.PluginManager:
+def _register_hooks(name: str, implementation: object) -> pluggy.PluginManager:
     """Return a manager with the hooks of one plugin; PluginLoadError if it has none, or misuses one."""
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
@@ -276,7 +276,7 @@ def _hooks_of(name: str, implementation: object) -> pluggy.PluginManager:
     return manager
 
 
-def _plugin_of(name: str, implementation: object, hint: str | None = None) -> object:
+def _find_plugin(name: str, implementation: object, hint: str | None = None) -> object:
     """Return the only `ctrlhost.Plugin` of a module without hooks; PluginLoadError with `hint` for several."""
     if not isinstance(implementation, types.ModuleType) or any(hasattr(implementation, hook) for hook in hook_names()):
         return implementation
@@ -368,6 +368,6 @@ def name_of(implementation: object) -> str:
     if isinstance(implementation, type | types.FunctionType):
         return implementation.__name__.replace("_", "-").lower()
     # Not `getattr`: a property would run the plugin's code on the caller's thread.
-    given = inspect.getattr_static(implementation, "__name__", None)
-    name = given if isinstance(given, str) and given else type(implementation).__name__
+    own_name = inspect.getattr_static(implementation, "__name__", None)
+    name = own_name if isinstance(own_name, str) and own_name else type(implementation).__name__
     return str(name).rpartition(".")[2].removeprefix("ctrlhost_").replace("_", "-").lower()

@@ -69,11 +69,11 @@ class PluginFile:
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             message = f"{self._place(error)}: {_one_line(error)}"
             raise PluginLoadError(self.name, message, hint=self._hint(error)) from error
-        found = getattr(module, "__file__", None)
-        if found is None or Path(found).resolve() != self.path:
+        file = getattr(module, "__file__", None)
+        if file is None or Path(file).resolve() != self.path:
             raise PluginLoadError(
                 self.name,
-                f"{self.path}: another module is called `{stem}`: {found or 'a part of Python'}",
+                f"{self.path}: another module is called `{stem}`: {file or 'a part of Python'}",
                 hint="rename the file",
             )
         return module

@@ -64,14 +64,14 @@ class PluginProcessor(Collector):
         """Return the seconds by plugin, those of the processes of isolated plugins included, and those of the host."""
         with self._lock:
             self._look()
-            found = {plugin.name: self._ended.get(plugin.name, 0.0) for plugin in self._plugins}
+            spent = {plugin.name: self._ended.get(plugin.name, 0.0) for plugin in self._plugins}
             for plugin, seconds in self._alive.values():
-                found[plugin] += seconds
+                spent[plugin] += seconds
             # After the threads were read, so that the rest is not negative. It never decreases, as counters do not.
-            self._host = max(self._host, time.process_time() - sum(found.values()))
-            for name in found:
-                found[name] += self._child_seconds(name)
-            return {**found, HOST: self._host}
+            self._host = max(self._host, time.process_time() - sum(spent.values()))
+            for name in spent:
+                spent[name] += self._child_seconds(name)
+            return {**spent, HOST: self._host}
 
     def collect(self) -> Iterator[Metric]:
         """Return the family; called by scrapes."""

@@ -158,20 +158,20 @@ def missing_rights(
 ) -> tuple[Permission, ...] | None:
     """Return those of the rights that the client's account lacks, one for each resource; None once it is stopped."""
     lacking: dict[tuple[str | None, str, str, tuple[str, ...]], list[str]] = {}
-    asked: dict[tuple[str | None, str, str, str, str], bool] = {}
+    answers: dict[tuple[str | None, str, str, str, str], bool] = {}
     for permission in wanted:
         for resource in permission.resources:
             for verb in permission.verbs:
                 for name in permission.resource_names or ("",):
                     question = (permission.namespace, permission.group, resource, verb, name)
-                    if question not in asked:
+                    if question not in answers:
                         if stopped():
                             return None
-                        asked[question] = _is_allowed(client, *question)
+                        answers[question] = _is_allowed(client, *question)
                     verbs = lacking.setdefault(
                         (permission.namespace, permission.group, resource, tuple(permission.resource_names)), []
                     )
-                    if not asked[question] and verb not in verbs:
+                    if not answers[question] and verb not in verbs:
                         verbs.append(verb)
     return tuple(
         Permission(group, [resource], verbs, names, namespace)

@@ -55,12 +55,12 @@ def used_directories(environ: Mapping[str, str]) -> list[Path]:
 
 def local_sockets(environ: Mapping[str, str]) -> list[Path]:
     """Return the local sockets of this user's hosts with these variables, also those that killed hosts have left."""
-    found = []
+    sockets = []
     for private in used_directories(environ):
         with suppress(OSError):
             if not _unsafe(private.lstat()):
-                found += sorted(path for path in private.glob("*.sock") if path.is_socket())
-    return list(dict.fromkeys(found))
+                sockets += sorted(path for path in private.glob("*.sock") if path.is_socket())
+    return list(dict.fromkeys(sockets))
 
 
 class RunDirectory:
@@ -128,16 +128,16 @@ def make_private(directory: Path) -> None:
     OSError if it cannot be made; ConfigError for anything else at this path, such as a symbolic link, a directory of
     another user, or one that others could write to until now.
     """
-    found = None
-    while found is None:
+    status = None
+    while status is None:
         with suppress(FileExistsError):
             directory.mkdir(mode=0o700)
         # Another host may remove it at this moment, at its end.
         with suppress(FileNotFoundError):
-            found = directory.lstat()
-    if wrong := _unsafe(found):
+            status = directory.lstat()
+    if wrong := _unsafe(status):
         raise ConfigError(f"{directory} {wrong}", hint="remove it, so that it can be made with the mode 0700")
-    if found.st_mode & _OF_OTHERS:
+    if status.st_mode & _OF_OTHERS:
         directory.chmod(0o700)
 
 

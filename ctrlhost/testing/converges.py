@@ -44,19 +44,19 @@ def converges(
     if not actions or not kinds or runs < 1:
         raise ValueError("converges needs at least one action, one kind and one run")
     plugins = tuple(plugin) if isinstance(plugin, (list, tuple)) else (plugin,)
-    given = list(range(len(actions)))
-    expected = _outcome(plugins, actions, given, kinds, options)
+    usual = list(range(len(actions)))
+    expected = _outcome(plugins, actions, usual, kinds, options)
     first = seed if seed is not None else _seed_of_environment()
     for run in range(runs):
         own = first + run
-        order = random.Random(own).sample(given, len(given))  # noqa: S311 - an order of actions
+        order = random.Random(own).sample(usual, len(usual))  # noqa: S311 - an order of actions
         try:
-            found = _outcome(plugins, actions, order, kinds, options)
+            outcome = _outcome(plugins, actions, order, kinds, options)
         except Exception as error:
             error.add_note(_named("it failed in one order", actions, order, own))
             raise
-        if found != expected:
-            raise AssertionError(_report(actions, order, own, expected, found))
+        if outcome != expected:
+            raise AssertionError(_report(actions, order, own, expected, outcome))
 
 
 def _outcome(

@@ -46,10 +46,10 @@ def _content(path: str | os.PathLike[str]) -> str:
 
 def _of_text(text: str, where: str) -> Iterator[dict[str, Any]]:
     try:
-        found = load_documents(text)
+        contents = load_documents(text)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
-    for document in found:
+    for document in contents:
         if not isinstance(document, dict):
             raise ValueError(f"{where}: a document is no object but {type(document).__name__}")
         if document.get("kind") == "List" and isinstance(document.get("items"), list):

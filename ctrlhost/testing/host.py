@@ -21,7 +21,7 @@ from ctrlhost.testing.faults import Faults, FaultyTransport
 from ctrlhost.testing.idle import PendingWork, SandboxVersions, WrittenVersions
 from ctrlhost.testing.record import RecordingTransport, RequestRecord
 from ctrlhost.testing.settle import NotSettled, Settling
-from ctrlhost.testing.snapshot import snapshot_of
+from ctrlhost.testing.snapshot import take_snapshot
 
 if TYPE_CHECKING:
     import builtins
@@ -205,11 +205,11 @@ class HostUnderTest:
     def wait_for(self, condition: Callable[[], Any], timeout: float = IDLE_TIMEOUT) -> Any:
         """Wait until `condition()` is true and return its value; NotIdle after `timeout` real seconds."""
         deadline = time.monotonic() + timeout
-        while not (found := condition()):
+        while not (result := condition()):
             if time.monotonic() >= deadline:
                 raise NotIdle(f"{condition} is not true after {timeout:g} s")
             time.sleep(0.005)
-        return found
+        return result
 
     def apply(self, *objects: str | os.PathLike[str] | Mapping[str, Any] | msgspec.Struct) -> builtins.list[Object]:
         """Apply objects server-side, in their order, and return them as the server has them.
@@ -237,8 +237,8 @@ class HostUnderTest:
     def find(self, kind: tuple[str, str] | str, name: str, namespace: str | None = None) -> Object | None: ...
     def find(self, kind: KindRef[Any], name: str, namespace: str | None = None) -> Any:
         """Return an object as `get` does, None if it does not exist; UnknownKind if its kind is not served."""
-        found = self.client.find(*kind_of(kind)[:2], name, namespace)
-        return None if found is None else _decoded(kind, found)
+        obj = self.client.find(*kind_of(kind)[:2], name, namespace)
+        return None if obj is None else _decoded(kind, obj)
 
     @overload
     def list(
@@ -268,8 +268,8 @@ class HostUnderTest:
     ) -> Any:
         """Return the objects of a namespace, of all with `everywhere`, as `get` does; UnknownKind as for `get`."""
         where = None if everywhere else namespace or self.namespace
-        found = self.client.list(*kind_of(kind)[:2], where, label_selector=label_selector)
-        return [_decoded(kind, obj) for obj in found]
+        objects = self.client.list(*kind_of(kind)[:2], where, label_selector=label_selector)
+        return [_decoded(kind, obj) for obj in objects]
 
     def delete(
         self, kind: KindRef[Any], name: str, namespace: str | None = None, *, propagation: Propagation | None = None
@@ -327,9 +327,9 @@ class HostUnderTest:
         if not kinds:
             raise ValueError("snapshot needs at least one kind")
         if is_sandbox(self.server):
-            return snapshot_of(self.client, kinds)
+            return take_snapshot(self.client, kinds)
         created = {creation[:3] for record in self.server.records for creation in record.created()}
-        return snapshot_of(self.client, kinds, of_test=created).replace(self.namespace, "default")
+        return take_snapshot(self.client, kinds, of_test=created).replace(self.namespace, "default")
 
     def runs(self, controller: str, name: str | None = None) -> builtins.list[Run]:
         """Return the last runs of a controller, at most 200, the oldest first; of the object of a `name`, if given.
@@ -363,8 +363,8 @@ class HostUnderTest:
         """Return the events of a namespace, oldest first; by default those of the whole cluster, or of the test."""
         if namespace is None and not is_sandbox(self.server):
             namespace = self.namespace
-        found = self.client.list("events.k8s.io/v1", "Event", namespace)
-        return sorted(found, key=lambda event: (event.get("eventTime") or "", event["metadata"]["name"]))
+        recorded = self.client.list("events.k8s.io/v1", "Event", namespace)
+        return sorted(recorded, key=lambda event: (event.get("eventTime") or "", event["metadata"]["name"]))
 
     @property
     def controllers(self) -> dict[str, Controller]:
@@ -372,10 +372,12 @@ class HostUnderTest:
         return {controller.name: controller for controller in self._work.controllers()}
 
     def _controller(self, name: str) -> Controller:
-        found = [controller for full, controller in self.controllers.items() if name in (full, full.partition("/")[2])]
-        if len(found) != 1:
+        matching = [
+            controller for full, controller in self.controllers.items() if name in (full, full.partition("/")[2])
+        ]
+        if len(matching) != 1:
             raise KeyError(f"no single controller {name}; the host has {', '.join(self.controllers) or 'none'}")
-        return found[0]
+        return matching[0]
 
     def _rights_to_own(self) -> set[Right]:
         """Return the rights that a server may require for references that block the deletion of their owners."""

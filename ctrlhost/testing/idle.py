@@ -136,7 +136,7 @@ class PendingWork:
         client = self._host.client
         if client is None:
             return []
-        found = []
+        reasons = []
         for informer in self.informers():
             if informer.state != "waiting" or informer.reason.startswith(NO_PERMISSION):
                 continue
@@ -144,8 +144,8 @@ class PendingWork:
                 client.resource(informer.api_version, informer.kind)
             except Exception:  # noqa: BLE001, S112 - it goes on waiting
                 continue
-            found.append(f"informer {informer.key}: its kind is served now")
-        return found
+            reasons.append(f"informer {informer.key}: its kind is served now")
+        return reasons
 
     def due(self) -> list[tuple[str, float]]:
         """Return tasks, timers and restarts of plugins, and resyncs and back-offs of informers, each with its time."""

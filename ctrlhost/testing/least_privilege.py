@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from ctrlhost.manifests.loading import crds_of, load_plugins
-from ctrlhost.manifests.rbac import of_sources, plurals, roles_of
+from ctrlhost.manifests.loading import collect_crds, load_plugins
+from ctrlhost.manifests.rbac import make_roles, of_sources, plurals
 from ctrlhost.sandbox import is_sandbox
 from ctrlhost.yaml_text import load_document
 
@@ -83,9 +83,9 @@ def account_of_plugins(
     loaded = load_plugins(plugins, configuration)
     # An account per host, since hosts on one sandbox may differ in plugins or settings.
     account, namespace = f"ctrlhost-{next(_serial)}", client.namespace
-    roles = roles_of(loaded, settings, account, namespace)
+    roles = make_roles(loaded, settings, account, namespace)
     objects = [
-        *crds_of(loaded),
+        *collect_crds(loaded),
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}},
         *roles,
     ]
@@ -108,7 +108,7 @@ def account_of_plugins(
 
 def _asked(plugins: Sequence[SetUpPlugin], settings: HostSettings) -> Iterator[Right]:
     """Return the rights of the plugins' sources, and those that they request."""
-    plural = plurals(crds_of(plugins))
+    plural = plurals(collect_crds(plugins))
     for plugin in plugins:
         for permission in of_sources(plugin.context, plural, settings.namespaces):
             yield from (right for right in _rights(permission) if right[:2] not in _OF_THE_HOST)

@@ -152,11 +152,11 @@ def ctrlhost_host(ctrlhost_least_privilege: bool) -> Iterator[StartHost]:
                 return server
             known = str(getattr(server, "kubeconfig", server))
             if known not in started:
-                made = stack.enter_context(start_server(server, rbac=rbac))
-                if is_sandbox(made):
-                    return made
+                running = stack.enter_context(start_server(server, rbac=rbac))
+                if is_sandbox(running):
+                    return running
                 # All hosts of a test share its namespace.
-                started[known] = made
+                started[known] = running
             return started[known]
 
         def start_host(

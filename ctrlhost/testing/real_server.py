@@ -104,11 +104,17 @@ class RealServer:
     def wait_until_granted(self, kubeconfig: Path, group: str, resource: str, verb: str, namespace: str) -> None:
         """Wait until the server enforces a right that it was just given; Forbidden after 30 seconds."""
         plural, _, subresource = resource.partition("/")
-        asked = {"group": group, "resource": plural, "subresource": subresource, "verb": verb, "namespace": namespace}
+        question = {
+            "group": group,
+            "resource": plural,
+            "subresource": subresource,
+            "verb": verb,
+            "namespace": namespace,
+        }
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": asked},
+            "spec": {"resourceAttributes": question},
         }
         client, deadline = Client.load(kubeconfig), time.monotonic() + _GRANTED
         body, headers = msgspec.json.encode(review), {"Content-Type": "application/json"}

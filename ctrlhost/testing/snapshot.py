@@ -33,7 +33,7 @@ _OF_THE_SERVER = frozenset(
 _HEADLESS = ("None", ["None"])
 
 
-def snapshot_of(
+def take_snapshot(
     client: Client, kinds: Iterable[KindRef[Any]], *, of_test: AbstractSet[tuple[str, str, str]] | None = None
 ) -> str:
     """See `HostUnderTest.snapshot`; `of_test` are resource, namespace and name of what to show of a shared server.
@@ -49,12 +49,12 @@ def _objects(
     client: Client, api_version: str, kind: str, of_test: AbstractSet[tuple[str, str, str]] | None
 ) -> list[dict[str, Any]]:
     resource = client.resource(api_version, kind)
-    found = list(client.list(api_version, kind))
+    objects = list(client.list(api_version, kind))
     if of_test is not None:
         plural = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
-        found = [obj for obj in found if _is_shown(obj["metadata"], plural, client.namespace, of_test)]
-    found = [obj for obj in found if (kind, obj["metadata"]["name"]) not in _OF_THE_SERVER]
-    return sorted(found, key=lambda obj: _place(obj, client.namespace))
+        objects = [obj for obj in objects if _is_shown(obj["metadata"], plural, client.namespace, of_test)]
+    objects = [obj for obj in objects if (kind, obj["metadata"]["name"]) not in _OF_THE_SERVER]
+    return sorted(objects, key=lambda obj: _place(obj, client.namespace))
 
 
 def _is_shown(

@@ -25,9 +25,9 @@ def plugin_source(choices: Choices) -> str:
         parts += [f'\n#: ConfigMaps with this label are reconciled.\nLABEL = "{choices.label}"']
     if settings := _settings(choices):
         parts += [f"\n\n{settings}"]
-    made = "ctrlhost.Plugin(settings=Settings)" if settings else "ctrlhost.Plugin()"
+    plugin = "ctrlhost.Plugin(settings=Settings)" if settings else "ctrlhost.Plugin()"
     gap = "\n\n" if choices.kind or settings else "\n"
-    parts += [f"{gap}plugin = {made}", f"\n\n{_reconciler(choices, bool(settings))}"]
+    parts += [f"{gap}plugin = {plugin}", f"\n\n{_reconciler(choices, bool(settings))}"]
     return "\n".join(parts) + "\n"
 
 

@@ -40,14 +40,14 @@ def key_page(controller: str, key: str, status: model.KeyStatus, time: str) -> P
 
 def _verdict(status: model.KeyStatus) -> Section:
     kind = "bad" if status.verdict in _BAD else "good" if status.verdict in _GOOD else "warn"
-    shown: list[str] = [status.verdict]
+    parts: list[str] = [status.verdict]
     if status.since is not None:
-        shown.append(f"since {clock(status.since)}")
+        parts.append(f"since {clock(status.since)}")
     if status.due_seconds:
-        shown.append(f"due in {seconds(status.due_seconds)}")
+        parts.append(f"due in {seconds(status.due_seconds)}")
     if status.position is not None:
-        shown.append(f"position {status.position}")
-    return Section("verdict", [Row("verdict", tag("p", ", ".join(shown), id="verdict", class_=kind))])
+        parts.append(f"position {status.position}")
+    return Section("verdict", [Row("verdict", tag("p", ", ".join(parts), id="verdict", class_=kind))])
 
 
 def _facts(status: model.KeyStatus, time: str) -> Section:

@@ -41,7 +41,7 @@ def verdict(status: model.Status) -> Section:
     """Return how the host is, the worst first, and about it."""
     kind, text = _worst(status)
     host, server = status.host, status.apiserver
-    shown = [text, *(["dry run: nothing is written"] if host.dry_run else []), _leading(status.leader), _server(server)]
+    parts = [text, *(["dry run: nothing is written"] if host.dry_run else []), _leading(status.leader), _server(server)]
     sign = {"good": "\N{BLACK CIRCLE}", "warn": "\N{BLACK UP-POINTING TRIANGLE}"}.get(
         kind, "\N{HEAVY MULTIPLICATION X}"
     )
@@ -58,7 +58,7 @@ def verdict(status: model.Status) -> Section:
     return Section(
         "verdict",
         [
-            Row("verdict", tag("p", f"{sign} ", join(shown, " · "), id="verdict", class_=kind)),
+            Row("verdict", tag("p", f"{sign} ", join(parts, " · "), id="verdict", class_=kind)),
             Row("about", tag("p", join(about, " · "), id="about", class_="quiet")),
             updated(status.time),
         ],

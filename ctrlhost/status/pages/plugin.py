@@ -26,24 +26,24 @@ def plugin_page(
     errors: Sequence[model.ErrorRow],
 ) -> Page | None:
     """Return the page of a plugin, with its most failing keys, last writes and errors; None for an unknown one."""
-    found = next((plugin for plugin in status.plugins if plugin.name == name), None)
-    if found is None:
+    own = next((plugin for plugin in status.plugins if plugin.name == name), None)
+    if own is None:
         return None
     mine = f"{name}/"
     informers = [row for row in status.informers if any(user.plugin == name for user in row.users)]
     return Page(
         f"Plugin {name}",
         [
-            _facts(found, status),
-            tables.plugins([found]),
+            _facts(own, status),
+            tables.plugins([own]),
             tables.controllers(
                 (controller for controller in status.controllers if controller.name.startswith(mine)),
-                {name: found.state},
+                {name: own.state},
             ),
             tables.failing(failing),
             tables.informers(informers),
             tables.leases(status.leader, name),
-            _rights(found),
+            _rights(own),
             tables.last_writes(writes),
             tables.errors(errors),
         ],

@@ -66,16 +66,16 @@ def plugins(found: Iterable[model.PluginStatus]) -> Section:
     rows = []
     for row in found:
         kind = _STATES.get(row.state, "warn")
-        shown = [state("warn" if kind == "good" and row.degraded else kind, row.state)]
+        parts = [state("warn" if kind == "good" and row.degraded else kind, row.state)]
         reasons: list[object] = [row.reason] if row.reason else []
         for degraded in row.degraded:
-            shown.append(state("warn", f"degraded: {degraded.reason}"))
+            parts.append(state("warn", f"degraded: {degraded.reason}"))
             since = f" since {clock(degraded.since)}: "
             reasons.append(join((tag("b", degraded.reason), since, degraded.message)))
         reasons += [f"missing right: {rule}" for rule in row.missing_rights]
         cells = [
             head_cell(plugin_link(row.name)),
-            lines(shown),
+            lines(parts),
             lines(reasons, wide=True),
             code_cell(clock(row.since)),
             number_cell(rate(row.cpu_per_second)),
@@ -122,21 +122,21 @@ def controllers(found: Iterable[model.ControllerStatus], states: Mapping[str, st
         queue, failing = row.queue, bool(row.errors_per_second)
         plugin = states.get(row.name.partition("/")[0], "running")
         if plugin not in ("running", "waiting"):
-            shown = state(_STATES.get(plugin, "warn"), plugin)
+            label = state(_STATES.get(plugin, "warn"), plugin)
         elif row.waiting:
-            shown = state("warn", "waiting")
+            label = state("warn", "waiting")
         elif row.paused:
             since = f" since {clock(row.paused_since)}" if row.paused_since else ""
-            shown = lines((state("warn", "paused"), f"by {row.paused_by}{since}"))
+            label = lines((state("warn", "paused"), f"by {row.paused_by}{since}"))
         elif not row.leading:
-            shown = state("quiet", "standby")
+            label = state("quiet", "standby")
         elif plugin == "waiting" and not row.workers:
-            shown = state("warn", plugin)
+            label = state("warn", plugin)
         else:
-            shown = state("bad", "errors") if failing else state("good", "ok")
+            label = state("bad", "errors") if failing else state("good", "ok")
         cells = [
             head_cell(controller_link(row.name)),
-            shown,
+            label,
             number_cell(rate(row.per_second)),
             number_cell(rate(row.errors_per_second)),
             number_cell(seconds(row.p50)),
@@ -207,13 +207,13 @@ def informers(found: Iterable[model.InformerRow]) -> Section:
     for row in found:
         kind = "good" if row.state in _CURRENT else "warn"
         name = f"{row.resource}.{row.group}" if row.group else row.resource
-        shown: list[object] = [state(kind, row.state)]
+        parts: list[object] = [state(kind, row.state)]
         if row.reason:
-            shown.append(tag("span", row.reason, class_="t"))
+            parts.append(tag("span", row.reason, class_="t"))
         cells = [
             head_cell(breakable(name)),
             breakable(row.selection or "all"),
-            lines(shown),
+            lines(parts),
             number_cell(count(row.objects)),
             number_cell(size(row.bytes)),
             number_cell(age(row.last_event_seconds)),
@@ -331,11 +331,11 @@ def errors(found: Iterable[model.ErrorRow]) -> Section:
 
 def unique(rows: list[Row]) -> list[Row]:
     """Return the rows, those with the id of an earlier one with another id."""
-    found: dict[str, Row] = {}
+    known: dict[str, Row] = {}
     for row in rows:
         new = row
-        while new.id in found:
-            shown = html(new.id)
-            new = Row(f"{new.id}+", new.html.replace(f'id="{shown}"', f'id="{shown}+"', 1))
-        found[new.id] = new
-    return list(found.values())
+        while new.id in known:
+            row_id = html(new.id)
+            new = Row(f"{new.id}+", new.html.replace(f'id="{row_id}"', f'id="{row_id}+"', 1))
+        known[new.id] = new
+    return list(known.values())

@@ -41,9 +41,11 @@ class FaultProxy:
         """
         self._source = Path(getattr(server, "kubeconfig", server))
         self._context = context
-        given = os.environ.get(SEED)
+        seed_text = os.environ.get(SEED)
         #: The seed of the next storm.
-        self.seed: int = seed if seed is not None else int(given) if given else random.SystemRandom().randrange(1 << 31)
+        self.seed: int = (
+            seed if seed is not None else int(seed_text) if seed_text else random.SystemRandom().randrange(1 << 31)
+        )
         self._plan = Plan()
         self._folder = tempfile.TemporaryDirectory(prefix="ctrlhost-proxy-")
         #: The kubeconfig for clients: the proxy's address, its CA and the server's user.

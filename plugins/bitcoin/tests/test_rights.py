@@ -17,7 +17,7 @@ import ctrlhost
 from ctrlhost.config.load import Configuration
 from ctrlhost.host.host import Host
 from ctrlhost.manifests.loading import load_plugins
-from ctrlhost.manifests.rbac import permissions_of, roles
+from ctrlhost.manifests.rbac import collect_permissions, roles
 from ctrlhost.testing.faults import Faults, FaultyTransport
 from tests.support.waiting import eventually
 
@@ -83,7 +83,7 @@ def test_the_printed_rights_are_what_the_plugin_uses(server: Sandbox, monkeypatc
         admin.apply(crd, field_manager="test")
 
     configuration = Configuration({"host": {"listen": ""}, "plugins": {}, "controllers": {}}, "")
-    permissions = permissions_of(load_plugins([ctrlhost_bitcoin], configuration), configuration.host)
+    permissions = collect_permissions(load_plugins([ctrlhost_bitcoin], configuration), configuration.host)
     granted(admin, permissions)
 
     faults = Faults()

@@ -9,7 +9,7 @@ import pytest
 import ctrlhost
 from ctrlhost.config.load import Configuration
 from ctrlhost.manifests.loading import load_plugins
-from ctrlhost.manifests.rbac import permissions_of
+from ctrlhost.manifests.rbac import collect_permissions
 from tests.support.operators import deployment, errors, mine, operator
 from tests.support.plugin_modules import plugin_of
 
@@ -23,7 +23,7 @@ def rights(*plugins: Any) -> dict[str, set[str]]:
         {"host": {}, "plugins": {}, "controllers": {}, "supervision": {}, "informers": {}}, ""
     )
     found: dict[str, set[str]] = {}
-    for one in permissions_of(load_plugins(plugins, configuration), configuration.host):
+    for one in collect_permissions(load_plugins(plugins, configuration), configuration.host):
         for resource in one.resources:
             found.setdefault(resource, set()).update(one.verbs)
     found.pop("customresourcedefinitions", None)
@@ -68,7 +68,7 @@ def test_the_verbs_are_those_of_the_namespaces_of_the_sources() -> None:
     loaded = load_plugins((operator(lambda ctx, obj: None, owns, kind=source),), configuration)
     found = {
         (resource, verb, one.namespace)
-        for one in permissions_of(loaded, configuration.host)
+        for one in collect_permissions(loaded, configuration.host)
         for resource in one.resources
         for verb in one.verbs
     }

@@ -204,12 +204,12 @@ def test_each_plugin_may_have_a_deployment_of_its_own(bundled: Printed) -> None:
 
         # Its rights are those of a deployment of the plugin alone, but for the names.
         alone = bundled(f"--plugins={name}", f"--name={account}", "--leader-elect")
-        rules = [(one["kind"], one["metadata"].get("namespace"), one["rules"]) for one in roles_of(made, account)]
-        own = [(one["kind"], one["metadata"].get("namespace"), one["rules"]) for one in roles_of(alone, account)]
+        rules = [(one["kind"], one["metadata"].get("namespace"), one["rules"]) for one in make_roles(made, account)]
+        own = [(one["kind"], one["metadata"].get("namespace"), one["rules"]) for one in make_roles(alone, account)]
         assert str(rules).replace(f"['{account}']", "['ctrlhost']") == str(own)
 
 
-def roles_of(manifests: list[Manifest], account: str) -> list[Manifest]:
+def make_roles(manifests: list[Manifest], account: str) -> list[Manifest]:
     """Return the Roles and ClusterRoles that are named after an account, and bound to it alone."""
     bound = {
         (binding["roleRef"]["kind"], binding["metadata"].get("namespace"))

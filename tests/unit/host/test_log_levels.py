@@ -14,7 +14,7 @@ import pytest
 import ctrlhost
 from ctrlhost import ConfigError
 from ctrlhost.host import log_levels, logs
-from ctrlhost.host.log_levels import loggers_of
+from ctrlhost.host.log_levels import find_loggers
 from tests.support.waiting import eventually
 
 PACKAGE = Path(ctrlhost.__file__).parent
@@ -42,7 +42,7 @@ def debug_lines(stream: io.StringIO) -> list[str]:
 @pytest.mark.behaviour("operations/OP89")
 def test_a_change_concerns_one_plugin_and_ends_by_itself(written: io.StringIO) -> None:
     assert debug_lines(written) == []
-    log_levels.levels.set(loggers_of("naming", ["naming", "bitcoin"]), "debug", 2)
+    log_levels.levels.set(find_loggers("naming", ["naming", "bitcoin"]), "debug", 2)
     assert debug_lines(written) == [NAMING, "ctrlhost_naming.decision"]
     eventually(lambda: debug_lines(written) == [])
     assert logging.getLogger(NAMING).level == logging.NOTSET
@@ -119,7 +119,7 @@ def test_the_setting_names_plugins_and_loggers(loggers_of_process: None) -> None
     ],
 )
 def test_what_a_name_means(name: str, loggers: tuple[str, ...]) -> None:
-    assert loggers_of(name, ["naming", "ingress-status"]) == loggers
+    assert find_loggers(name, ["naming", "ingress-status"]) == loggers
 
 
 @pytest.mark.parametrize(
@@ -166,5 +166,5 @@ def test_all_loggers_of_the_host_are_known() -> None:
     }
     assert used
     for name in used - {"ctrlhost.admin"}:
-        assert loggers_of(name, []) == (name,)
+        assert find_loggers(name, []) == (name,)
     assert set(log_levels.LOGGERS) - {"ctrlhost.plugin", "ctrlhost_sandbox", "ctrlhost.dry_run"} <= used

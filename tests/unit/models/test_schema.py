@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import ctrlhost
-from ctrlhost.models.schema import schema_of
+from ctrlhost.models.schema import generate_schema
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ QUANTITY = (
 def property_of(kind: Any, *default: Any) -> tuple[dict[str, Any], bool]:
     """Return the schema of a field of this type, and whether it is required."""
     struct = msgspec.defstruct("Thing", [("field", kind, *default)])
-    schema = schema_of(struct)
+    schema = generate_schema(struct)
     return schema["properties"]["field"], schema.get("required") == ["field"]
 
 
@@ -265,7 +265,7 @@ def test_the_text_below_a_field_describes_it_rather_than_its_type() -> None:
         other: Port
         count: Annotated[int, msgspec.Meta(description="How many.")] = 1
 
-    properties = schema_of(Documented)["properties"]
+    properties = generate_schema(Documented)["properties"]
     assert [properties[name]["description"] for name in ("port", "other", "count")] == [
         "The port of this one.",
         "A port.",
@@ -278,12 +278,12 @@ def test_fields_are_named_as_on_the_wire() -> None:
         from_where: str = msgspec.field(name="from")
         pod_name: str
 
-    schema = schema_of(Renamed)
+    schema = generate_schema(Renamed)
     assert list(schema["properties"]) == schema["required"] == ["from", "podName"]
 
 
 def test_conditions_are_those_of_the_api_and_a_list_by_type() -> None:
-    schema = schema_of(ctrlhost.ModelStatus)["properties"]["conditions"]
+    schema = generate_schema(ctrlhost.ModelStatus)["properties"]["conditions"]
     assert (schema["x-kubernetes-list-type"], schema["x-kubernetes-list-map-keys"]) == ("map", ["type"])
     items = schema["items"]
     assert set(items["properties"]) == {field.name for field in msgspec.structs.fields(ctrlhost.Condition)}
@@ -329,7 +329,7 @@ def test_a_struct_used_twice_is_no_recursion() -> None:
         first: Bare
         second: Bare
 
-    assert list(schema_of(Twice)["properties"]) == ["first", "second"]
+    assert list(generate_schema(Twice)["properties"]) == ["first", "second"]
 
 
 def test_a_type_that_only_type_checkers_know_is_named() -> None:
@@ -337,4 +337,4 @@ def test_a_type_that_only_type_checkers_know_is_named() -> None:
         field: NotImported  # noqa: F821 - the mistake
 
     with pytest.raises(ctrlhost.ConfigError, match=r"^Unknown: cannot evaluate the annotations of Unknown: name 'Not"):
-        schema_of(Unknown)
+        generate_schema(Unknown)
