@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from ctrlhost.controller.error_text import encodable
 from ctrlhost.server.aside import Aside, TooMany
-from ctrlhost.server.status_pages import Rendered
+from ctrlhost.server.status_pages import Endpoint, Rendered
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -70,7 +70,7 @@ def api_app(host: Reported, is_allowed: Callable[[Request], bool]) -> ASGIApp:
 
     def of_controller(
         answer: Callable[[str, str, dict[str, str]], tuple[int, bytes]],
-    ) -> Respond:
+    ) -> Endpoint:
         async def respond(request: Request) -> Response:
             plugin, name = request.path_params["plugin"], request.path_params["name"]
             query = dict(request.query_params)
@@ -84,7 +84,7 @@ def api_app(host: Reported, is_allowed: Callable[[Request], bool]) -> ASGIApp:
             response = await respond(Request(scope, receive, send))
             await response(scope, receive, send)
 
-        return app
+        return Endpoint(app, problem(405, "no such method", _HINTS[405]))
 
     async def failed(_request: Request, error: Exception) -> Response:
         code = error.status_code if isinstance(error, HTTPException) else 500
@@ -93,9 +93,9 @@ def api_app(host: Reported, is_allowed: Callable[[Request], bool]) -> ASGIApp:
 
     routes = [
         Route("/status", status),
-        Route("/queues/{plugin}/{name}", _Endpoint(of_controller(host.queue_json))),
-        Route("/keys/{plugin}/{name}", _Endpoint(of_controller(host.key_json))),
-        Route("/series/{plugin}/{name}", _Endpoint(of_controller(host.series_json))),
+        Route("/queues/{plugin}/{name}", of_controller(host.queue_json)),
+        Route("/keys/{plugin}/{name}", of_controller(host.key_json)),
+        Route("/series/{plugin}/{name}", of_controller(host.series_json)),
     ]
     inner = Starlette(routes=routes, exception_handlers={HTTPException: failed, 500: failed})
 
@@ -118,16 +118,3 @@ def json_response(content: Any, status: int = 200) -> Response:
     """Return an answer with JSON, whatever texts of a plugin are in it."""
     text = encodable(json.dumps(content, ensure_ascii=False, separators=(",", ":")))
     return Response(text, status, media_type="application/json")
-
-
-class _Endpoint:
-    """An ASGI application as the endpoint of a route, which then answers GET and HEAD only."""
-
-    def __init__(self, app: Respond) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] not in ("GET", "HEAD"):
-            await problem(405, "no such method", _HINTS[405])(scope, receive, send)
-            return
-        await self._app(scope, receive, send)

@@ -172,15 +172,16 @@ async def _answered(app: ASGIApp, scope: Scope, receive: Receive, send: Send) ->
 
 
 class Endpoint:
-    """An ASGI application that answers GET and HEAD only."""
+    """An ASGI application as the endpoint of a route, which then answers GET and HEAD only."""
 
-    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
-        """Answer by `app`."""
+    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], refusal: Response | None = None) -> None:
+        """Answer by `app`, and other methods by a `refusal`."""
         self._app = app
+        self._refusal = refusal or PlainTextResponse("use GET\n", 405, {"Allow": "GET, HEAD"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["method"] in ("GET", "HEAD"):
             await self._app(scope, receive, send)
         else:
-            await PlainTextResponse("use GET\n", 405, {"Allow": "GET, HEAD"})(scope, receive, send)
+            await self._refusal(scope, receive, send)
