@@ -111,7 +111,7 @@ LIMITED := $(SPREAD) $(if $(SPREAD),--session-timeout 1200)
 test: test-rust test-python ## The tests that need only Python and Rust, on the sandbox
 
 test-rust:
-	cargo test --quiet --locked --profile $(PROFILE) --package ctrlhost-core --package ctrlhost-schema --package ctrlhost-transport
+	cargo test --quiet --locked --profile $(PROFILE) --package ctrlhost-core --package ctrlhost-requests --package ctrlhost-transport --package kube-cel
 
 test-python: venv
 	$(PYTEST) --quiet -m "not real and not slow" $(LIMITED)

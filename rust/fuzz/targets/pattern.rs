@@ -1,7 +1,7 @@
 //! A pattern of a schema and a text to match: neither causes a panic or takes long.
 #![no_main]
 
-use ctrlhost_schema::pattern::Pattern;
+use kube_cel::pattern::Pattern;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &str| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ctrlhost_core::decode::{DecodeError, ListMeta, ProtoPageDecoder};
 use ctrlhost_core::informer::{Config, SharedInformer};
-use ctrlhost_core::object::Projection;
+use ctrlhost_core::projection::Projection;
 use ctrlhost_core::store::Store;
 use libfuzzer_sys::fuzz_target;
 

@@ -1,4 +1,6 @@
 //! The border between `ctrlhost-core` and Python: converts, detaches from the interpreter, calls, and maps errors.
+//!
+//! A module uses those of the groups above its own; `tests/unit/core/test_rust_rooms.py` reads the groups.
 #![allow(
     missing_docs,
     reason = "the Python-facing documentation lives in `ctrlhost/_core.pyi` and in the docstrings"
@@ -9,38 +11,40 @@
     reason = "Python calls methods, whether or not they use the object"
 )]
 
+mod budget;
 mod build_info;
-mod clock;
-mod errors;
 mod interpreter;
 mod kept;
+mod key;
+mod labels;
+#[cfg(unix)]
+mod lifeline;
+mod proto;
 mod recurring;
 mod reentrancy;
 
+mod clock;
 mod json;
-mod object;
-mod view;
+mod signal;
 
-mod delta_fifo;
+mod errors;
+mod ratelimit;
+mod term;
+
+mod callback_metrics;
+mod object;
+mod queue;
+mod transport;
+
 mod store;
 
-mod budget;
+mod delta_fifo;
 mod handlers;
+
 mod informer;
 
 #[cfg(unix)]
 mod feed;
-#[cfg(unix)]
-mod lifeline;
-
-mod key;
-mod ratelimit;
-
-mod proto;
-mod queue;
-
-mod term;
-mod transport;
 
 use pyo3::prelude::*;
 
@@ -72,9 +76,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<object::Object>()?;
     module.add_class::<object::OwnerReference>()?;
     module.add_function(wrap_pyfunction!(object::plain::plain, module)?)?;
-    module.add_class::<view::MapView>()?;
-    module.add_class::<view::ListView>()?;
-    view::register(module.py())?;
+    module.add_class::<object::view::MapView>()?;
+    module.add_class::<object::view::ListView>()?;
+    object::view::register(module.py())?;
     module.add_class::<object::tombstone::DeletedFinalStateUnknown>()?;
     module.add_class::<delta_fifo::delta::Delta>()?;
     module.add_class::<delta_fifo::DeltaFIFO>()?;
@@ -87,7 +91,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<handlers::Predicate>()?;
     module.add_class::<handlers::mappings::ByLabel>()?;
     module.add_class::<handlers::mappings::ByIndex>()?;
-    module.add_class::<handlers::callback_metrics::CallbackMetrics>()?;
+    module.add_class::<callback_metrics::CallbackMetrics>()?;
     module.add_class::<informer::progress::ListMeta>()?;
     module.add_class::<informer::progress::WatchProgress>()?;
     module.add_class::<budget::MemoryBudget>()?;
@@ -112,8 +116,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add_class::<feed::FeedKind>()?;
         module.add_function(wrap_pyfunction!(lifeline::end_with, module)?)?;
     }
-    module.add_class::<handlers::listener::Listener>()?;
-    module.add_class::<handlers::listener::Signal>()?;
+    module.add_class::<informer::listener::Listener>()?;
+    module.add_class::<signal::Signal>()?;
     module.add_class::<store::deferred::Deferred>()?;
     module.add_class::<store::deferred::DeferredIndex>()?;
     Ok(())

@@ -5,6 +5,7 @@
 )]
 #![allow(clippy::doc_markdown, reason = "docstrings are read in Python")]
 
+mod protobuf;
 mod requests;
 mod schema;
 
@@ -14,6 +15,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(protobuf::json_from_protobuf, module)?)?;
     module.add_class::<requests::RequestHead>()?;
     module.add_class::<requests::RequestParser>()?;
     module.add_class::<schema::Pattern>()?;

@@ -1,6 +1,6 @@
 //! The parser of requests in Python, for a server that runs there.
 
-use ctrlhost_transport::requests::{Event, Head, Parser};
+use ctrlhost_requests::{Event, Head, Parser};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};

@@ -5,4 +5,3 @@ pub mod certificate;
 pub mod client;
 #[cfg(unix)]
 pub mod feed;
-pub mod requests;

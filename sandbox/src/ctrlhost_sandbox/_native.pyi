@@ -16,7 +16,7 @@ class Pattern:
 
 # The compiled validation rules of a schema in JSON; ValueError for invalid JSON. `root`: it is of whole objects.
 # `problems` has (field, reason, value, message, field at the end of the message) for each invalid rule. `validate`
-# takes JSON with sorted keys and returns (field, reason, value, message, whether only a warning) for each failed rule.
+# takes JSON and returns (field, reason, value, message, whether only a warning) for each failed rule.
 @final
 class CelValidator:
     def __new__(cls, schema: str, root: bool = True) -> Self: ...
@@ -53,6 +53,10 @@ class CelExpressions:
         budget: int,
         authorize: Callable[[str | None, str, str, str, str, str, str, str], tuple[bool, str]] | None = None,
     ) -> tuple[list[tuple[str | None, str]], int] | None: ...
+
+# Return apiVersion, kind and the JSON of an object in protobuf with its envelope. ValueError: it is malformed.
+# LookupError: its kind is not built in.
+def json_from_protobuf(body: bytes) -> tuple[str, str, bytes]: ...
 
 # The head of a request that a server received; names of headers are lower-case, repeated ones are joined with commas.
 @final

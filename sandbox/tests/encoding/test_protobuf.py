@@ -85,6 +85,9 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def test_golden_messages_decode_to_their_json(golden: Path, name: str) -> None:
     wanted = json.loads((golden / f"{name}.json").read_text())
     found = protobuf.decode((golden / f"{name}.pb").read_bytes())
+    for claim in wanted.get("spec", {}).get("volumeClaimTemplates", ()):
+        # The server writes these two, which protobuf has no place for.
+        claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
     assert dict(leaves(found)) == dict(leaves(wanted))
 
 

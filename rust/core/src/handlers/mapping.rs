@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{OwnerScope, RequestRef};
-use crate::object::{Object, Owner};
+use crate::object::Object;
+use crate::owner::Owner;
 use crate::store::{Lag, Store};
 
 /// Requests of a change that are compared one by one; more are looked up, since a change may map to 100,000.

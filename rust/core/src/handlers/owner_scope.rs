@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
     use crate::handlers::{Change, Mapping, QueueHandler};
-    use crate::object::Owner;
+    use crate::owner::Owner;
 
     #[derive(Default)]
     struct Seen(Mutex<Vec<String>>);

@@ -11,7 +11,8 @@ use crate::decode::{DecodeError, Encoding, Event, FrameKind, ListDecoder, ListMe
 use crate::delta_fifo::{DeltaFifo, DeltaObject};
 use crate::event_log::EventLog;
 use crate::memory::Memory;
-use crate::object::{Builder, Object, ObjectError, Projection};
+use crate::object::{Builder, Object, ObjectError};
+use crate::projection::Projection;
 use crate::store::Store;
 
 /// The content of a piece of a watch stream.

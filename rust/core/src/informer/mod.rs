@@ -40,7 +40,8 @@ use crate::decode::{DecodeError, Encoding, ListMeta, MAX_OBJECT_BYTES};
 use crate::delta_fifo::{Batch, DeltaFifo, DeltaObject, DeltaType};
 use crate::event_log::{EventLog, Window};
 use crate::handlers::Change;
-use crate::object::{Object, Projection};
+use crate::object::Object;
+use crate::projection::Projection;
 use crate::store::{Store, Write};
 use crate::sync::{Mutex, Rank, Turn};
 

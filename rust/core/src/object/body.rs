@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
+use super::Types;
 use super::json_body::JsonBody;
 use super::proto_body::ProtoBody;
-use super::{OwnerReference, Types};
+use super::strings::StringMap;
 use crate::json::path::{Path, Step};
-use crate::json::read::Value;
+use crate::owner::OwnerReference;
 
 /// An object's content in the encoding in which it came.
 #[derive(Debug)]
@@ -20,16 +21,6 @@ pub(super) enum Body {
 pub(crate) enum BodyKind {
     Json,
     Proto,
-}
-
-/// Strings by name.
-pub(super) type StringMap<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
-
-/// Where a value lies in a text; empty for a missing value.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
-    pub(super) start: u32,
-    pub(super) end: u32,
 }
 
 /// Call the same method of whatever body it is.
@@ -113,28 +104,5 @@ impl Body {
             Self::Json(body) => body.find(path).map(|found| Cow::Borrowed(found.json())),
             Self::Proto(body) => body.find(path, types).map(Cow::Owned),
         }
-    }
-}
-
-impl Place {
-    /// Offsets beyond 4 GiB are cut: `build` refuses such an object once its text is complete.
-    pub(super) fn new(start: usize, end: usize) -> Self {
-        let offset = |at| u32::try_from(at).unwrap_or(u32::MAX);
-        Self {
-            start: offset(start),
-            end: offset(end),
-        }
-    }
-
-    /// Return the place of `value`, which must be a part of `text`.
-    pub(super) fn of(value: Value<'_>, text: &str) -> Self {
-        let start = value.offset_in(text);
-        Self::new(start, start + value.json().len())
-    }
-
-    /// Return the value at this place.
-    pub(super) fn in_text(self, text: &str) -> Value<'_> {
-        let part = text.get(self.start as usize..self.end as usize);
-        Value(part.unwrap_or_default())
     }
 }

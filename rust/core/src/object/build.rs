@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::body::Body;
-use super::{Key, Object, Projection, Types};
+use super::{Key, Object, Types};
 use crate::decode::{DecodeError, RawJson, RawObject};
 use crate::json::scan::{Scan, ScanError, Shape};
+use crate::projection::Projection;
 use crate::proto::Unknown;
 
 /// Why bytes cannot be kept as an object.

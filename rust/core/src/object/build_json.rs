@@ -4,15 +4,15 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::body::{Body, Place};
+use super::body::Body;
 use super::build::{Identity, Taken};
 use super::json_body::JsonBody;
-use super::project::Node;
+use super::place::Place;
 use super::{Builder, Key, Object, ObjectError};
 use crate::decode::RawJson;
-use crate::json::read::{Kind, Value};
 use crate::json::scan::Member;
 use crate::json::text::{key_is, quote_into};
+use crate::projection::write_part;
 
 impl Builder {
     pub(super) fn take_json(
@@ -122,38 +122,6 @@ fn write_metadata(out: &mut Vec<u8>, text: &str, metadata: &[Member], body: &mut
     }
     out.push(b'}');
     body.metadata = Place::new(opened - 1, out.len());
-}
-
-/// Append the part of a value that a projection keeps.
-pub(super) fn write_part(out: &mut Vec<u8>, part: &Node, value: Value<'_>) {
-    match (value.kind(), &part.each) {
-        (Kind::Object, _) if !part.members.is_empty() => {
-            out.push(b'{');
-            let opened = out.len();
-            for (key, part) in &part.members {
-                if let Some(inner) = value.get(key) {
-                    if out.len() > opened {
-                        out.push(b',');
-                    }
-                    quote_into(out, key);
-                    out.push(b':');
-                    write_part(out, part, inner);
-                }
-            }
-            out.push(b'}');
-        }
-        (Kind::Array, Some(each)) => {
-            out.push(b'[');
-            for (position, element) in value.elements().enumerate() {
-                if position > 0 {
-                    out.push(b',');
-                }
-                write_part(out, each, element);
-            }
-            out.push(b']');
-        }
-        _ => out.extend_from_slice(value.0.as_bytes()),
-    }
 }
 
 fn key_of<'a>(text: &'a str, member: &Member) -> Cow<'a, str> {

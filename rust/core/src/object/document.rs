@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::body::Place;
+use super::place::Place;
 use super::{Damaged, Object};
 use crate::json::read::Value;
 

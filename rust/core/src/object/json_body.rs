@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::OwnerReference;
-use super::body::{Place, StringMap};
+use super::place::Place;
+use super::strings::StringMap;
 use crate::json::path::{Path, Step};
 use crate::json::read::{Kind, Value};
 use crate::json::text::key_is;
+use crate::owner::OwnerReference;
 
 /// Valid JSON text of a whole object, and where in it lies what is read of every object.
 #[derive(Debug, Default)]

@@ -8,32 +8,32 @@ mod document;
 mod frame;
 mod identity;
 mod json_body;
-mod owner;
-mod project;
+mod place;
 mod proto_body;
 mod sizes;
+mod strings;
 mod write;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use body::Body;
 pub(crate) use body::BodyKind;
-use body::{Body, StringMap};
 use frame::{Content, Frame};
+use strings::same_strings;
 
 pub(crate) use build::Taken;
 pub use build::{Builder, ObjectError};
 pub use document::{Document, Part};
 pub use frame::Damaged;
-pub use owner::{Owner, OwnerReference};
-pub(crate) use project::Node;
-pub use project::Projection;
 pub use sizes::Sizes;
 pub use write::Form;
 
 use crate::json::path::{Path, Step};
 use crate::json::read::{Kind, Value};
 use crate::json::same::{members, same};
+use crate::owner::OwnerReference;
+use crate::projection::Projection;
 
 /// The key of an object in a store: `namespace/name`, or only the name.
 pub type Key = Arc<str>;
@@ -306,13 +306,5 @@ impl PartialEq for Object {
             Ok::<_, Damaged>(same(Value(&one), Value(&other)))
         };
         self.has_equal_bytes(other) || same_values() == Ok(true)
-    }
-}
-
-fn same_strings(mut one: StringMap<'_>, mut other: StringMap<'_>) -> bool {
-    one == other || {
-        one.sort_unstable();
-        other.sort_unstable();
-        one == other
     }
 }

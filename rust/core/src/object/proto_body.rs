@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::body::StringMap;
-use super::{OwnerReference, Projection, Types};
+use super::Types;
+use super::strings::StringMap;
 use crate::json::path::{Distinct, Path, Step, walk};
 use crate::json::read::{Kind, Value};
 use crate::json::text::quote_into;
+use crate::owner::OwnerReference;
+use crate::projection::Projection;
 use crate::proto::{self, Header, Message};
 
 /// A message that was checked, without managed fields.

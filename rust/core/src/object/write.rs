@@ -1,6 +1,7 @@
 //! Writing a cached object for another process, without reading it again.
 
-use super::body::{Body, Place};
+use super::body::Body;
+use super::place::Place;
 use super::{Damaged, Object};
 use crate::json::read::Value;
 use crate::json::text::quote_into;

@@ -2,12 +2,11 @@
 
 use super::ProtoError;
 use super::envelope::text;
-use super::header::NO_METADATA;
-use super::strip::{metadata_of, varint};
+use super::map_entry::MapEntry;
+use super::strip::{NO_METADATA, metadata_of, varint};
 use super::table::{Form, Message, Spec};
 use super::wire::{Part, Raw};
-use super::write::MapEntry;
-use crate::object::Node;
+use crate::projection::Node;
 
 /// Keep the metadata of an object and what `kept` names; fields that the table lacks stay, to be counted.
 ///

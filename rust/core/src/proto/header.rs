@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::envelope::text;
-use super::strip::metadata_of;
+use super::strip::{NO_METADATA, metadata_of};
 use super::time::Moment;
 use super::wire::{Part, Raw};
 use super::{Message, Problem, ProtoError};
-use crate::object::OwnerReference;
+use crate::owner::OwnerReference;
 
 /// The metadata of an object without its managed fields.
 #[derive(Clone, Debug, Default)]
@@ -82,8 +82,6 @@ pub fn header(message: Message, bytes: &[u8]) -> Result<Header<'_>, ProtoError> 
     }
     Ok(header)
 }
-
-pub(super) const NO_METADATA: Problem = Problem::Value("not the message of an object");
 
 impl<'a> Header<'a> {
     fn read(&mut self, metadata: Part<'a>) -> Result<(), ProtoError> {

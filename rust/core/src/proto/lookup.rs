@@ -3,9 +3,10 @@
 use smallvec::SmallVec;
 
 use super::envelope::text;
+use super::map_entry::MapEntry;
 use super::table::{Form, Message, Spec};
-use super::wire::{Part, Raw};
-use super::write::{MAX_MESSAGES, MapEntry, Writer};
+use super::wire::{MAX_MESSAGES, Part, Raw};
+use super::write::Writer;
 use super::{Problem, ProtoError};
 use crate::json::path::{Step, walk};
 use crate::json::read::Value;

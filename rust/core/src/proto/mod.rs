@@ -8,6 +8,7 @@ mod error;
 mod forms;
 mod header;
 mod lookup;
+mod map_entry;
 mod message;
 mod ordinary;
 mod quantity;

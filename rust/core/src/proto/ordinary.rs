@@ -1,9 +1,9 @@
 //! A quick look at a message: whether it is as servers write it, and all of it is in the table.
 
+use super::map_entry::MapEntry;
 use super::quantity::write_canonical;
 use super::table::{Form, Message, Spec};
-use super::wire::{Part, Raw};
-use super::write::{MAX_MESSAGES, MapEntry};
+use super::wire::{MAX_MESSAGES, Part, Raw};
 
 /// Return whether every field is in the table, in order, and has a value that JSON can have; false if in doubt.
 ///

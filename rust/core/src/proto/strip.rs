@@ -2,11 +2,12 @@
 
 use smallvec::SmallVec;
 
-use super::header::NO_METADATA;
 use super::table::{Form, Message, Spec};
 use super::wire::{Part, Raw};
 use super::write::MANAGED_FIELDS;
 use super::{Problem, ProtoError};
+
+pub(super) const NO_METADATA: Problem = Problem::Value("not the message of an object");
 
 /// Return the number of the field with the metadata of an object.
 pub(super) fn metadata_of(message: Message) -> Option<u32> {

@@ -2,6 +2,9 @@
 
 use super::{Problem, ProtoError};
 
+/// The most messages in each other.
+pub(super) const MAX_MESSAGES: usize = 100;
+
 /// A message, or the bytes of a string: a part of a body. Offsets of errors are those in the body.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {

@@ -2,8 +2,8 @@
 
 use super::slab::Slot;
 
-/// Names one call of the limiter, from [`super::Locked::begin_rate_limited`] to
-/// [`super::Locked::finish_rate_limited`].
+/// Names one call of the limiter, from [`super::QueueGuard::begin_rate_limited`] to
+/// [`super::QueueGuard::finish_rate_limited`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallId(u64);
 

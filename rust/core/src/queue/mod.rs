@@ -23,7 +23,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub use limiter_calls::CallId;
-pub use ops::Locked;
+pub use ops::QueueGuard;
 pub use page::{Cursor, Known, Part};
 pub use snapshot::{Counts, DelayedKey, HeldKey, QueuedKey, Snapshot};
 pub use waits::{Drained, Woken};
@@ -94,8 +94,8 @@ impl<K: QueueKey + Send + 'static> WorkQueue<K> {
 
 impl<K: QueueKey> WorkQueue<K> {
     /// Take the lock, waiting for it if necessary.
-    pub fn lock(&self) -> Locked<'_, K> {
-        Locked {
+    pub fn lock(&self) -> QueueGuard<'_, K> {
+        QueueGuard {
             state: self.state.lock(),
             queue: self,
             now: None,
@@ -103,8 +103,8 @@ impl<K: QueueKey> WorkQueue<K> {
     }
 
     /// Take the lock if it is free.
-    pub fn try_lock(&self) -> Option<Locked<'_, K>> {
-        Some(Locked {
+    pub fn try_lock(&self) -> Option<QueueGuard<'_, K>> {
+        Some(QueueGuard {
             state: self.state.try_lock()?,
             queue: self,
             now: None,
@@ -156,9 +156,9 @@ impl<K: QueueKey> WorkQueue<K> {
 
 impl<K: QueueKey + Send> TimeListener for WorkQueue<K> {
     fn time_moved(&self) {
-        let mut locked = self.lock();
-        locked.tick();
-        locked.state.waiters.notify_all_waiting();
+        let mut guard = self.lock();
+        guard.tick();
+        guard.state.waiters.notify_all_waiting();
         self.drained.notify_all();
     }
 }

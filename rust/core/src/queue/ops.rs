@@ -1,4 +1,4 @@
-//! The operations on a locked queue.
+//! The operations on a queue, all of them under its lock.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use crate::key::{IntoKey, KeyRef, QueueKey};
 use crate::metrics::{QueueMetrics, Scrape};
 use crate::sync::MutexGuard;
 
-/// A locked queue. Every operation first queues the delayed keys that are due.
+/// The lock of a queue, held until this is dropped. Every operation first queues the delayed keys that are due.
 ///
 /// Keys are returned to be dropped without the lock.
-pub struct Locked<'a, K> {
+pub struct QueueGuard<'a, K> {
     pub(super) state: MutexGuard<'a, State<K>>,
     pub(super) queue: &'a WorkQueue<K>,
     /// The time, once it was read: one reading serves all operations under one lock.
     pub(super) now: Option<Tick>,
 }
 
-impl<K: QueueKey> Locked<'_, K> {
+impl<K: QueueKey> QueueGuard<'_, K> {
     /// Read the clock as exactly as needed and queue what is due.
     #[inline]
     pub(super) fn tick(&mut self) -> Tick {

@@ -1,6 +1,6 @@
 //! Pages of a part of a queue, and the state of one key. Neither looks at the whole queue.
 
-use super::Locked;
+use super::QueueGuard;
 use super::slab::{Entry, NONE, Slot, Stage};
 use super::snapshot::{Counts, DelayedKey, HeldKey, QueuedKey, Snapshot};
 use super::state::State;
@@ -40,7 +40,7 @@ pub struct Known<R> {
     pub ahead: Option<usize>,
 }
 
-impl<K: QueueKey> Locked<'_, K> {
+impl<K: QueueKey> QueueGuard<'_, K> {
     /// Return the next keys of a part, at most `limit`, and the cursor of the next page if there is one.
     ///
     /// A page may have fewer keys than `limit` although there are more, if the key of the cursor has left.

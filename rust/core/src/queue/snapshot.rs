@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::Locked;
+use super::QueueGuard;
 use super::slab::{NONE, Slot, Stage};
 use super::state::State;
 use crate::clock::Tick;
@@ -128,7 +128,7 @@ impl Counts {
     }
 }
 
-impl<K: QueueKey> Locked<'_, K> {
+impl<K: QueueKey> QueueGuard<'_, K> {
     /// Return every key that the queue knows, in no order.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
         let slab = &self.state.slab;

@@ -13,17 +13,24 @@ use crate::key::QueueKey;
 use crate::metrics::QueueMetrics;
 
 /// Everything under the lock.
+///
+/// What client-go keeps in a list and two sets is the [`Stage`] of an entry here: a key is dirty in `Queued` and in
+/// `ProcessingDirty`, and processing in `Processing` and in `ProcessingDirty`. `State::check` asserts what follows.
 pub(super) struct State<K> {
+    /// Every key that is known for any reason, once; an entry that is idle, has no delayed add and waits for no limiter
+    /// is removed.
     pub(super) slab: Slab<K>,
-    /// The keys in stage `Queued`.
+    /// The order in which keys are handed out. Every key in it is dirty and not processing.
     pub(super) ready: Ready,
-    /// The keys in stages `Processing` and `ProcessingDirty`, in the order in which they were handed out.
+    /// The keys that a worker holds, in the order in which they were handed out. A key that is added meanwhile becomes
+    /// dirty and stays here; `done` takes it out and, if it is dirty, queues it. So no key has two workers.
     pub(super) processing: List,
     pub(super) processing_count: usize,
     /// The sum of the times, in nanoseconds, at which the keys in `processing` were handed out.
     pub(super) started_sum: u128,
-    /// The number of keys in stage `ProcessingDirty`.
+    /// The number of keys that are dirty and processing: they need work, but are not in `ready` yet.
     pub(super) dirty_count: usize,
+    /// Adds that are not due, at most one for each key, whatever its stage.
     pub(super) delays: Delays,
     pub(super) limiter_calls: LimiterCalls,
     pub(super) groups: Option<Groups>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ops::Locked;
+use super::ops::QueueGuard;
 use super::waiters::Waiter;
 use super::{Taken, WorkQueue};
 use crate::clock::Tick;
@@ -58,12 +58,12 @@ impl<K: QueueKey> WorkQueue<K> {
         deadline: Option<Tick>,
         show: impl Fn(&K) -> R,
     ) -> Result<(R, Taken), Woken> {
-        let mut locked = self.lock();
+        let mut guard = self.lock();
         loop {
-            if let Some(taken) = locked.take(&show) {
+            if let Some(taken) = guard.take(&show) {
                 return Ok(taken);
             }
-            match locked.wait_ready(deadline, None) {
+            match guard.wait_ready(deadline, None) {
                 Woken::Ready => {}
                 other => return Err(other),
             }
@@ -74,14 +74,14 @@ impl<K: QueueKey> WorkQueue<K> {
     ///
     /// Return a token for the wait, and keys to be dropped.
     pub fn begin_drain(&self) -> (u64, Vec<K>) {
-        let mut locked = self.lock();
-        locked.tick();
-        let unused = if locked.state.shutting_down {
+        let mut guard = self.lock();
+        guard.tick();
+        let unused = if guard.state.shutting_down {
             Vec::new()
         } else {
-            locked.stop_intake()
+            guard.stop_intake()
         };
-        (locked.state.shut_down_calls, unused)
+        (guard.state.shut_down_calls, unused)
     }
 
     /// Wait until nothing is queued or processed.
@@ -91,13 +91,13 @@ impl<K: QueueKey> WorkQueue<K> {
         deadline: Option<Tick>,
         limit: Option<Duration>,
     ) -> Drained {
-        let mut locked = self.lock();
+        let mut guard = self.lock();
         let started = std::time::Instant::now();
         loop {
-            if locked.is_drained() {
+            if guard.is_drained() {
                 return Drained::Empty;
             }
-            if locked.state.shut_down_calls != token {
+            if guard.state.shut_down_calls != token {
                 return Drained::Forced;
             }
             let now = self.clock.now();
@@ -107,14 +107,14 @@ impl<K: QueueKey> WorkQueue<K> {
             if limit.is_some_and(|limit| started.elapsed() >= limit) {
                 return Drained::Limit;
             }
-            locked.state.drains += 1;
-            locked.wait(&self.drained, deadline, limit);
-            locked.state.drains -= 1;
+            guard.state.drains += 1;
+            guard.wait(&self.drained, deadline, limit);
+            guard.state.drains -= 1;
         }
     }
 }
 
-impl<K: QueueKey> Locked<'_, K> {
+impl<K: QueueKey> QueueGuard<'_, K> {
     fn wait_ready(&mut self, deadline: Option<Tick>, limit: Option<Duration>) -> Woken {
         let waiter = Arc::new(Waiter::default());
         let mut woke = false;

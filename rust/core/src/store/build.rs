@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashSet;
-
+use super::change::Change;
 use super::content::Columns;
 use super::index::{Index, IndexFunc};
 use super::slots::Place;
@@ -12,39 +11,6 @@ use crate::object::Object;
 
 /// Keys that are indexed between two looks at the store.
 const KEYS: usize = 1_000;
-
-/// What has changed in the store since a build began.
-pub(super) struct Change {
-    build: u64,
-    names: Vec<Box<str>>,
-    places: Vec<Place>,
-    /// Everything below this place has changed.
-    all_below: usize,
-}
-
-impl Change {
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().map(|name| &**name)
-    }
-
-    /// Note a write.
-    pub(super) fn note(&mut self, place: Place) {
-        self.places.push(place);
-    }
-
-    /// Note that all objects below a place were replaced.
-    pub(super) fn note_all(&mut self, end: usize) {
-        self.places.clear();
-        self.all_below = self.all_below.max(end);
-    }
-
-    fn take(&mut self) -> Vec<Place> {
-        let below = Place::try_from(std::mem::take(&mut self.all_below)).unwrap_or(Place::MAX);
-        let places: HashSet<Place> = std::mem::take(&mut self.places).into_iter().collect();
-        let above = places.into_iter().filter(|place| *place >= below);
-        above.chain(0..below).collect()
-    }
-}
 
 /// A build in progress; the store forgets it when this is dropped.
 struct Build<'a> {
@@ -112,12 +78,8 @@ impl<'a> Build<'a> {
             .max()
             .unwrap_or(0);
         let all_below = state.content.items.end();
-        state.builds.push(Change {
-            build: id,
-            names: new.iter().map(|(name, _)| name.clone()).collect(),
-            places: Vec::new(),
-            all_below,
-        });
+        let names = new.iter().map(|(name, _)| name.clone()).collect();
+        state.builds.push(Change::new(id, names, all_below));
         Ok(Self { store, id })
     }
 

@@ -5,12 +5,15 @@
 //! for a few writes. More than these become visible at one moment through an overlay.
 
 mod build;
+mod change;
 mod content;
 mod deferred;
+mod deferred_index;
 mod disposal;
 mod exchange;
 mod index;
 mod overlay;
+mod progress;
 mod read;
 mod slots;
 mod state;
@@ -18,10 +21,11 @@ mod write;
 
 use std::sync::Arc;
 
-pub use deferred::{DeferredIndex, Lag};
+pub use deferred_index::DeferredIndex;
 pub(crate) use disposal::dispose;
 pub(crate) use exchange::Twins;
 pub use index::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
+pub use progress::Lag;
 pub(crate) use write::Writing;
 
 use crate::object::{Key, Object};

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use super::Write;
 use super::content::{Columns, Content};
 use super::slots::{Place, index};
-use super::state::State;
 use crate::object::{Object, Sizes};
 
 /// See the module.
@@ -24,12 +23,12 @@ pub(super) struct Overlay {
 }
 
 impl Overlay {
-    pub(super) fn over(state: &State) -> Self {
+    pub(super) fn over(below: &Content) -> Self {
         Self {
-            content: state.content.empty(),
-            hidden: vec![false; state.content.items.end()],
-            len: state.content.items.len(),
-            sizes: state.content.sizes,
+            content: below.empty(),
+            hidden: vec![false; below.items.end()],
+            len: below.items.len(),
+            sizes: below.sizes,
             outstanding: 0,
         }
     }
@@ -38,26 +37,26 @@ impl Overlay {
         self.hidden.get(index(place)).copied().unwrap_or(false)
     }
 
-    /// Collect a write; return its place here, and the object that readers saw before it.
+    /// Collect a write over the content `below`; return its place here, and the object that readers saw before it.
     pub(super) fn collect(
         &mut self,
-        state: &State,
+        below: &Content,
         write: &Write,
         values: &mut Columns,
     ) -> (Option<Place>, Option<Arc<Object>>) {
         let (place, old) = match write {
             Write::Upsert(key, object) => {
-                let below = self.hide(state, key);
+                let hidden = self.hide(below, key);
                 let (place, old) = self.content.put(key.clone(), object.clone(), values);
                 self.outstanding += 1;
                 self.len += 1;
                 self.sizes += object.sizes();
-                (Some(place), old.or(below))
+                (Some(place), old.or(hidden))
             }
             Write::Delete(key, _) => {
-                let below = self.hide(state, key);
+                let hidden = self.hide(below, key);
                 let old = self.content.remove(key).map(|(_, object)| object);
-                (None, old.or(below))
+                (None, old.or(hidden))
             }
         };
         if let Some(old) = &old {
@@ -67,11 +66,11 @@ impl Overlay {
         (place, old)
     }
 
-    /// Hide the object of the content; return it if readers saw it so far.
-    fn hide(&mut self, state: &State, key: &str) -> Option<Arc<Object>> {
-        let place = state.content.items.find(key)?;
+    /// Hide the object of the content `below`; return it if readers saw it so far.
+    fn hide(&mut self, below: &Content, key: &str) -> Option<Arc<Object>> {
+        let place = below.items.find(key)?;
         let hidden = self.hidden.get_mut(index(place))?;
-        let item = state.content.items.get(place)?;
+        let item = below.items.get(place)?;
         (!std::mem::replace(hidden, true)).then(|| item.object.clone())
     }
 

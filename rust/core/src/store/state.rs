@@ -4,16 +4,24 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use super::build::Change;
+use super::change::Change;
 use super::content::{Columns, Content, Item};
 use super::deferred::Deferred;
 use super::index::Index;
 use super::overlay::Overlay;
 use super::slots::Place;
-use super::write::Written;
 use super::{StoreError, Write};
 use crate::memory::Memory;
 use crate::object::{Object, Sizes};
+
+/// What a write has changed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Written {
+    /// The object that was there before.
+    pub(crate) old: Option<Arc<Object>>,
+    /// Where the object is or was; None if there was none to delete.
+    pub(crate) place: Option<Place>,
+}
 
 #[derive(Default)]
 pub(super) struct State {

@@ -6,8 +6,7 @@ use super::content::Columns;
 use super::deferred::Deferred;
 use super::index::Index;
 use super::overlay::Overlay;
-use super::slots::Place;
-use super::state::State;
+use super::state::{State, Written};
 use super::{PIECE, Store, Write};
 use crate::object::{Key, Object};
 use crate::sync::MutexGuard;
@@ -16,15 +15,6 @@ use crate::sync::MutexGuard;
 pub(crate) struct Prepared {
     writes: Vec<Write>,
     values: Columns,
-}
-
-/// What a write has changed.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Written {
-    /// The object that was there before.
-    pub(crate) old: Option<Arc<Object>>,
-    /// Where the object is or was; None if there was none to delete.
-    pub(crate) place: Option<Place>,
 }
 
 /// The turn of a writer. The content stays as it is, but for what this writes.
@@ -175,13 +165,13 @@ impl Writing<'_> {
 
     fn commit_whole(&self, writes: Vec<Write>, values: &mut Columns) -> Vec<Written> {
         let store = self.store;
-        let mut overlay = Overlay::over(&store.state.read());
+        let mut overlay = Overlay::over(&store.state.read().content);
         let mut written = Vec::with_capacity(writes.len());
         for piece in writes.chunks(PIECE) {
             let state = store.state.read();
             let collected = piece
                 .iter()
-                .map(|write| overlay.collect(&state, write, values));
+                .map(|write| overlay.collect(&state.content, write, values));
             written.extend(collected.map(|(place, old)| Written { old, place }));
         }
         let newest = writes.iter().rev().filter_map(Write::object);

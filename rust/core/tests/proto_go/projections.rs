@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use ctrlhost_core::informer::{Config, FeedError, SharedInformer};
 use ctrlhost_core::json::path::{Path, Step};
-use ctrlhost_core::object::{Object, Projection};
+use ctrlhost_core::object::Object;
+use ctrlhost_core::projection::Projection;
 use ctrlhost_core::store::Store;
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ctrlhost_core::decode::MAX_OBJECT_BYTES;
-use ctrlhost_core::object::Projection;
+use ctrlhost_core::projection::Projection;
 use serde_json::Value;
 
 use super::rig::{content, count, informer, informer_of, page_in, watch_in};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ctrlhost_core::decode::{DecodeError, ListMeta};
 use ctrlhost_core::informer::{Config, FeedError, SharedInformer, WatchProgress};
-use ctrlhost_core::object::Projection;
+use ctrlhost_core::projection::Projection;
 use ctrlhost_core::store::Store;
 
 use super::wire::Encoding;

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::handlers::callback_metrics::Function;
+use crate::callback_metrics::Function;
 use crate::handlers::{Owner, Predicate};
 use crate::interpreter::{self, UNTIL_OTHERS};
 use crate::kept::{Keeps, Kept};

@@ -1,16 +1,14 @@
 //! Arguments of handlers: owners, predicates, mappings, and the queue that the handlers feed.
 
-pub(crate) mod callback_metrics;
-pub(crate) mod listener;
 pub(crate) mod mappings;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ctrlhost_core::handlers::{
-    self, Causes, DesiredState, LabelRequirement, OwnerScope, RequestRef, RequestSink, Selection,
+    self, Causes, DesiredState, OwnerScope, RequestRef, RequestSink, Selection,
 };
-use ctrlhost_core::object;
+use ctrlhost_core::owner;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyList, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
@@ -19,21 +17,10 @@ use crate::errors;
 use crate::interpreter;
 use crate::kept::{Keeps, Kept};
 use crate::key::request_type;
+use crate::labels::{Labels, requirements};
 use crate::object::Object;
 use crate::queue::WorkQueue;
 use mappings::predicate;
-
-/// Requirements of labels: key, values or None, negated.
-pub(crate) type Labels = Vec<(String, Option<BTreeSet<String>>, bool)>;
-
-pub(crate) fn requirements(labels: Labels) -> Vec<LabelRequirement> {
-    let requirement = |(key, values, negated)| LabelRequirement {
-        key,
-        values,
-        negated,
-    };
-    labels.into_iter().map(requirement).collect()
-}
 
 /// The owner that a handler enqueues, in any version.
 #[pyclass(frozen, module = "ctrlhost._core")]
@@ -101,8 +88,8 @@ impl Owner {
 }
 
 impl Owner {
-    pub(crate) fn owner(&self) -> object::Owner {
-        object::Owner::new(&self.api_version, &self.kind, self.controller)
+    pub(crate) fn owner(&self) -> owner::Owner {
+        owner::Owner::new(&self.api_version, &self.kind, self.controller)
     }
 }
 

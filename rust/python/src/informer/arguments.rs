@@ -5,13 +5,13 @@ use std::sync::Arc;
 use ctrlhost_core::compress::Compression;
 use ctrlhost_core::handlers::{self, QueueHandler};
 use ctrlhost_core::informer::{HandlerId, Resync};
-use ctrlhost_core::object::Projection;
+use ctrlhost_core::projection::Projection;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use super::listener::Listener;
 use crate::clock::not_negative;
-use crate::handlers::listener::Listener;
 use crate::handlers::mappings::{predicate, read_mapping};
 use crate::handlers::sink;
 use crate::kept::Keeps;

@@ -3,6 +3,7 @@
 mod arguments;
 mod engine;
 pub(crate) mod following;
+pub(crate) mod listener;
 pub(crate) mod progress;
 
 use std::sync::{Arc, Weak};
@@ -21,7 +22,6 @@ use pyo3::{PyTraverseError, PyVisit};
 use crate::budget::MemoryBudget;
 use crate::clock::not_negative;
 use crate::errors;
-use crate::handlers::listener::{Listener, bounds};
 use crate::interpreter;
 use crate::kept::{Keeps, Kept};
 use crate::object::transform::PyTransform;
@@ -29,6 +29,7 @@ use crate::queue::wait::wait_in_slices;
 use crate::store::{Indexer, by_namespace};
 use arguments::{compression_of, handler_id, projection, queue_handler, resync_of};
 use engine::Engine;
+use listener::{Listener, bounds};
 use progress::{ListMeta, WatchProgress};
 
 /// The number of notifications for a handler in Python from which those of an object are merged.

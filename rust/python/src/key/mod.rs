@@ -9,7 +9,6 @@
 pub(crate) mod buffer;
 mod decode;
 mod encode;
-pub(crate) mod func;
 
 use ctrlhost_core::handlers::RequestRef;
 use ctrlhost_core::key::{IntoKey, KeyRef, QueueKey, hash_bytes, hash_number};

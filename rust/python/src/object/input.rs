@@ -8,11 +8,11 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMapping, PyString};
 
-use crate::json::from_python;
+use super::Object;
+use super::key_func::key_of;
+use super::to_json::from_python;
+use super::transform::PyTransform;
 use crate::kept::{Keeps, Kept};
-use crate::key::func::key_of;
-use crate::object::Object;
-use crate::object::transform::PyTransform;
 
 /// Read an object: an `Object`, a mapping, or JSON text.
 pub(crate) fn from_any(raw: &Bound<'_, PyAny>) -> PyResult<Arc<object::Object>> {

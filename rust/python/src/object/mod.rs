@@ -1,11 +1,14 @@
 //! Cached objects in Python.
 
 pub(crate) mod input;
+mod key_func;
 mod owner_reference;
 pub(crate) mod plain;
 mod repr;
+mod to_json;
 pub(crate) mod tombstone;
 pub(crate) mod transform;
+pub(crate) mod view;
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -19,13 +22,11 @@ use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 use crate::errors;
 use crate::json::to_python;
 use crate::recurring::recurring;
-use crate::view::{
-    AnyResult, MapView, Window, equal, one_step_each, or_none, read_only, steps, view,
-};
 use input::from_any;
 pub(crate) use owner_reference::OwnerReference;
 use owner_reference::uid_of;
 use repr::repr;
+use view::{AnyResult, MapView, Window, equal, one_step_each, or_none, read_only, steps, view};
 
 /// An immutable view of one object.
 #[pyclass(frozen, mapping, module = "ctrlhost._core")]

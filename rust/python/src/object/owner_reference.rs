@@ -1,6 +1,6 @@
 //! Owner references in Python.
 
-use ctrlhost_core::object;
+use ctrlhost_core::owner;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyMapping;
@@ -26,7 +26,7 @@ pub(crate) struct OwnerReference {
 }
 
 impl OwnerReference {
-    pub(crate) fn of(reference: object::OwnerReference<'_>) -> Self {
+    pub(crate) fn of(reference: owner::OwnerReference<'_>) -> Self {
         Self {
             api_version: reference.api_version.into_owned(),
             kind: reference.kind.into_owned(),

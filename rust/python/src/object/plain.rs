@@ -7,9 +7,10 @@ use pyo3::types::{
     PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyMappingMethods, PyString, PyTuple,
 };
 
-use crate::json::{no_json_type, to_python};
-use crate::object::Object;
-use crate::view::{AnyResult, ListView, MapView};
+use super::Object;
+use super::to_json::no_json_type;
+use super::view::{AnyResult, ListView, MapView};
+use crate::json::to_python;
 
 /// Return a cached object, a view, or data with such in it, as new dicts and lists, which may be changed.
 ///

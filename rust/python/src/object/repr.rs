@@ -2,7 +2,7 @@
 
 use ctrlhost_core::object::Object;
 
-use crate::view::cut;
+use super::view::cut;
 
 /// The longest `repr`, in characters.
 const LONGEST: usize = 120;

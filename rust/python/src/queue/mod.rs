@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ctrlhost_core::handlers::OwnedRequest;
-use ctrlhost_core::queue::{Counts, Locked};
+use ctrlhost_core::queue::{Counts, QueueGuard};
 use ctrlhost_core::ratelimit::Answer;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -152,7 +152,7 @@ impl WorkQueue {
         let group = self.shared.fair_by.group(key)?;
         let mut second = KeyBuffer::new();
         let same = Probe::new(key, &mut second)?;
-        let begin = |queue: &mut Locked<'_, Key>| {
+        let begin = |queue: &mut QueueGuard<'_, Key>| {
             let begun = queue.begin_rate_limited(same, priority, &group);
             begun.ok().map(|(call, _)| call)
         };

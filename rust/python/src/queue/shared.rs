@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ctrlhost_core::clock::SystemClock;
 use ctrlhost_core::handlers::{Causes, RequestRef, RequestSink};
-use ctrlhost_core::queue::{Locked, Options, WorkQueue};
+use ctrlhost_core::queue::{Options, QueueGuard, WorkQueue};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
@@ -74,7 +74,7 @@ impl Shared {
     pub(crate) fn locked<R>(
         &self,
         _: Python<'_>,
-        operation: impl FnOnce(&mut Locked<'_, Key>) -> R,
+        operation: impl FnOnce(&mut QueueGuard<'_, Key>) -> R,
     ) -> PyResult<R> {
         let queue = self.queue()?;
         Ok(operation(&mut queue.lock()))

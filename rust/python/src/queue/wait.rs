@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use ctrlhost_core::clock::Tick;
-use ctrlhost_core::queue::{Drained, Locked, Taken, Woken};
+use ctrlhost_core::queue::{Drained, QueueGuard, Taken, Woken};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -21,7 +21,7 @@ impl WorkQueue {
         &self,
         py: Python<'_>,
         timeout: Option<Duration>,
-        mut take: impl FnMut(&mut Locked<'_, Key>) -> Option<R>,
+        mut take: impl FnMut(&mut QueueGuard<'_, Key>) -> Option<R>,
     ) -> PyResult<R> {
         let mut deadline: Option<Option<Tick>> = None;
         let mut limit: Option<Duration> = None;

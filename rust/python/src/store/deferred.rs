@@ -11,10 +11,10 @@ use pyo3::{PyTraverseError, PyVisit};
 use super::Indexer;
 use super::index_functions::{index_function, is_indexing};
 use crate::errors::{self, store_error};
-use crate::handlers::listener::Signal;
 use crate::interpreter::{self, Local};
 use crate::kept::{Keeps, Kept};
 use crate::queue::wait::wait_in_slices;
+use crate::signal::Signal;
 
 /// An index function that the thread of a plugin calls: `start` gets the index once it is part of the store.
 #[pyclass(frozen, module = "ctrlhost._core")]

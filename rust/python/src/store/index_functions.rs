@@ -12,7 +12,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::handlers::callback_metrics::Function;
+use crate::callback_metrics::Function;
 use crate::interpreter::{self, UNTIL_OTHERS};
 use crate::kept::Keeps;
 use crate::object::Object;

@@ -18,9 +18,9 @@ use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::errors::store_error;
-use crate::handlers::{Labels, requirements};
 use crate::interpreter::{self, Local};
 use crate::kept::{Keeps, Kept};
+use crate::labels::{Labels, requirements};
 use crate::object::Object;
 use crate::object::input::{Intake, from_any};
 use crate::object::tombstone::DeletedFinalStateUnknown;

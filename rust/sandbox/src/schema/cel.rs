@@ -2,9 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ctrlhost_schema::cel::{Problem, Validator};
+use kube_cel::{Problem, Validator};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use serde::Deserialize;
+use serde_json::Value;
 
 /// The compiled rules of a schema.
 #[pyclass(frozen, module = "ctrlhost_sandbox._native")]
@@ -14,6 +16,14 @@ pub(crate) struct CelValidator(Validator);
 pub(super) fn guarded<T>(work: impl FnOnce() -> T) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(work))
         .map_err(|_| PyRuntimeError::new_err("internal error in the rules of a schema"))
+}
+
+/// Parse JSON; ValueError if it is invalid. What is nested too deep was refused when the request was read.
+pub(super) fn parsed(text: &str) -> PyResult<Value> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    reader.disable_recursion_limit();
+    let value = Value::deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    value.map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 type ProblemTuple = (String, &'static str, String, String, Option<String>);
@@ -26,9 +36,9 @@ impl CelValidator {
     #[new]
     #[pyo3(signature = (schema, root=true))]
     fn new(py: Python<'_>, schema: &str, root: bool) -> PyResult<Self> {
-        py.detach(|| guarded(|| Validator::new(schema, root)))?
+        let schema = parsed(schema)?;
+        py.detach(|| guarded(|| Validator::new(&schema, root)))
             .map(Self)
-            .map_err(|bad| PyValueError::new_err(bad.to_string()))
     }
 
     /// The problems of the rules: field below the schema, reason, value as JSON or empty, message, and the field with
@@ -54,7 +64,7 @@ impl CelValidator {
         self.0.is_empty()
     }
 
-    /// Evaluate the rules for an object and its former state, both in JSON with sorted keys. Return field, reason, value
+    /// Evaluate the rules for an object and its former state, both in JSON. Return field, reason, value
     /// as JSON or empty, message, and whether it is only a warning, for each failed rule.
     #[pyo3(signature = (object, old=None))]
     fn validate(
@@ -63,7 +73,8 @@ impl CelValidator {
         object: &str,
         old: Option<&str>,
     ) -> PyResult<Vec<FindingTuple>> {
-        let found = py.detach(|| guarded(|| self.0.validate(object, old)))?;
+        let (object, old) = (parsed(object)?, old.map(parsed).transpose()?);
+        let found = py.detach(|| guarded(|| self.0.validate(&object, old.as_ref())))?;
         let tuples = found.into_iter().map(|found| {
             (
                 found.field,

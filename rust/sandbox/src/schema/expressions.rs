@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
-use ctrlhost_schema::cel::{Decision, Expressions, Inputs, Question, Returns};
+use kube_cel::{Decision, Expressions, Inputs, Question, Returns};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::cel::guarded;
+use super::cel::{guarded, parsed};
 
 /// The expressions of a policy that are evaluated together, with their variables.
 #[pyclass(frozen, module = "ctrlhost_sandbox._native")]
@@ -46,11 +46,13 @@ impl CelExpressions {
             .into_iter()
             .map(|(text, name)| Ok((text, returns(&name)?)))
             .collect::<PyResult<Vec<_>>>()?;
+        let schema = schema.map(parsed).transpose()?;
         py.detach(|| {
-            guarded(|| Expressions::new(expressions, variables, params, authorizer, schema))
-        })?
+            guarded(|| {
+                Expressions::new(expressions, variables, params, authorizer, schema.as_ref())
+            })
+        })
         .map(Self)
-        .map_err(|bad| PyValueError::new_err(bad.to_string()))
     }
 
     /// The messages of the expressions that do not compile, None for the others.
@@ -85,12 +87,16 @@ impl CelExpressions {
         budget: u64,
         authorize: Option<Py<PyAny>>,
     ) -> PyResult<Option<(Vec<OutcomeTuple>, u64)>> {
+        let inputs = [object, old, request, namespace, params].map(parsed);
+        let [object, old, request, namespace, params] = inputs;
+        let (object, old, request) = (object?, old?, request?);
+        let (namespace, params) = (namespace?, params?);
         let inputs = Inputs {
-            object,
-            old,
-            request,
-            namespace,
-            params,
+            object: &object,
+            old: &old,
+            request: &request,
+            namespace: &namespace,
+            params: &params,
         };
         let (found, failed) = py.detach(|| {
             let failed = RefCell::new(None);
@@ -111,7 +117,7 @@ impl CelExpressions {
             return Err(failed);
         }
         let tuple = |outcome| match outcome {
-            Ok(value) => (Some(value), String::new()),
+            Ok(value) => (Some(serde_json::Value::to_string(&value)), String::new()),
             Err(message) => (None, message),
         };
         Ok(found?.map(|(outcomes, left)| (outcomes.into_iter().map(tuple).collect(), left)))

@@ -1,6 +1,6 @@
 //! Patterns of CRD schemas.
 
-use ctrlhost_schema::pattern;
+use kube_cel::pattern;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

@@ -286,6 +286,6 @@ def decode(content_type: str, body: bytes, kind: str, repeated: Repeated | None 
     if media == PROTOBUF and kind:
         try:
             return protobuf.decode(body)
-        except KeyError as error:
+        except LookupError as error:
             raise unsupported() from error
     raise unsupported()

@@ -66,7 +66,7 @@ def _default_causes(schema: Schema, field: str) -> list[Cause]:
     value = schema.get("default")
     if value is not None and has_rules(schema):
         validator = CelValidator(msgspec.json.encode(schema).decode(), root=False)
-        for below, reason, shown, message, _ in validator.validate(msgspec.json.encode(value, order="sorted").decode()):
+        for below, reason, shown, message, _ in validator.validate(msgspec.json.encode(value).decode()):
             where = ".".join(filter(None, (f"{field}.default", below)))
             found.append(_cause(where, reason, shown, message))
     for name, child in properties(schema).items():
@@ -97,7 +97,7 @@ def findings(
 
 def _encoded(obj: Object) -> str:
     metadata: dict[str, Any] = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
-    return msgspec.json.encode({**obj, "metadata": metadata}, order="sorted").decode()
+    return msgspec.json.encode({**obj, "metadata": metadata}).decode()
 
 
 def _cause(field: str, reason: str, value: str, message: str) -> Cause:

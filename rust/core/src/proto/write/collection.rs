@@ -2,49 +2,11 @@
 
 use super::{Writer, text};
 use crate::json::path::Step;
+use crate::proto::ProtoError;
+use crate::proto::map_entry::MapEntry;
 use crate::proto::sink::Sink;
 use crate::proto::table::{Form, Spec};
-use crate::proto::wire::{Part, Raw};
-use crate::proto::{Problem, ProtoError};
-
-/// An entry of a map.
-#[derive(Clone, Copy)]
-pub(in crate::proto) struct MapEntry<'a> {
-    pub(in crate::proto) key: Part<'a>,
-    pub(in crate::proto) value: Raw<'a>,
-}
-
-impl<'a> MapEntry<'a> {
-    /// Read an entry; return how many fields besides key and value it has, too.
-    pub(in crate::proto) fn read(
-        spec: Spec,
-        mut part: Part<'a>,
-    ) -> Result<(Self, Option<u32>), ProtoError> {
-        let empty = Part::of(&[]);
-        let mut entry = Self {
-            key: empty,
-            value: if spec.form().packs() {
-                Raw::Varint(0)
-            } else {
-                Raw::Bytes(empty)
-            },
-        };
-        let mut unknown = None;
-        while let Some(field) = part.next_field()? {
-            match (field.number, field.value) {
-                (1, Raw::Bytes(key)) => entry.key = key,
-                (2, value) if spec.form().fits(value) => entry.value = value,
-                (1 | 2, _) => {
-                    let problem = Problem::FieldType(spec.name());
-                    return Err(ProtoError::new(field.start, problem));
-                }
-                (number, value) if !value.is_empty() => unknown = Some(number),
-                _ => {}
-            }
-        }
-        Ok((entry, unknown))
-    }
-}
+use crate::proto::wire::Raw;
 
 impl<S: Sink> Writer<'_, '_, S> {
     /// Write the list in the entries `from..to`.

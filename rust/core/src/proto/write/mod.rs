@@ -4,8 +4,6 @@ mod collection;
 mod special;
 mod value;
 
-pub(super) use collection::MapEntry;
-
 use smallvec::SmallVec;
 
 use super::envelope::text;
@@ -13,12 +11,9 @@ use super::ordinary::is_ordinary;
 use super::sink::{Nothing, Sink};
 use super::table::{Form, Message, Spec};
 use super::unknown::Unknown;
-use super::wire::{Part, Raw};
+use super::wire::{MAX_MESSAGES, Part, Raw};
 use super::{Problem, ProtoError};
 use crate::json::path::Step;
-
-/// The most messages in each other.
-pub(super) const MAX_MESSAGES: usize = 100;
 
 /// The number of `managedFields` in `ObjectMeta`.
 pub(super) const MANAGED_FIELDS: u32 = 17;
