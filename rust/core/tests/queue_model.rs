@@ -80,6 +80,7 @@ struct Twin {
     shut_down: bool,
     adds: u64,
     retries: u64,
+    spurious_done: u64,
 }
 
 impl Twin {
@@ -175,6 +176,7 @@ impl Twin {
 
     fn done(&mut self, key: u64) {
         let Some(index) = self.held.iter().position(|(held, _)| *held == key) else {
+            self.spurious_done += 1;
             return;
         };
         if let (_, Some((priority, since))) = self.held.remove(index) {
@@ -311,9 +313,10 @@ impl Pair {
         assert_eq!(locked.len(), twin.line.len());
         drop(locked);
         let scrape = queue.scrape();
+        let counted = &scrape.counted;
         assert_eq!(
-            (scrape.counted.adds, scrape.counted.retries),
-            (twin.adds, twin.retries)
+            (counted.adds, counted.retries, counted.spurious_done),
+            (twin.adds, twin.retries, twin.spurious_done)
         );
         for &(priority, depth) in scrape.counted.depth.by_priority() {
             let queued = twin.line.iter().map(|line| line.priority);
@@ -366,11 +369,13 @@ impl Pair {
             delayed.iter().map(|one| (one.key, one.due_in)),
             snapshot.delayed.iter().map(|one| (one.key, one.due_in)),
         );
-        for one in &snapshot.queued {
-            let known = self.queue.lock().look(&one.key, |&key| key);
-            assert_eq!(known.parts.queued, std::slice::from_ref(one));
+        for queued in &snapshot.queued {
+            let known = self.queue.lock().look(&queued.key, |&key| key);
+            assert_eq!(known.parts.queued, std::slice::from_ref(queued));
             let higher = snapshot.queued.iter();
-            let higher = higher.filter(|other| other.priority > one.priority).count();
+            let higher = higher
+                .filter(|other| other.priority > queued.priority)
+                .count();
             assert!(known.ahead.is_none_or(|ahead| ahead >= higher));
         }
     }
@@ -419,6 +424,39 @@ fn behaves_like_its_twin(steps: &[Step]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
+    // behaviour: workqueue/DL1
+    // behaviour: workqueue/DL2
+    // behaviour: workqueue/DL3
+    // behaviour: workqueue/DL4
+    // behaviour: workqueue/DL5
+    // behaviour: workqueue/DL6
+    // behaviour: workqueue/DL7
+    // behaviour: workqueue/P1
+    // behaviour: workqueue/P2
+    // behaviour: workqueue/P3
+    // behaviour: workqueue/P5
+    // behaviour: workqueue/P7
+    // behaviour: workqueue/P8
+    // behaviour: workqueue/P9
+    // behaviour: workqueue/P10
+    // behaviour: workqueue/P11
+    // behaviour: workqueue/P14
+    // behaviour: workqueue/P15
+    // behaviour: workqueue/P16
+    // behaviour: workqueue/P20
+    // behaviour: workqueue/P25
+    // behaviour: workqueue/P26
+    // behaviour: workqueue/Q5
+    // behaviour: workqueue/Q6
+    // behaviour: workqueue/Q7
+    // behaviour: workqueue/Q14
+    // behaviour: workqueue/RQ1
+    // behaviour: workqueue/RQ2
+    // behaviour: workqueue/RQ3
+    // behaviour: workqueue/X1
+    // behaviour: workqueue/X2
+    // behaviour: workqueue/X8
+    // behaviour: workqueue/X12
     // behaviour: workqueue/P29
     // behaviour: findings/FQ1
     // behaviour: findings/FQ2

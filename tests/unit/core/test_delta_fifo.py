@@ -85,54 +85,6 @@ def test_a_script_of_changes_pops_the_expected_deltas(
     assert drain(fifo) == expected
 
 
-@pytest.mark.parametrize(
-    ("known", "script", "expected"),
-    [
-        pytest.param(None, "A foo2; L foo2; L", [["A foo2", "R foo2", "T foo2"]], marks=behaviour("informers/DF4")),
-        pytest.param(
-            ["foo5", "bar6", "baz7"],
-            "D baz10; L foo6",
-            [["D baz10"], ["R foo6"], ["T bar6"]],
-            marks=behaviour("informers/DF22"),
-        ),
-        pytest.param(["foo5"], "L foo5", [["R foo5"]], marks=behaviour("informers/DF23")),
-    ],
-)
-def test_relists_emit_replaced_by_default(known: list[str] | None, script: str, expected: list[list[str]]) -> None:
-    fifo = fifo_of(known, emit_replaced=True)
-    run(fifo, script)
-    assert drain(fifo) == expected
-
-
-@pytest.mark.parametrize(
-    ("known", "script", "expected"),
-    [
-        pytest.param(["foo1"], "D foo1; L foo2", "D foo1, R foo2", marks=behaviour("informers/RF2")),
-        pytest.param([], "A foo2; L", "A foo2, T foo2", marks=behaviour("informers/RF3")),
-        pytest.param([], "A foo2; D foo2; L", "A foo2, D foo2", marks=behaviour("informers/RF3")),
-        pytest.param(
-            [], "A foo2; L foo2; L foo2; L", "A foo2, R foo2, R foo2, T foo2", marks=behaviour("informers/RF3")
-        ),
-        pytest.param([], "A foo2; L; L", "A foo2, T foo2", marks=behaviour("informers/RF3")),
-        pytest.param(
-            [], "A foo2; D foo2; A foo3; L", "A foo2, D foo2, A foo3, T foo3", marks=behaviour("informers/RF3")
-        ),
-        pytest.param([], "A foo10; U foo12; D foo15", "A foo10, U foo12, D foo15", marks=behaviour("informers/RF5")),
-        pytest.param([], "A foo10; L foo15", "A foo10, R foo15", marks=behaviour("informers/RF8")),
-        pytest.param(["foo5"], "D foo10; resync", "D foo10", marks=behaviour("informers/RF9")),
-        pytest.param(["foo5"], "resync", "S foo5", marks=behaviour("informers/RF9")),
-        pytest.param([], "A foo5; D foo6", "A foo5, D foo6", marks=behaviour("informers/RF9")),
-        pytest.param(["foo5"], "U foo6; resync", "U foo6", marks=behaviour("informers/RF9")),
-    ],
-)
-def test_the_changes_of_a_key_are_those_of_the_queue_in_order(known: list[str], script: str, expected: str) -> None:
-    """Upstream's other queue pops single deltas; here all deltas of a key are popped together (decision 12)."""
-    fifo = fifo_of(known, emit_replaced=True)
-    run(fifo, script)
-    assert ", ".join(text for popped in drain(fifo) for text in popped) == expected
-    assert len(fifo) == 0
-
-
 @behaviour("informers/DF1")
 @behaviour("informers/RF1")
 def test_the_values_of_each_producer_keep_their_order() -> None:
@@ -158,16 +110,6 @@ def test_the_values_of_each_producer_keep_their_order() -> None:
     assert all(values == sorted(values) for values in seen.values())
 
 
-@behaviour("informers/DF9")
-def test_a_frequently_changed_key_is_popped_once_with_its_newest_state() -> None:
-    """The queue lists its keys and not its objects (decision 12)."""
-    fifo = fifo_of()
-    run(fifo, "A foo10; U foo12; D foo15")
-    assert fifo.list_keys() == ["foo"]
-    assert drain(fifo) == [["A foo10", "U foo12", "D foo15"]]
-    assert fifo.list_keys() == []
-
-
 @behaviour("informers/DF10")
 def test_each_object_is_transformed_once_and_tombstones_are_not_transformed_again() -> None:
     calls: list[str] = []
@@ -189,32 +131,6 @@ def test_each_object_is_transformed_once_and_tombstones_are_not_transformed_agai
         obj = delta.object.object if isinstance(delta.object, DeletedFinalStateUnknown) else delta.object
         assert obj is not None
         assert obj["seen"] is True
-
-
-@behaviour("informers/DF25")
-@behaviour("informers/RF14")
-def test_tombstones_of_the_first_list_count_as_part_of_it() -> None:
-    fifo = fifo_of(["foo5", "bar6", "baz7"])
-    run(fifo, "L foo5")
-    flags = []
-    popped = []
-    for _ in range(3):
-        assert not fifo.has_synced()
-        popped += shown(fifo.pop(lambda _deltas, initial: flags.append(initial)))
-    assert popped[0] == "S foo5"
-    assert sorted(popped[1:]) == ["T bar6", "T baz7"]
-    assert flags == [True, True, True]
-    assert fifo.has_synced()
-
-
-@behaviour("informers/DF26")
-def test_a_key_keeps_its_place_and_a_popped_one_goes_to_the_end() -> None:
-    fifo = fifo_of()
-    run(fifo, "A foo10; A bar1; A foo11; A foo13; A zab30")
-    newest = [shown(fifo.pop(ignore))[-1]]
-    run(fifo, "A foo14")
-    newest += [shown(fifo.pop(ignore))[-1] for _ in range(3)]
-    assert newest == ["A foo13", "A bar1", "A zab30", "A foo14"]
 
 
 @pytest.mark.parametrize(

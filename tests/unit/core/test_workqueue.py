@@ -67,46 +67,6 @@ def test_many_producers_and_consumers_end_at_shutdown(how: str, again: bool) -> 
     assert len(work_queue) == 0
 
 
-@behaviour("workqueue/Q5")
-def test_len_counts_each_queued_key_once() -> None:
-    work_queue = WorkQueue()
-    lengths = []
-    for key in ["foo", "bar", "foo"]:
-        work_queue.add(key)
-        lengths.append(len(work_queue))
-    assert lengths == [1, 2, 2]
-
-
-@behaviour("workqueue/Q6")
-def test_a_key_added_while_processing_runs_once_more() -> None:
-    work_queue = WorkQueue()
-    work_queue.add("foo")
-    assert work_queue.get() == "foo"
-    work_queue.add("foo")
-    assert len(work_queue) == 0
-    work_queue.done("foo")
-    assert work_queue.get() == "foo"
-    work_queue.done("foo")
-    assert len(work_queue) == 0
-
-
-@behaviour("workqueue/Q7")
-def test_adds_before_a_run_collapse_into_it() -> None:
-    work_queue = WorkQueue()
-    # Upstream's storage hears of the second add. Here its effect is seen: it may raise the priority.
-    work_queue.add("bar")
-    work_queue.add("foo", priority=1)
-    work_queue.add("bar", priority=2)
-    assert len(work_queue) == 2
-    assert work_queue.get_with_priority() == ("bar", 2)
-    assert work_queue.get_with_priority() == ("foo", 1)
-    work_queue.done("bar")
-    work_queue.done("foo")
-    assert len(work_queue) == 0
-    with pytest.raises(queue.Empty):
-        work_queue.get_nowait()
-
-
 @behaviour("workqueue/Q8")
 def test_a_key_added_again_waits_for_its_run_to_end() -> None:
     clock = ManualClock()
@@ -191,38 +151,6 @@ def test_a_getter_waits_during_a_drain_for_a_key_that_will_be_queued_again() -> 
     assert drain.result() is True
     with pytest.raises(ShutDown):
         work_queue.get()
-
-
-@behaviour("workqueue/Q14")
-def test_a_hundred_keys_pass_through_in_order() -> None:
-    work_queue = WorkQueue()
-    work_queue.add_many(range(100))
-    passed = []
-    for _ in range(100):
-        passed.append(work_queue.get())
-        work_queue.done(passed[-1])
-    assert passed == list(range(100))
-
-
-@behaviour("workqueue/X1")
-def test_done_of_an_unknown_key_changes_nothing() -> None:
-    work_queue = WorkQueue()
-    work_queue.done("unknown")
-    work_queue.done("unknown")
-    assert len(work_queue) == 0
-    work_queue.add("unknown")
-    assert work_queue.get_nowait() == "unknown"
-
-
-@behaviour("workqueue/X2")
-def test_done_of_a_queued_key_does_not_queue_it_twice() -> None:
-    work_queue = WorkQueue()
-    work_queue.add("foo")
-    work_queue.done("foo")
-    assert len(work_queue) == 1
-    assert work_queue.get_nowait() == "foo"
-    with pytest.raises(queue.Empty):
-        work_queue.get_nowait()
 
 
 @behaviour("workqueue/X3")
@@ -313,27 +241,6 @@ def test_a_reader_gets_five_words_in_order_and_then_shutdown() -> None:
     clock.advance(2)
     assert threads[1].result() == "shut down"
     assert read == words
-
-
-def test_a_key_handed_out_after_shut_down_can_still_be_queued_again() -> None:
-    work_queue = WorkQueue()
-    work_queue.add("foo")
-    work_queue.shut_down()
-    work_queue.add("late")
-    assert work_queue.get() == "foo"
-    work_queue.add("foo")
-    work_queue.done("foo")
-    with pytest.raises(ShutDown):
-        work_queue.get()
-
-
-def test_a_hot_key_goes_to_the_end_of_the_queue() -> None:
-    work_queue = WorkQueue()
-    work_queue.add("hot")
-    work_queue.get()
-    work_queue.add_many(["hot", "a", "b"])
-    work_queue.done("hot")
-    assert work_queue.get_batch(5) == ["a", "b", "hot"]
 
 
 def test_batches_take_the_available_keys() -> None:

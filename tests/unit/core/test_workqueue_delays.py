@@ -26,61 +26,6 @@ def run(work_queue: WorkQueue) -> list[object]:
     return keys
 
 
-@behaviour("workqueue/DL1")
-@behaviour("workqueue/DL2")
-@behaviour("workqueue/DL3")
-def test_a_delayed_key_is_queued_once_when_due(clock: ManualClock, work_queue: WorkQueue) -> None:
-    work_queue.add_after("foo", 0.05)
-    assert len(work_queue) == 0
-    clock.advance(0.06)
-    assert len(work_queue) == 1
-    assert run(work_queue) == ["foo"]
-    clock.advance(10)
-    assert len(work_queue) == 0
-
-
-@pytest.mark.parametrize(
-    ("second", "due"),
-    [
-        pytest.param(0.07, 0.05, marks=behaviour("workqueue/DL4")),
-        pytest.param(0.03, 0.03, marks=behaviour("workqueue/DL5")),
-    ],
-)
-def test_the_earlier_of_two_delayed_adds_stays(
-    clock: ManualClock, work_queue: WorkQueue, second: float, due: float
-) -> None:
-    work_queue.add_after("foo", 0.05)
-    work_queue.add_after("foo", second)
-    clock.advance(due - 0.001)
-    assert len(work_queue) == 0
-    clock.advance(0.011)
-    assert run(work_queue) == ["foo"]
-    clock.advance(1)
-    assert len(work_queue) == 0
-
-
-@behaviour("workqueue/DL6")
-def test_each_key_is_handed_out_when_due(clock: ManualClock, work_queue: WorkQueue) -> None:
-    work_queue.add_after("foo", 1)
-    work_queue.add_after("bar", 0.05)
-    clock.advance(0.06)
-    assert run(work_queue) == ["bar"]
-    work_queue.add_after("baz", 2)
-    clock.advance(1)
-    assert run(work_queue) == ["foo"]
-    clock.advance(2)
-    assert run(work_queue) == ["baz"]
-
-
-@behaviour("workqueue/DL7")
-def test_keys_due_in_one_step_are_ordered_by_deadline(clock: ManualClock, work_queue: WorkQueue) -> None:
-    for key, delay in [("foo", 1), ("bar", 0.5), ("baz", 0.25)]:
-        work_queue.add_after(key, delay)
-    clock.advance(2)
-    assert len(work_queue) == 3
-    assert run(work_queue) == ["baz", "bar", "foo"]
-
-
 @behaviour("workqueue/DL8")
 def test_many_delayed_keys_are_handed_out_in_order(clock: ManualClock, work_queue: WorkQueue) -> None:
     random_ = random.Random(8)
@@ -89,45 +34,6 @@ def test_many_delayed_keys_are_handed_out_in_order(clock: ManualClock, work_queu
         work_queue.add_after(number, delay)
     clock.advance(660)
     assert run(work_queue) == sorted(delays, key=lambda number: round(delays[number] * 1e9))
-
-
-def test_equal_deadlines_are_in_insertion_order_and_a_moved_key_keeps_its_number(
-    clock: ManualClock, work_queue: WorkQueue
-) -> None:
-    work_queue.add_after("a", 5)
-    for key in ["b", "c", "d"]:
-        work_queue.add_after(key, 1)
-    work_queue.add_after("a", 1)
-    clock.advance(1)
-    assert run(work_queue) == ["a", "b", "c", "d"]
-
-
-@behaviour("workqueue/X8")
-def test_an_immediate_add_and_a_delayed_one_are_two_runs(clock: ManualClock, work_queue: WorkQueue) -> None:
-    work_queue.add_after("foo", 600)
-    work_queue.add("foo")
-    assert run(work_queue) == ["foo"]
-    clock.advance(600)
-    assert run(work_queue) == ["foo"]
-
-
-def test_a_delayed_key_due_while_processing_runs_again(clock: ManualClock, work_queue: WorkQueue) -> None:
-    work_queue.add_after("foo", 1)
-    work_queue.add("foo")
-    assert work_queue.get() == "foo"
-    clock.advance(1)
-    assert len(work_queue) == 0
-    work_queue.done("foo")
-    assert run(work_queue) == ["foo"]
-
-
-def test_a_delayed_key_due_while_queued_runs_once(clock: ManualClock, work_queue: WorkQueue) -> None:
-    work_queue.add_after("foo", 1, priority=3)
-    work_queue.add("foo")
-    clock.advance(1)
-    assert work_queue.get_with_priority() == ("foo", 3)
-    work_queue.done("foo")
-    assert len(work_queue) == 0
 
 
 @behaviour("workqueue/X9")
@@ -153,17 +59,6 @@ def test_a_drain_drops_delayed_keys_and_keeps_due_ones(clock: ManualClock, work_
     assert drain.result() is True
     assert work_queue.snapshot() == ([], [], [])
     clock.advance(60)
-    with pytest.raises(ShutDown):
-        work_queue.get()
-
-
-def test_keys_due_at_shutdown_are_handed_out(clock: ManualClock, work_queue: WorkQueue) -> None:
-    work_queue.add_after("due", 1)
-    work_queue.add_after("later", 60)
-    clock.advance(1)
-    work_queue.shut_down()
-    work_queue.add_after("ignored", 1)
-    assert work_queue.get() == "due"
     with pytest.raises(ShutDown):
         work_queue.get()
 
@@ -205,13 +100,6 @@ def test_an_invalid_timeout_is_refused(work_queue: WorkQueue, timeout: float) ->
     assert not work_queue.shutting_down
 
 
-def test_the_higher_priority_of_two_delayed_adds_stays(clock: ManualClock, work_queue: WorkQueue) -> None:
-    work_queue.add_after("foo", 2, priority=7)
-    work_queue.add_after("foo", 1, priority=3)
-    clock.advance(1)
-    assert work_queue.get_with_priority() == ("foo", 7)
-
-
 def exponential(clock: ManualClock, base: float = 0.001, highest: float = 1.0) -> WorkQueue:
     return WorkQueue(clock=clock, rate_limiter=ItemExponentialFailureRateLimiter(base, highest))
 
@@ -224,30 +112,6 @@ def back_off(work_queue: WorkQueue, clock: ManualClock, key: str) -> float:
     clock.advance(delayed.due_in)
     assert run(work_queue) == [key]
     return delayed.due_in
-
-
-@behaviour("workqueue/RQ1")
-@behaviour("workqueue/RQ2")
-@behaviour("workqueue/RQ3")
-def test_each_failure_of_a_key_doubles_its_delay(clock: ManualClock) -> None:
-    # As decided: the clock is stepped past each delay, since a call in between changes nothing.
-    work_queue = exponential(clock)
-    assert [back_off(work_queue, clock, "one") for _ in range(2)] == [0.001, 0.002]
-    assert work_queue.num_requeues("one") == 2
-    assert [back_off(work_queue, clock, "two") for _ in range(2)] == [0.001, 0.002]
-    work_queue.forget("one")
-    assert work_queue.num_requeues("one") == 0
-    assert back_off(work_queue, clock, "one") == 0.001
-
-
-def test_a_failure_during_a_back_off_changes_nothing(clock: ManualClock) -> None:
-    work_queue = exponential(clock)
-    work_queue.add_rate_limited("one")
-    for _ in range(10):
-        work_queue.add_rate_limited("one", priority=9)
-    assert work_queue.num_requeues("one") == 1
-    clock.advance(0.001)
-    assert work_queue.get_with_priority() == ("one", 0)
 
 
 @behaviour("workqueue/X10")
@@ -272,17 +136,6 @@ def test_after_shutdown_no_failure_is_counted(clock: ManualClock) -> None:
         work_queue.add_rate_limited("foo")
         assert work_queue.num_requeues("foo") == 0
     assert limiter.when("bar") == 0.0
-
-
-def test_a_back_off_and_an_explicit_delay_keep_the_earlier_deadline(clock: ManualClock) -> None:
-    work_queue = exponential(clock, base=10, highest=100)
-    work_queue.add_after("foo", 5)
-    work_queue.add_rate_limited("foo")
-    assert work_queue.num_requeues("foo") == 1
-    clock.advance(5)
-    assert run(work_queue) == ["foo"]
-    clock.advance(100)
-    assert len(work_queue) == 0
 
 
 @behaviour("workqueue/P27")

@@ -10,94 +10,11 @@ from typing import Any
 
 import pytest
 
-from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import ShutDown, WorkQueue
 from tests.support.workqueue_threads import Background
-from tests.unit.core.counted_queues import counted, run
+from tests.unit.core.counted_queues import counted
 
 behaviour = pytest.mark.behaviour
-EXPECTED_ORDER = [10, 5, 0, -5, -10]
-
-
-@behaviour("workqueue/P1")
-def test_one_key(work_queue: WorkQueue) -> None:
-    work_queue.add("foo")
-    assert work_queue.get() == "foo"
-    assert counted(work_queue) == {"depth": {0: 0}, "adds": 1, "retries": 0}
-
-
-@behaviour("workqueue/P2")
-def test_keys_of_one_priority_are_handed_out_in_order(work_queue: WorkQueue) -> None:
-    work_queue.add_many(["foo", "bar"])
-    assert [work_queue.get(), work_queue.get()] == ["foo", "bar"]
-    assert counted(work_queue) == {"depth": {0: 0}, "adds": 2, "retries": 0}
-
-
-@behaviour("workqueue/P3")
-def test_a_key_in_process_is_not_handed_out(work_queue: WorkQueue) -> None:
-    work_queue.add("foo")
-    assert work_queue.get() == "foo"
-    work_queue.add("foo")
-    work_queue.add("bar")
-    assert work_queue.get() == "bar"
-    assert counted(work_queue) == {"depth": {0: 1}, "adds": 3, "retries": 0}
-
-
-@behaviour("workqueue/P5")
-def test_a_key_added_twice_is_queued_once(work_queue: WorkQueue) -> None:
-    work_queue.add("foo")
-    work_queue.add("foo")
-    assert len(work_queue) == 1
-    assert work_queue.snapshot().processing == []
-    assert counted(work_queue) == {"depth": {0: 1}, "adds": 1, "retries": 0}
-
-
-@pytest.mark.parametrize(
-    ("priorities", "depth"),
-    [
-        pytest.param((1, 2), {1: 0, 2: 0}, marks=behaviour("workqueue/P7")),
-        pytest.param((2, 1), {2: 0}, marks=behaviour("workqueue/P8")),
-    ],
-)
-def test_the_higher_of_two_priorities_of_a_key_stays(
-    work_queue: WorkQueue, priorities: tuple[int, int], depth: dict[int, int]
-) -> None:
-    for priority in priorities:
-        work_queue.add("foo", priority=priority)
-    assert work_queue.get_with_priority() == ("foo", 2)
-    assert len(work_queue) == 0
-    assert counted(work_queue) == {"depth": depth, "adds": 1, "retries": 0}
-
-
-@behaviour("workqueue/P9")
-def test_a_raised_key_overtakes_the_lower_ones(work_queue: WorkQueue) -> None:
-    work_queue.add_many(["foo", "bar", "baz"])
-    work_queue.add("baz", priority=1)
-    assert work_queue.get_with_priority() == ("baz", 1)
-    assert len(work_queue) == 2
-    assert counted(work_queue) == {"depth": {0: 2, 1: 0}, "adds": 3, "retries": 0}
-
-
-@behaviour("workqueue/P10")
-def test_a_delayed_add_does_not_delay_a_queued_key(clock: ManualClock, work_queue: WorkQueue) -> None:
-    # As decided: the delayed add stays, and is a separate run in an hour.
-    work_queue.add_after("foo", 0)
-    work_queue.add_after("foo", 3600)
-    assert work_queue.get_with_priority() == ("foo", 0)
-    work_queue.done("foo")
-    assert len(work_queue) == 0
-    assert counted(work_queue) == {"depth": {0: 0}, "adds": 1, "retries": 2}
-    clock.advance(3600)
-    assert run(work_queue) == [("foo", 0)]
-
-
-@behaviour("workqueue/P11")
-def test_delayed_keys_do_not_count_as_queued(work_queue: WorkQueue) -> None:
-    work_queue.add_after("foo", 60)
-    work_queue.add_after("bar", 60)
-    work_queue.add_many(["baz", "bal"])
-    assert len(work_queue) == 2
-    assert counted(work_queue)["depth"] == {0: 2}
 
 
 @behaviour("workqueue/P13")
@@ -116,39 +33,6 @@ def test_a_hundred_getters_empty_a_queue_of_all_priorities_and_delays() -> None:
 
         getters = [Background(take_ten) for _ in range(100)]
         assert sorted(key for getter in getters for key in getter.result()) == list(range(1000))
-
-
-@pytest.mark.parametrize(
-    ("delayed_priority", "priority"),
-    [
-        pytest.param(None, None, marks=behaviour("workqueue/P14")),
-        pytest.param(0, 1, marks=behaviour("workqueue/P15")),
-    ],
-)
-def test_an_immediate_add_of_a_delayed_key_queues_it(
-    work_queue: WorkQueue, delayed_priority: int | None, priority: int | None
-) -> None:
-    work_queue.add_after("foo", 3600, priority=delayed_priority)
-    assert len(work_queue) == 0
-    assert counted(work_queue)["depth"] == {}
-    work_queue.add("foo", priority=priority)
-    assert len(work_queue) == 1
-    assert counted(work_queue)["depth"] == {priority or 0: 1}
-    assert work_queue.get_with_priority() == ("foo", priority or 0)
-    assert len(work_queue) == 0
-    assert counted(work_queue)["depth"] == {priority or 0: 0}
-
-
-@behaviour("workqueue/P16")
-def test_a_raised_key_goes_behind_its_new_peers(work_queue: WorkQueue) -> None:
-    work_queue.add("foo", priority=0)
-    work_queue.add("bar", priority=1)
-    work_queue.add("foo", priority=1)
-    assert len(work_queue) == 2
-    assert work_queue.get_with_priority() == ("bar", 1)
-    assert len(work_queue) == 1
-    assert work_queue.get_with_priority() == ("foo", 1)
-    assert len(work_queue) == 0
 
 
 @behaviour("workqueue/P17")
@@ -227,26 +111,6 @@ def test_random_producers_and_consumers_keep_the_guarantees(request: pytest.Fixt
     numbers = counted(work_queue)
     assert set(numbers["depth"].values()) == {0}
     assert sum(handed_out.values()) == numbers["adds"] < 10_000
-
-
-def test_a_missing_priority_keeps_that_of_a_queued_key_and_is_0_for_a_new_one() -> None:
-    work_queue = WorkQueue()
-    work_queue.add("foo", priority=-100)
-    work_queue.add("foo")
-    assert work_queue.get_with_priority() == ("foo", -100)
-    work_queue.add("foo")
-    work_queue.done("foo")
-    assert work_queue.get_with_priority() == ("foo", 0)
-
-
-def test_a_key_added_while_processing_gets_its_highest_priority() -> None:
-    work_queue = WorkQueue()
-    work_queue.add("foo", priority=50)
-    work_queue.get()
-    for priority in (-3, 7, 2):
-        work_queue.add("foo", priority=priority)
-    work_queue.done("foo")
-    assert work_queue.get_with_priority() == ("foo", 7)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import ShutDown, WorkQueue
 from tests.support.workqueue_threads import Background, wait_for_sleepers
-from tests.unit.core.counted_queues import counted, run
+from tests.unit.core.counted_queues import counted
 
 behaviour = pytest.mark.behaviour
 EXPECTED_ORDER = [10, 5, 0, -5, -10]
@@ -48,16 +48,6 @@ def test_a_blocked_getter_gets_a_key_when_it_is_due(clock: ManualClock, work_que
     clock.advance(0.0625)
     assert getter.result() == "foo"
     assert counted(work_queue) == {"depth": {0: 0}, "adds": 1, "retries": 1}
-
-
-@behaviour("workqueue/P20")
-def test_a_key_that_becomes_due_precedes_queued_keys_of_lower_priority(clock: ManualClock) -> None:
-    work_queue = WorkQueue("P20", clock=clock)
-    work_queue.add("foo", priority=-100)
-    work_queue.add_after("prio", 1, priority=0)
-    clock.advance(1)
-    assert work_queue.get_with_priority() == ("prio", 0)
-    assert counted(work_queue) == {"depth": {-100: 1, 0: 0}, "adds": 2, "retries": 1}
 
 
 @pytest.mark.parametrize(
@@ -112,30 +102,6 @@ def test_shut_down_releases_a_blocked_getter(clock: ManualClock, work_queue: Wor
             getter.result()
 
 
-@behaviour("workqueue/P25")
-def test_delayed_and_immediate_keys_are_all_handed_out_in_each_round(clock: ManualClock, work_queue: WorkQueue) -> None:
-    for _ in range(2):
-        for key in ["foo", "bar"]:
-            work_queue.add_after(key, 0.5)
-        work_queue.add_many(["baz", "bal"])
-        assert (len(work_queue), counted(work_queue)["depth"]) == (2, {0: 2})
-        clock.advance(1)
-        assert (len(work_queue), counted(work_queue)["depth"]) == (4, {0: 4})
-        assert [key for key, _ in run(work_queue)] == ["baz", "bal", "foo", "bar"]
-        assert (len(work_queue), counted(work_queue)["depth"]) == (0, {0: 0})
-
-
-@behaviour("workqueue/P26")
-def test_a_due_key_that_is_added_is_counted_once(clock: ManualClock, work_queue: WorkQueue) -> None:
-    work_queue.add_after("foo", 0.05)
-    clock.advance(0.05)
-    assert (len(work_queue), counted(work_queue)["depth"]) == (1, {0: 1})
-    work_queue.add("foo")
-    assert (len(work_queue), counted(work_queue)["depth"]) == (1, {0: 1})
-    assert work_queue.get() == "foo"
-    assert (len(work_queue), counted(work_queue)["depth"]) == (0, {0: 0})
-
-
 @behaviour("workqueue/P28")
 def test_shut_down_under_load_stops_all_threads() -> None:
     for seed in range(50):
@@ -182,15 +148,6 @@ def test_a_large_queue_with_busy_workers_still_accepts_adds() -> None:
     assert work_queue.get() == -1
 
 
-@behaviour("workqueue/X12")
-def test_a_delayed_key_does_not_overtake_queued_keys(clock: ManualClock) -> None:
-    work_queue = WorkQueue(clock=clock)
-    work_queue.add_after("foo", 3600)
-    work_queue.add_many(["a", "b"])
-    work_queue.add("foo")
-    assert work_queue.get_batch(3) == ["a", "b", "foo"]
-
-
 @behaviour("workqueue/X13")
 def test_a_second_shut_down_is_harmless() -> None:
     work_queue = WorkQueue()
@@ -201,33 +158,3 @@ def test_a_second_shut_down_is_harmless() -> None:
     work_queue.done("foo")
     assert work_queue.shut_down_with_drain() is True
     work_queue.shut_down()
-
-
-@behaviour("findings/FQ4")
-@pytest.mark.parametrize(
-    ("priorities", "queued", "expected"),
-    [
-        pytest.param((-100, None), None, 0, id="0 beats -100"),
-        pytest.param((None, -100), None, 0, id="0 beats -100, named second"),
-        pytest.param((7, None), None, 7, id="a named one beats 0"),
-        pytest.param((-5, None), -100, -5, id="a queued key is raised to the named one"),
-        pytest.param((None, -5), -100, -5, id="and if that is the second"),
-        pytest.param((None, None), -100, -100, id="a queued key keeps its own"),
-        pytest.param((-5, None), 10, 10, id="a higher one, too"),
-    ],
-)
-def test_an_unnamed_priority_counts_as_the_present_one(
-    clock: ManualClock,
-    work_queue: WorkQueue,
-    priorities: tuple[int | None, int | None],
-    queued: int | None,
-    expected: int,
-) -> None:
-    for priority in priorities:
-        work_queue.add_after("foo", 1, priority=priority)
-    if queued is not None:
-        work_queue.add("foo", priority=queued)
-    clock.advance(1)
-    assert work_queue.get_with_priority(timeout=0) == ("foo", expected)
-    work_queue.done("foo")
-    assert work_queue.snapshot() == ([], [], [])

@@ -50,15 +50,15 @@ impl OwnerScope {
     ) {
         let mut held = self.held.lock();
         if let Some(held) = &mut *held {
-            for one in requests {
+            for request in requests {
                 let id = Arc::as_ptr(sink).cast::<()>().addr();
-                let key = (id, one.name.to_owned(), one.namespace.to_owned());
+                let key = (id, request.name.to_owned(), request.namespace.to_owned());
                 let waiting = held.entry(key).or_insert_with(|| Waiting {
                     sink: sink.clone(),
                     request: OwnedRequest {
-                        name: one.name.to_owned(),
-                        namespace: one.namespace.to_owned(),
-                        cluster: one.cluster.to_owned(),
+                        name: request.name.to_owned(),
+                        namespace: request.namespace.to_owned(),
+                        cluster: request.cluster.to_owned(),
                     },
                     priority,
                 });
@@ -69,8 +69,8 @@ impl OwnerScope {
         drop(held);
         // The answer came in between; without one, nobody wants the requests any more.
         if let Some(cluster_scoped) = self.is_cluster_scoped() {
-            for one in requests {
-                add(sink, *one, cluster_scoped, priority);
+            for request in requests {
+                add(sink, *request, cluster_scoped, priority);
             }
         }
     }
@@ -81,15 +81,15 @@ impl OwnerScope {
         if held.is_some() {
             let _ = self.cluster_scoped.set(cluster_scoped);
         }
-        let waiting = held.take();
+        let all = held.take();
         drop(held);
-        for one in waiting.into_iter().flat_map(HashMap::into_values) {
+        for waiting in all.into_iter().flat_map(HashMap::into_values) {
             let request = RequestRef {
-                name: &one.request.name,
-                namespace: &one.request.namespace,
-                cluster: &one.request.cluster,
+                name: &waiting.request.name,
+                namespace: &waiting.request.namespace,
+                cluster: &waiting.request.cluster,
             };
-            add(&one.sink, request, cluster_scoped, one.priority);
+            add(&waiting.sink, request, cluster_scoped, waiting.priority);
         }
     }
 

@@ -33,8 +33,8 @@ impl Drop for Store {
         if let Some(over) = state.overlay {
             over.content.dispose();
         }
-        for one in state.deferred {
-            let tables = one.index.into_tables();
+        for deferred in state.deferred {
+            let tables = deferred.index.into_tables();
             dispose(tables, state.content.items.len());
         }
         state.content.dispose();

@@ -166,8 +166,8 @@ impl State {
         let (place, old) = match write {
             Write::Upsert(key, object) => {
                 let (place, old) = self.content.put(key, object, values);
-                for one in &mut self.deferred {
-                    one.note_written(place, false);
+                for deferred in &mut self.deferred {
+                    deferred.note_written(place, false);
                 }
                 (place, old)
             }
@@ -176,10 +176,10 @@ impl State {
                     return Written::default();
                 };
                 let empty = self.content.items.end() == 0;
-                for one in &mut self.deferred {
-                    one.note_written(place, true);
+                for deferred in &mut self.deferred {
+                    deferred.note_written(place, true);
                     if empty {
-                        one.index = one.index.empty();
+                        deferred.index = deferred.index.empty();
                     }
                 }
                 (place, Some(old))

@@ -202,6 +202,18 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
+    // behaviour: informers/DF4
+    // behaviour: informers/DF9
+    // behaviour: informers/DF22
+    // behaviour: informers/DF23
+    // behaviour: informers/DF25
+    // behaviour: informers/DF26
+    // behaviour: informers/RF2
+    // behaviour: informers/RF3
+    // behaviour: informers/RF5
+    // behaviour: informers/RF8
+    // behaviour: informers/RF9
+    // behaviour: informers/RF14
     #[test]
     fn the_fifo_behaves_like_its_naive_twin(steps in prop::collection::vec(step(), 1..60)) {
         let mut both = Both::new();
