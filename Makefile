@@ -159,10 +159,9 @@ else
 	PYTHON_GIL=0 .venv-free-threaded/bin/python -m pytest --quiet -m "not real and not slow"
 endif
 
-.PHONY: proto-table controlplane
-proto-table: $(PROTOBUF) ## Write the table of protobuf fields anew from the Go types
-	$(PROTOBUF) table > tests/go/bin/fields.table
-	mv tests/go/bin/fields.table rust/core/src/proto/fields.table
+.PHONY: tables controlplane
+tables: $(PROTOBUF) ## Write the tables of built-in kinds anew from the Go types
+	$(PROTOBUF) tables rust/core/src/proto/fields.table sandbox/src/ctrlhost_sandbox/registry/data/types.json
 
 controlplane: $(CONTROLPLANE) ## Start a real kube-apiserver for yourself; prints its kubeconfig
 	@mkdir -p .cache && $(CONTROLPLANE) serve .cache/controlplane

@@ -106,6 +106,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<term::Fence>()?;
     module.add_class::<term::PermitGate>()?;
     transport::register(module)?;
+    module.add_function(wrap_pyfunction!(proto::builtin_resources, module)?)?;
     module.add_function(wrap_pyfunction!(proto::knows_protobuf, module)?)?;
     module.add_function(wrap_pyfunction!(proto::protobuf_release, module)?)?;
     module.add_function(wrap_pyfunction!(proto::status_from_protobuf, module)?)?;

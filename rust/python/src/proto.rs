@@ -1,4 +1,4 @@
-//! What Python asks about protobuf: which kinds are known, and what a failure says.
+//! What Python asks about built-in kinds and protobuf: which kinds are known, and what a failure says.
 
 use ctrlhost_core::proto::{self, Table};
 use pyo3::exceptions::PyValueError;
@@ -9,6 +9,13 @@ use pyo3::types::PyBytes;
 #[pyfunction]
 pub(crate) fn knows_protobuf(api_version: &str, kind: &str) -> bool {
     Table::kind(api_version, kind).is_some()
+}
+
+/// Return `apiVersion`, kind, plural and whether it is namespaced, of the resources that every API server has.
+#[pyfunction]
+pub(crate) fn builtin_resources() -> Vec<(&'static str, &'static str, &'static str, bool)> {
+    let tuple = |of: proto::Resource| (of.api_version, of.kind, of.plural, of.namespaced);
+    Table::resources().map(tuple).collect()
 }
 
 /// Return the release of Kubernetes whose built-in kinds can be read from protobuf.

@@ -1,6 +1,6 @@
-// Protobuf writes the table of the fields of all built-in kinds, and objects in both encodings to test readers with.
+// Protobuf writes the tables of all built-in kinds, and objects in both encodings to test readers with.
 //
-//	protobuf table              the table, binary
+//	protobuf tables WIRE TYPES  write two files: what readers of protobuf need, and the types of the sandbox
 //	protobuf kinds              the kinds in the table, one per line
 //	protobuf random N SEED      N random objects of each kind, each once more with its fields in another order
 //	protobuf quantities N SEED  N resource quotas with odd quantities
@@ -48,6 +48,9 @@ func run(out *bufio.Writer, args []string) error {
 	if command == "read" && len(args) == 3 {
 		return writeRead(out, all, os.Stdin, args[1]+"/"+args[2])
 	}
+	if command == "tables" && len(args) == 3 {
+		return writeTables(all, args[1], args[2])
+	}
 	var numbers [2]int
 	for at := range min(len(numbers), max(0, len(args)-1)) {
 		if numbers[at], err = strconv.Atoi(args[at+1]); err != nil {
@@ -56,13 +59,6 @@ func run(out *bufio.Writer, args []string) error {
 	}
 	count, seed := numbers[0], int64(numbers[1])
 	switch command {
-	case "table":
-		table, err := encode(release(), all)
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(table)
-		return err
 	case "kinds":
 		for _, one := range all {
 			fmt.Fprintln(out, one)
@@ -73,8 +69,32 @@ func run(out *bufio.Writer, args []string) error {
 	case "quantities":
 		return writeQuantities(out, all, seed, count)
 	default:
-		return fmt.Errorf("usage: protobuf table | kinds | random N SEED | quantities N SEED | read VERSION KIND")
+		return fmt.Errorf("usage: protobuf tables WIRE TYPES | kinds | random N SEED | quantities N SEED | read VERSION KIND")
 	}
+}
+
+// writeTables writes the two tables, of one reading of the types and of their source.
+func writeTables(all []kind, wire, types string) error {
+	_, messages, err := messages(all)
+	if err != nil {
+		return err
+	}
+	source, err := readSources(messages)
+	if err != nil {
+		return err
+	}
+	table, err := encode(release(), all, source)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(wire, table, 0o644); err != nil {
+		return err
+	}
+	table, err = typesOf(all, source)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(types, table, 0o644)
 }
 
 // release returns the version of k8s.io/api that this program was built with.

@@ -97,15 +97,15 @@ func distinct(all map[reflect.Type][]field, message reflect.Type, seen map[strin
 
 // encode returns the table. All numbers are little-endian:
 //
-//	"ctrlhost proto 1"   16 bytes, the version of the format
+//	"ctrlhost proto 2"   16 bytes, the version of the format
 //	u32 × 8              offsets of: kinds, messages, fields, texts, end; the number of ObjectMeta; of JSONSchemaProps; the text of the release
-//	kinds                u16 apiVersion, u16 kind, u16 message; sorted by apiVersion and kind
+//	kinds                u16 apiVersion, u16 kind, u16 message, u16 resource; sorted by apiVersion and kind
 //	messages             u16 name, u16 first field; one more entry closes the last message
 //	fields               u16 number, u16 key, u16 message or 0xffff, u8 form, u8 flags; sorted by number within their message
 //	texts                u8 length, then the bytes
 //
-// A key is the member's name as JSON has it, with its quotes and a colon.
-func encode(release string, all []kind) ([]byte, error) {
+// A resource is the plural of a kind that every server has, behind a slash if it has no namespaces; else empty. A key is the member's name as JSON has it, with its quotes and a colon.
+func encode(release string, all []kind, source *sources) ([]byte, error) {
 	found, sorted, err := messages(all)
 	if err != nil {
 		return nil, err
@@ -141,12 +141,13 @@ func encode(release string, all []kind) ([]byte, error) {
 	messagePart = append16(append16(messagePart, text("")), uint16(count))
 	for _, one := range all {
 		kindPart = append16(append16(append16(kindPart, text(one.apiVersion)), text(one.kind)), number[one.object])
+		kindPart = append16(kindPart, text(source.resource(one)))
 	}
 	releaseText := text(release)
 	if failed != nil {
 		return nil, failed
 	}
-	out := []byte("ctrlhost proto 1")
+	out := []byte("ctrlhost proto 2")
 	kindsAt := len(out) + 8*4
 	messagesAt := kindsAt + len(kindPart)
 	fieldsAt := messagesAt + len(messagePart)

@@ -27,6 +27,6 @@ pub use header::{Entries, Header, header};
 pub use lookup::lookup;
 pub use message::{keep_metadata, status, text};
 pub use strip::{keep_header, strip_managed_fields};
-pub use table::{Message, Table};
+pub use table::{Message, Resource, Table};
 pub use unknown::{Unknown, UnknownField};
 pub use write::{check, write_json};

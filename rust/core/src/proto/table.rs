@@ -9,7 +9,7 @@ const FIELDS: usize = offset(2);
 const TEXTS: usize = offset(3);
 const RELEASE: usize = offset(7);
 
-const KIND_SIZE: usize = 6;
+const KIND_SIZE: usize = 8;
 const MESSAGE_SIZE: usize = 4;
 const FIELD_SIZE: usize = 8;
 
@@ -20,7 +20,7 @@ const SCHEMA: u16 = offset(6) as u16;
 
 // A table of another format does not compile.
 const _: () = {
-    let magic = b"ctrlhost proto 1";
+    let magic = b"ctrlhost proto 2";
     let mut at = 0;
     while at < magic.len() {
         assert!(BYTES[at] == magic[at]);
@@ -80,6 +80,33 @@ impl Table {
     pub fn kinds() -> impl Iterator<Item = Message> {
         (0..(MESSAGES - KINDS) / KIND_SIZE).map(Message::of_kind)
     }
+
+    /// Iterate over the resources that every API server has, sorted by `apiVersion` and kind.
+    pub fn resources() -> impl Iterator<Item = Resource> {
+        Self::kinds().enumerate().filter_map(|(position, message)| {
+            let path = text(usize::from(number(KINDS + position * KIND_SIZE + 6)));
+            let plural = path.trim_start_matches('/');
+            (!plural.is_empty()).then(|| Resource {
+                api_version: message.api_version(),
+                kind: message.kind(),
+                plural,
+                namespaced: plural == path,
+            })
+        })
+    }
+}
+
+/// A kind with its place in the URL of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// `apiVersion`
+    pub api_version: &'static str,
+    /// `kind`
+    pub kind: &'static str,
+    /// The plural in lower case.
+    pub plural: &'static str,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
 }
 
 /// A message of the table; of a kind, unless it stands within another message.

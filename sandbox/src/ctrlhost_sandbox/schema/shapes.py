@@ -64,10 +64,6 @@ class Shape:
     """The values of a text, if they are limited."""
     open: bool = False
     """Unknown fields are kept."""
-    number: int = 0
-    """The protobuf field number."""
-    inlined: Mapping[int, Shape] = field(default_factory=dict)
-    """Fields of protobuf messages whose members are inlined into this object."""
 
     def child(self, name: str) -> Shape | None:
         """Return the shape of a field or map key; None if it is unknown."""
@@ -104,20 +100,16 @@ def builtin(name: str) -> Shape:
 
 
 def _fill(shape: Shape, table: Mapping[str, Any]) -> None:
-    inlined: dict[int, Shape] = {}
     for name, entry in table.items():
         if not name:
             shape.atomic = True
             continue
-        type_name, number, flags = entry[0], entry[1], entry[2].split()
+        type_name, flags = entry[0], entry[1].split()
         if "i" in flags:
             # The members of an inlined message belong to the parent.
-            inlined[number] = builtin(type_name)
-            shape.fields.update(inlined[number].fields)
+            shape.fields.update(builtin(type_name).fields)
         else:
-            shape.fields[name] = child = _field(type_name, flags)
-            child.number = number
-    shape.inlined = inlined
+            shape.fields[name] = _field(type_name, flags)
 
 
 def _field(type_name: str, flags: list[str]) -> Shape:
@@ -166,7 +158,7 @@ def _node(type_name: str) -> Shape:
     if type_name in OPAQUE:
         return Shape("any", type_name, open=True, atomic=True)
     target = builtin(type_name)
-    return Shape("object", type_name, fields=target.fields, atomic=target.atomic, inlined=target.inlined)
+    return Shape("object", type_name, fields=target.fields, atomic=target.atomic)
 
 
 def package_of(group: str, version: str) -> str:

@@ -1,1 +1,1 @@
-"""Generated tables and their generator."""
+"""The generated table of types: `make tables`."""
