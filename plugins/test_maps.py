@@ -25,7 +25,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "naming": {},
 }
 #: The plugins with maps that are Python functions.
-MAPPING = {"bitcoin", "hostname", "ingress-status", "naming"}
+MAPPING = {"bitcoin", "hostname", "naming"}
 #: Objects of kinds that the examples of a plugin lack.
 FURTHER: dict[str, list[dict[str, Any]]] = {
     "bitcoin": [
@@ -45,15 +45,6 @@ FURTHER: dict[str, list[dict[str, Any]]] = {
                 "labels": {"bitcoincontroller.christianb93.github.com/network": "harbour"},
             },
             "spec": {"containers": [{"name": "bitcoind", "image": "bitcoind"}]},
-        },
-    ],
-    "ingress-status": [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "projectcontour"}},
-        {
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "IngressClass",
-            "metadata": {"name": "example"},
-            "spec": {"controller": "example.com/ingress"},
         },
     ],
 }

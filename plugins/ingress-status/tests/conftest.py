@@ -54,22 +54,23 @@ class Replica:
         host.host._services_of = services_of
         self.at_write: Any = None
         transport: Any = host.host.client.transport
-        request, stream = transport.request, transport.stream
+        send, open_, open_async = transport.send, transport.open, transport.open_async
 
-        def recorded(method: str, path: str, *, body: bytes | None = None, **options: Any) -> Any:
-            headers = options.get("headers") or {}
-            content = json.loads(body) if body else None
-            query = dict(options.get("query") or {})
-            self.sent.append(Sent(method, path, query, content, headers.get("Content-Type", "")))
-            if self.at_write is not None and method in ("PATCH", "PUT"):
+        def sent(request: Any) -> Any:
+            content = json.loads(request.body) if request.body else None
+            kind = request.headers.get("Content-Type", "")
+            self.sent.append(Sent(request.method, request.path, dict(request.query or {}), content, kind))
+            if self.at_write is not None and request.method in ("PATCH", "PUT"):
                 self.at_write()
-            return request(method, path, body=body, **options)
+            return send(request)
 
-        def streamed(path: str, **options: Any) -> Any:
-            self.sent.append(Sent("STREAM", path, dict(options.get("query") or {}), None, ""))
-            return stream(path, **options)
+        def opened(request: Any, through: Any) -> Any:
+            self.sent.append(Sent("STREAM", request.path, dict(request.query or {}), None, ""))
+            return through(request)
 
-        transport.request, transport.stream = recorded, streamed
+        transport.send = sent
+        transport.open = lambda request: opened(request, open_)
+        transport.open_async = lambda request: opened(request, open_async)
         host.start()
 
     @property

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ctrlhost_ingress_status.addresses import normalise, same
-from ctrlhost_ingress_status.target import IngressTarget
+from ctrlhost_ingress_status.ingress import IngressTarget
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 from ctrlhost_ingress_status import IngressStatusSettings
-from ctrlhost_ingress_status.classes import LEGACY_ANNOTATION, VENDOR_ANNOTATION, IngressClass, effective_class
+from ctrlhost_ingress_status.classes import (
+    DEFAULT_ANNOTATION,
+    LEGACY_ANNOTATION,
+    VENDOR_ANNOTATION,
+    ClassSpec,
+    IngressClass,
+    effective_class,
+)
+
+from ctrlhost import ObjectMeta
 
 OURS = "example.com/controller"
 
@@ -51,6 +60,11 @@ def test_an_ingress_is_ours_by_its_class(
     assert (effective_class(given, field) in ours) is match
 
 
+def class_of(name: str, controller: str = OURS, *, default: bool = False) -> IngressClass:
+    annotations = {DEFAULT_ANNOTATION: "true"} if default else {}
+    return IngressClass(ObjectMeta(name=name, annotations=annotations), ClassSpec(controller))
+
+
 def test_another_vendor_annotation_can_be_configured() -> None:
     annotations = {VENDOR_ANNOTATION: "contour", "example.com/class": "other"}
     assert effective_class(annotations, None, "example.com/class") == "other"
@@ -58,7 +72,7 @@ def test_another_vendor_annotation_can_be_configured() -> None:
 
 def test_the_class_objects_of_our_controller_are_ours_as_long_as_they_exist() -> None:
     rules = IngressStatusSettings(class_mode="controller", ingress_class_controller=OURS).class_rules()
-    mine, theirs = IngressClass("ext", OURS), IngressClass("nginx", "k8s.io/ingress-nginx")
+    mine, theirs = class_of("ext"), class_of("nginx", "k8s.io/ingress-nginx")
     assert "ext" in rules.ours([mine, theirs])
     assert "nginx" not in rules.ours([mine, theirs])
     assert "ext" not in rules.ours([theirs])
@@ -72,10 +86,10 @@ def test_ingresses_without_a_class_follow_our_default_class_if_asked_to(flag: bo
         ingress_class_controller=OURS,
         match_unclassed_if_default=flag,
     ).class_rules()
-    assert ("" in rules.ours([IngressClass("ext", OURS, default=True)])) is flag
-    assert "" not in rules.ours([IngressClass("ext", OURS), IngressClass("nginx", "other", default=True)])
+    assert ("" in rules.ours([class_of("ext", default=True)])) is flag
+    assert "" not in rules.ours([class_of("ext"), class_of("nginx", "other", default=True)])
 
 
 def test_a_default_class_of_a_configured_name_takes_no_ingress_without_a_class() -> None:
-    ours = IngressStatusSettings(ingress_class_name="nginx").class_rules().ours([IngressClass("nginx", "x", True)])
+    ours = IngressStatusSettings(ingress_class_name="nginx").class_rules().ours([class_of("nginx", "x", default=True)])
     assert ours == {"nginx"}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from ctrlhost_ingress_status import ctrlhost_permissions
-from ctrlhost_ingress_status.desired import Desired
+from ctrlhost_ingress_status import rights
+from ctrlhost_ingress_status.ingress import Desired
 from ctrlhost_ingress_status.metrics import REASONS, StatusMetrics
 from ctrlhost_ingress_status.settings import IngressStatusSettings
 from prometheus_client import CollectorRegistry
@@ -43,7 +43,7 @@ def test_the_page_names_every_metric_and_no_other() -> None:
 @pytest.mark.parametrize("method", ["patch", "update"])
 def test_the_page_names_the_right_to_write(method: str) -> None:
     settings = msgspec.convert({"write-method": method}, IngressStatusSettings)
-    for permission in ctrlhost_permissions(settings=settings):
+    for permission in rights(settings):
         assert f"`{permission.resources[0]}`" in section("Rights")
         assert list(permission.verbs) == ([method] if permission.resources[0] == "ingresses/status" else ["get"])
         assert set(permission.verbs) <= set(section("Rights").replace(",", " ").replace(")", " ").split())

@@ -121,7 +121,7 @@ def test_a_static_list_is_published_by_replacement_too(start: Any) -> None:
 
 
 def test_a_patch_for_a_recreated_ingress_is_refused(control_plane: Any, namespace: str) -> None:
-    from ctrlhost_ingress_status.target import IngressTarget
+    from ctrlhost_ingress_status.ingress import IngressTarget
     from ctrlhost_ingress_status.writer import reason_of
 
     import ctrlhost

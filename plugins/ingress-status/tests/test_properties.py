@@ -12,14 +12,11 @@ import ctrlhost_ingress_status.writer as writer_module
 from ctrlhost_ingress_status.addresses import normalise, same
 from ctrlhost_ingress_status.classes import LEGACY_ANNOTATION
 from ctrlhost_ingress_status.contention import Contention
-from ctrlhost_ingress_status.controller import Passes
-from ctrlhost_ingress_status.desired import Desired
-from ctrlhost_ingress_status.discovery import Discovery
-from ctrlhost_ingress_status.metrics import StatusMetrics
-from ctrlhost_ingress_status.progress import Progress
+from ctrlhost_ingress_status.discovery import AddressState, Clearing, Discovery
+from ctrlhost_ingress_status.ingress import Desired, IngressTarget
+from ctrlhost_ingress_status.metrics import Progress, StatusMetrics
+from ctrlhost_ingress_status.passes import Passes
 from ctrlhost_ingress_status.settings import IngressStatusSettings, ServiceRef
-from ctrlhost_ingress_status.state import AddressState, Clearing
-from ctrlhost_ingress_status.target import IngressTarget
 from ctrlhost_ingress_status.write_budget import WriteBudget
 from ctrlhost_ingress_status.writer import Failures
 from hypothesis import settings

@@ -39,7 +39,7 @@ def test_a_changed_address_is_one_write_each_and_the_next_pass_none(cluster: Any
     assert sorted(one.name for one in leader.writes()) == names
     assert leader.written() == [B] * len(names)
     leader.forget()
-    leader.plugin._publish()
+    leader.plugin.publish()
     cluster.idle()
     assert leader.sent == []
     assert leader.metric("ctrlhost_ingress_status_objects", state="current") == len(names)

@@ -102,7 +102,7 @@ def test_classes_are_a_list_or_a_text_with_commas(given: Any) -> None:
 
 def test_no_more_rights_are_asked_for_than_are_used() -> None:
     def asked(**settings: Any) -> list[tuple[Any, ...]]:
-        found = ctrlhost_ingress_status.ctrlhost_permissions(IngressStatusSettings(**settings))
+        found = ctrlhost_ingress_status.rights(IngressStatusSettings(**settings))
         return [(one.group, one.resources, one.verbs, one.namespace) for one in found]
 
     status, ingresses = ("ingresses/status",), ("ingresses",)
@@ -116,7 +116,7 @@ def test_no_more_rights_are_asked_for_than_are_used() -> None:
 
 
 def shown(replica: Any, query: str = "") -> tuple[str, str]:
-    answer = TestClient(replica.plugin._plugin.pages["/"]).get(f"/{query}")
+    answer = TestClient(replica.plugin.host.pages["/"]).get(f"/{query}")
     return answer.headers["content-type"], answer.text
 
 

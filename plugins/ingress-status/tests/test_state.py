@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ctrlhost_ingress_status.state import AddressState, Clearing
+from ctrlhost_ingress_status.discovery import AddressState, Clearing
 
 A, B, C = ({"ip": "1.1.1.1"},), ({"ip": "2.2.2.2"},), ({"ip": "3.3.3.3"},)
 

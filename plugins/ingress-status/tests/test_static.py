@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctrlhost_ingress_status.addresses import is_ip, summary
-from ctrlhost_ingress_status.static import duplicates, mapped, parse, static_entries
+from ctrlhost_ingress_status.addresses import duplicates, is_ip, mapped, parse, static_entries, summary
 
 V4 = {"ip": "10.0.0.1"}
 V6 = {"ip": "2001:4860:4860::8888"}

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
+import ctrlhost
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from ctrlhost import Object
 
 VENDOR_ANNOTATION = "projectcontour.io/ingress.class"
 LEGACY_ANNOTATION = "kubernetes.io/ingress.class"
@@ -25,19 +27,18 @@ def effective_class(annotations: Mapping[str, str], field: str | None, vendor: s
     return field or ""
 
 
-@dataclass(frozen=True, slots=True)
-class IngressClass:
+class ClassSpec(msgspec.Struct, frozen=True):
+    """The spec of an IngressClass."""
+
+    controller: str = ""
+
+
+@ctrlhost.resource("networking.k8s.io/v1/IngressClass")
+class IngressClass(msgspec.Struct, frozen=True):
     """The fields of an IngressClass that decide whose it is."""
 
-    name: str
-    controller: str
-    default: bool = False
-
-    @classmethod
-    def of(cls, obj: Object) -> IngressClass:
-        """Read an object."""
-        controller = obj.get_path("spec", "controller", default="")
-        return cls(obj.name, str(controller), obj.annotations.get(DEFAULT_ANNOTATION) == "true")
+    metadata: ctrlhost.ObjectMeta
+    spec: ClassSpec = ClassSpec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ class ClassRules:
         """Return the effective classes that are ours; `""` stands for Ingresses without a class."""
         ours = set(self.names) if self.names else {"", DEFAULT_CLASS}
         if self.controller:
-            mine = [one for one in classes if one.controller == self.controller]
-            ours.update(one.name for one in mine)
-            if self.unclassed_if_default and any(one.default for one in mine):
+            mine = [one.metadata for one in classes if one.spec.controller == self.controller]
+            ours.update(meta.name for meta in mine)
+            if self.unclassed_if_default and any(meta.annotations.get(DEFAULT_ANNOTATION) == "true" for meta in mine):
                 ours.add("")
         return frozenset(ours)

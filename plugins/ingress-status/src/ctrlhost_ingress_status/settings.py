@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ctrlhost import Duration
+from ctrlhost_ingress_status.addresses import static_entries
 from ctrlhost_ingress_status.classes import VENDOR_ANNOTATION, ClassRules
-from ctrlhost_ingress_status.static import static_entries
 
 DEFAULT_SERVICE = "envoy"
 DEFAULT_NAMESPACE = "projectcontour"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import ctrlhost
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
 from ctrlhost_ingress_status.addresses import fingerprint
-from ctrlhost_ingress_status.desired import Verdict
+from ctrlhost_ingress_status.ingress import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from ctrlhost import Object, Request
     from ctrlhost_ingress_status.addresses import Entries
     from ctrlhost_ingress_status.contention import Contention
-    from ctrlhost_ingress_status.desired import Desired
-    from ctrlhost_ingress_status.metrics import StatusMetrics
-    from ctrlhost_ingress_status.progress import Progress
-    from ctrlhost_ingress_status.state import Known
-    from ctrlhost_ingress_status.target import IngressTarget
+    from ctrlhost_ingress_status.ingress import Desired, IngressTarget, Known
+    from ctrlhost_ingress_status.metrics import Progress, StatusMetrics
     from ctrlhost_ingress_status.write_budget import WriteBudget
 
 #: Seconds until the next try, when this replica lost its lease but its term has not ended yet.

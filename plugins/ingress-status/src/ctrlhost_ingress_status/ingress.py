@@ -1,7 +1,9 @@
-"""The kind whose status is written: how to read its class and its addresses, and how to set them."""
+"""The kind whose status is written: its class and its addresses, how to set them, and what they should be."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
@@ -63,3 +65,51 @@ class IngressTarget:
         """Build the object for a PUT; its resourceVersion stays, so that the server refuses it after another write."""
         balancer = {} if entries is None else {"ingress": list(entries)}
         return {**obj, "status": {**(obj.get("status") or {}), "loadBalancer": balancer}}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The addresses in force since `since`, in the clock's seconds; they may be none."""
+
+    entries: Entries
+    source: str
+    since: float
+    #: Counts the addresses that came into force; a new one is a reason to retry what was refused.
+    number: int = 0
+    #: The fingerprint of the entries.
+    mark: str = ""
+
+
+class Verdict(Enum):
+    """The action for one Ingress."""
+
+    #: It is not ours, or no address is known.
+    LEAVE = auto()
+    #: It has the right addresses.
+    RIGHT = auto()
+    WRITE = auto()
+    CLEAR = auto()
+
+
+class Desired:
+    """The current state. Each attribute is replaced as a whole, so that any thread may read it."""
+
+    def __init__(self, ours: frozenset[str]) -> None:
+        """Start with the classes and no address."""
+        self.ours = ours
+        self.known: Known | None = None
+        #: While statuses are cleared, the mark of the list to remove; empty otherwise.
+        self.clearing = ""
+        #: Between the hooks for election and deposition; otherwise workers and predicates do nothing.
+        self.elected = False
+
+    def verdict(self, class_name: str, mark: str, known: Known | None) -> Verdict:
+        """Judge an Ingress by its class and the mark of its addresses, against the known address.
+
+        `known` is an argument, so that the caller acts on the same address.
+        """
+        if known is None or class_name not in self.ours:
+            return Verdict.LEAVE
+        if known.entries:
+            return Verdict.RIGHT if mark == known.mark else Verdict.WRITE
+        return Verdict.CLEAR if self.clearing and mark == self.clearing else Verdict.LEAVE
