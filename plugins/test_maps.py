@@ -135,9 +135,10 @@ def test_no_map_of_a_bundled_plugin_reads_an_informer(
     plugin: str, maps: Maps, ctrlhost_host: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ctrlhost_bitcoin.rpc.client import RpcClient
-    from ctrlhost_bitcoin.testing.daemon import FakeHttp
 
-    monkeypatch.setattr("ctrlhost_bitcoin.rpc.client.RpcClient", partial(RpcClient, http=FakeHttp()))
+    from examples.bitcoind.fake_daemon import FakeHttp
+
+    monkeypatch.setattr("ctrlhost_bitcoin.parts.RpcClient", partial(RpcClient, http=FakeHttp()))
     host = ctrlhost_host(plugin, settings={plugin: SETTINGS[plugin]}, start=False, least_privilege=False)
     module = import_module(f"ctrlhost_{plugin.replace('-', '_')}")
     host.apply(*getattr(module, "ctrlhost_crds", list)())

@@ -14,7 +14,6 @@ NOT_SEEN = {
     ("bitcoincontroller.christianb93.github.com", "bitcoinnetworks/finalizers", "update"): (
         "some clusters require it for an ownerReference that blocks the owner's deletion"
     ),
-    ("", "services", "get"): "reads a Service again after a conflict; `test_rights.py` of the plugin has one",
     (
         "gateway.networking.k8s.io",
         "httproutes",

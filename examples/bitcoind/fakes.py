@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctrlhost_bitcoin.rpc.client import Credentials, RpcTarget
-from ctrlhost_bitcoin.testing.daemon import Silent
+
+from examples.bitcoind.fake_daemon import Silent
 
 if TYPE_CHECKING:
-    from ctrlhost_bitcoin.testing.servers import FakeDaemons
+    from examples.bitcoind.fake_servers import FakeDaemons
 
 
 class FakeProcess:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_bitcoin.rpc.errors import RpcFailure
-from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
 from examples.bitcoind.daemon import Addresses, Bitcoind, find_bitcoind
+from examples.bitcoind.fake_servers import FakeDaemons
 from examples.bitcoind.fakes import FakeProcess
 from examples.bitcoind.kubelet import ToyKubelet
 from examples.demo.kubectl import apply, show, wait

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROOMS = {
-    "bitcoin": {"mesh", "objects", "rpc", "testing"},
+    "bitcoin": {"mesh", "rpc"},
     "hostname": set(),
     "ingress-status": set(),
     "naming": set(),

@@ -6,9 +6,9 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
 from examples.bitcoind.daemon import Bitcoind
+from examples.bitcoind.fake_servers import FakeDaemons
 from examples.bitcoind.fakes import FakeProcess
 from examples.bitcoind.kubelet import ToyKubelet
 from tests.support.waiting import eventually

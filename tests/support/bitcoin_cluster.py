@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost_bitcoin
-from ctrlhost_bitcoin import ctrlhost_crds as crds
+from ctrlhost_bitcoin import plugin
 from ctrlhost_bitcoin.rpc.errors import RpcFailure
 
 import ctrlhost
@@ -21,6 +21,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ctrlhost.transport.interface import HttpRequest
     from examples.bitcoind.kubelet import ToyKubelet, ToyPod
     from tests.support.control_plane import ControlPlane
 
@@ -53,14 +54,14 @@ class PluginHost:
         client = ctrlhost.Client.load(str(control_plane.kubeconfig))
         self.writes: list[tuple[str, str]] = []
         transport: Any = client.transport
-        send = transport.request
+        send = transport.send
 
-        def recorded(method: str, path: str, **options: Any) -> Any:
-            if method in _WRITES:
-                self.writes.append((method, path))
-            return send(method, path, **options)
+        def recorded(request: HttpRequest) -> Any:
+            if request.method in _WRITES:
+                self.writes.append((request.method, request.path))
+            return send(request)
 
-        transport.request = recorded
+        transport.send = recorded
         self._client = client
         self.host = Host(configuration.host, [ctrlhost_bitcoin], configuration=configuration, client=client)
         self.host.start()
@@ -89,7 +90,7 @@ class Cluster:
         self.control_plane, self.namespace, self.kubelet = control_plane, namespace, kubelet
         self.client = control_plane.client
         self.hosts: list[PluginHost] = []
-        for crd in crds():
+        for crd in plugin.ctrlhost_crds():
             self.client.apply(crd, field_manager="tests")
         eventually(self._is_served, 20, "the CRD to be served")
 

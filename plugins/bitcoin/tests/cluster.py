@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctrlhost_bitcoin.objects.names import API_VERSION, KIND
+from ctrlhost_bitcoin.model import API_VERSION, KIND
 from ctrlhost_bitcoin.rpc.client import RpcClient
-from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp
 
 import ctrlhost
+from examples.bitcoind.fake_daemon import FakeDaemon, FakeHttp
 from tests.support.control_plane import BINARY
 
 if TYPE_CHECKING:
     from ctrlhost_sandbox import Sandbox
 
     from ctrlhost.testing import HostUnderTest, ManualClock
+    from ctrlhost.transport.interface import HttpRequest
 
 NET = (API_VERSION, KIND)
 STS, SVC, POD, SECRET = ("apps/v1", "StatefulSet"), ("v1", "Service"), ("v1", "Pod"), ("v1", "Secret")
@@ -50,13 +51,13 @@ class Replica:
 
     def _record(self, transport: Any) -> Any:
         """Note the requests of a transport, and of those with connections of their own that it makes."""
-        request, separate = transport.request, transport.separate
+        send, separate = transport.send, transport.separate
 
-        def recorded(method: str, path: str, *, body: bytes | None = None, **options: Any) -> Any:
-            self.sent.append(Sent(method, path, json.loads(body) if body else None))
-            return request(method, path, body=body, **options)
+        def recorded(request: HttpRequest) -> Any:
+            self.sent.append(Sent(request.method, request.path, json.loads(request.body) if request.body else None))
+            return send(request)
 
-        transport.request, transport.separate = recorded, lambda: self._record(separate())
+        transport.send, transport.separate = recorded, lambda: self._record(separate())
         return transport
 
     @property
@@ -78,10 +79,15 @@ class Replica:
         self.sent.clear()
 
     def enqueue(self, name: str = NAME, namespace: str = "test") -> None:
-        self.plugin.controller.enqueue(ctrlhost.Request(name, namespace))
+        self.controller.queue.add(ctrlhost.Request(name, namespace))
+
+    @property
+    def controller(self) -> Any:
+        return self.host.controllers["bitcoin/bitcoin"]
 
     def runs(self) -> int:
-        return self.host.controllers["bitcoin/bitcoin"].status().runs
+        runs: int = self.controller.status().runs
+        return runs
 
     def metric(self, metric: str, **labels: str) -> float | None:
         found: float | None = self._context.metrics.get_sample_value(metric, labels)
@@ -95,8 +101,10 @@ class Cluster:
         self.server, self.clock, self.http = server, clock, FakeHttp()
         self.client = ctrlhost.Client.load(server.kubeconfig)
         self.replicas: list[Replica] = []
+        #: Whether each action waits until the hosts are idle; once one runs.
+        self.settles = False
         self._start_host = start_host
-        monkeypatch.setattr("ctrlhost_bitcoin.rpc.client.RpcClient", partial(RpcClient, http=self.http))
+        monkeypatch.setattr("ctrlhost_bitcoin.parts.RpcClient", partial(RpcClient, http=self.http))
         self.namespace("test")
         self.secret(SECRET_NAME)
 
@@ -118,12 +126,32 @@ class Cluster:
         self.replicas.append(replica)
         if settle:
             host.start()
-            self.idle()
+            self.settles = True
+            self.settle()
         return replica
 
     def idle(self) -> None:
         for replica in self.replicas:
             replica.host.run_until_idle()
+
+    def settle(self) -> None:
+        """Wait until the hosts are idle, unless a test wants to see them busy."""
+        if self.settles:
+            self.idle()
+
+    def run(self) -> None:
+        """Reconcile the network once more."""
+        self.replicas[-1].enqueue()
+        self.idle()
+
+    def assert_rests(self) -> None:
+        """Assert that another run writes nothing, not even an event."""
+        replica = self.replicas[-1]
+        replica.forget()
+        runs = replica.runs()
+        self.run()
+        assert replica.runs() > runs
+        assert replica.writes(events=True) == []
 
     def after(self, seconds: float, step: float | None = None) -> None:
         """Advance the clock, in steps if they matter."""
@@ -148,10 +176,17 @@ class Cluster:
         spec = {"nodes": nodes, "secret": SECRET_NAME, **spec}
         wanted = {key: value for key, value in spec.items() if value is not None}
         metadata = {"name": name, "namespace": namespace}
-        return self.client.create({"apiVersion": NET[0], "kind": NET[1], "metadata": metadata, "spec": wanted})
+        network = self.client.create({"apiVersion": NET[0], "kind": NET[1], "metadata": metadata, "spec": wanted})
+        self.settle()
+        return network
 
-    def edit(self, name: str = NAME, **spec: Any) -> Any:
-        return self.client.patch(*NET, name, "test", {"spec": spec})
+    def edit(self, name: str = NAME, **spec: Any) -> None:
+        self.client.patch(*NET, name, "test", {"spec": spec})
+        self.settle()
+
+    def edit_secret(self, name: str = SECRET_NAME, **data: str) -> None:
+        self.client.patch(*SECRET, name, "test", {"stringData": data or {"BC_RPC_PASSWORD": "new"}})
+        self.settle()
 
     def daemon(self, ip: str, **options: Any) -> FakeDaemon:
         """Create a daemon at an address."""
@@ -162,7 +197,7 @@ class Cluster:
 
     def pod(
         self, ordinal: int, ip: str = "", *, name: str = NAME, ready: bool = True, namespace: str = "test", **more: Any
-    ) -> Any:
+    ) -> None:
         """Create a pod like the StatefulSet controller and the kubelet."""
         sts = self.sts(name, namespace=namespace)
         template = sts["spec"]["template"]
@@ -177,7 +212,7 @@ class Cluster:
             **more,
         }
         self.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
-        return self.set_pod(ordinal, ip, name=name, ready=ready, namespace=namespace)
+        self.set_pod(ordinal, ip, name=name, ready=ready, namespace=namespace)
 
     def set_pod(
         self,
@@ -189,7 +224,7 @@ class Cluster:
         restarts: int | None = None,
         namespace: str = "test",
         **status: Any,
-    ) -> Any:
+    ) -> None:
         """Write a pod's status like the kubelet."""
         patch: dict[str, Any] = {"phase": "Running", **status}
         if ip is not None:
@@ -200,7 +235,8 @@ class Cluster:
             one = {"name": f"{name}-sts-ctr", "image": "x", "imageID": "x", "ready": True, "restartCount": restarts}
             patch["containerStatuses"] = [one]
         pod = f"{name}-sts-{ordinal}"
-        return self.client.patch(*POD, pod, namespace, {"status": patch}, subresource="status")
+        self.client.patch(*POD, pod, namespace, {"status": patch}, subresource="status")
+        self.settle()
 
     def pods(self, count: int, *, name: str = NAME, first: int = 0, **options: Any) -> list[FakeDaemon]:
         """Create so many ready pods with daemons from 10.0.0.1 on."""
@@ -211,6 +247,7 @@ class Cluster:
 
     def delete_pod(self, ordinal: int, *, name: str = NAME) -> None:
         self.client.delete(*POD, f"{name}-sts-{ordinal}", "test", grace_period_seconds=0)
+        self.settle()
 
     def sts(self, name: str = NAME, *, namespace: str = "test") -> Any:
         return self.client.get(*STS, f"{name}-sts", namespace)

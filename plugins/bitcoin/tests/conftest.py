@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
+from examples.bitcoind.fake_servers import FakeDaemons
 from plugins.bitcoin.tests.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctrlhost_bitcoin.testing.daemon import FakeDaemon
     from ctrlhost_sandbox import Sandbox
 
     from ctrlhost.testing import ManualClock
+    from examples.bitcoind.fake_daemon import FakeDaemon
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from ctrlhost_bitcoin.objects.credentials import History, Usable, digest
+from ctrlhost_bitcoin.credentials import History, Usable, digest
 from ctrlhost_bitcoin.rpc.client import Credentials
 
 import ctrlhost
@@ -26,9 +26,7 @@ def template_digest(cluster: Any, name: str = NAME) -> str:
 def test_without_a_secret_the_known_credentials_are_used_and_warned_of_once(cluster: Any) -> None:
     cluster.start()
     cluster.net(2, secret="")
-    cluster.idle()
     one, _ = cluster.pods(2)
-    cluster.idle()
     assert one.logins_refused == 0
     assert one.added == ["10.0.0.2"]
     assert "envFrom" not in cluster.sts()["spec"]["template"]["spec"]["containers"][0]
@@ -62,7 +60,6 @@ def test_without_usable_credentials_no_pods_are_made(
         encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
         cluster.client.create({**secret, "data": encoded})
     cluster.net(secret="rpc")
-    cluster.idle()
     assert cluster.condition("CredentialsReady") == ("False", reason)
     assert cluster.condition("Reconciled") == ("False", "WaitingForSecret")
     assert cluster.condition("Ready") == ("False", "WaitingForSecret")
@@ -102,9 +99,7 @@ def test_a_secret_that_may_not_be_read_is_reported(cluster: Any) -> None:
 def test_a_secret_that_vanishes_leaves_the_pods_as_they_are(cluster: Any) -> None:
     cluster.start()
     cluster.net(2)
-    cluster.idle()
     one, _ = cluster.pods(2)
-    cluster.idle()
     before, calls = cluster.sts(), len(one.calls)
     cluster.client.delete(*SECRET, SECRET_NAME, "test")
     cluster.idle()
@@ -123,7 +118,6 @@ def test_a_secret_wakes_the_networks_that_use_it_and_labels_change_nothing(clust
     replica = cluster.start()
     cluster.net()
     cluster.net(name="second")
-    cluster.idle()
     before, runs = template_digest(cluster), replica.runs()
     cluster.client.patch(*SECRET, SECRET_NAME, "test", {"metadata": {"labels": {"a": "b"}}})
     cluster.idle()
@@ -132,8 +126,7 @@ def test_a_secret_wakes_the_networks_that_use_it_and_labels_change_nothing(clust
     cluster.secret(SECRET_NAME, "other", "pair", namespace="elsewhere")
     cluster.idle()
     assert replica.runs() == runs + 2
-    cluster.client.patch(*SECRET, SECRET_NAME, "test", {"stringData": {"BC_RPC_PASSWORD": "new"}})
-    cluster.idle()
+    cluster.edit_secret()
     assert template_digest(cluster) != before
     assert template_digest(cluster, "second") == template_digest(cluster)
 
@@ -142,14 +135,10 @@ def test_a_secret_wakes_the_networks_that_use_it_and_labels_change_nothing(clust
 def test_during_a_rotation_each_node_is_called_with_its_own_credentials(cluster: Any) -> None:
     cluster.start()
     cluster.net(3)
-    cluster.idle()
     daemons = cluster.pods(3)
-    cluster.idle()
-    cluster.client.patch(*SECRET, SECRET_NAME, "test", {"stringData": {"BC_RPC_PASSWORD": "new"}})
-    cluster.idle()
+    cluster.edit_secret()
     assert len(cluster.events("CredentialsRotated")) == 1
     cluster.delete_pod(2)
-    cluster.idle()
     daemons[2] = cluster.daemon("10.0.0.33", password="new")
     cluster.pod(2, "10.0.0.33")
     cluster.after(31)
@@ -158,8 +147,7 @@ def test_during_a_rotation_each_node_is_called_with_its_own_credentials(cluster:
     assert sorted(daemons[0].added) == ["10.0.0.2", "10.0.0.33"]
     # After a restart the old credentials are no longer known.
     cluster.replicas.pop().host.stop()
-    replica = cluster.start()
-    cluster.idle()
+    cluster.start()
     assert all(daemon.logins_refused >= 1 for daemon in daemons[:2])
     assert daemons[2].logins_refused == 0
     assert sorted(daemons[2].added) == ["10.0.0.1", "10.0.0.2"]
@@ -167,15 +155,12 @@ def test_during_a_rotation_each_node_is_called_with_its_own_credentials(cluster:
     assert cluster.condition("MeshConverged") == ("False", "Unauthorized")
     tries = [daemon.logins_refused for daemon in daemons]
     cluster.after(29, step=1)
-    replica.enqueue()
-    cluster.idle()
+    cluster.run()
     assert [daemon.logins_refused for daemon in daemons] == tries
     for ordinal in (1, 0):
         cluster.delete_pod(ordinal)
-        cluster.idle()
         cluster.daemon(f"10.0.0.{40 + ordinal}", password="new")
         cluster.pod(ordinal, f"10.0.0.{40 + ordinal}")
-        cluster.idle()
     assert cluster.condition("Ready") == ("True", "Ready")
     reported = cluster.events("RPCUnauthorized")
     assert sorted(one["note"] for one in reported) == [
@@ -187,18 +172,14 @@ def test_during_a_rotation_each_node_is_called_with_its_own_credentials(cluster:
 def test_with_manual_rotation_restarted_pods_get_the_new_credentials(cluster: Any) -> None:
     cluster.start(rotate="manual")
     cluster.net(2)
-    cluster.idle()
     daemons = cluster.pods(2)
-    cluster.idle()
     before = template_digest(cluster)
-    cluster.client.patch(*SECRET, SECRET_NAME, "test", {"stringData": {"BC_RPC_PASSWORD": "new"}})
-    cluster.idle()
+    cluster.edit_secret()
     assert template_digest(cluster) == before
     assert cluster.events("CredentialsRotated") == []
     daemons[1].forget()
     daemons[1].password = "new"
     cluster.set_pod(1, restarts=1)
-    cluster.idle()
     cluster.after(2)
     assert daemons[0].logins_refused == 0
     assert daemons[1].logins_refused == 1
@@ -209,9 +190,7 @@ def test_daemons_with_another_password_are_retried_every_30_s(cluster: Any, capl
     cluster.secret("rpc", "user", SECRET_TEXT)
     cluster.start()
     cluster.net(2, secret="rpc")
-    cluster.idle()
     one, two = cluster.pods(2, password="another")
-    cluster.idle()
     assert (one.logins_refused, two.logins_refused) == (1, 1)
     cluster.after(29, step=1)
     assert (one.logins_refused, two.logins_refused) == (1, 1)
@@ -230,22 +209,20 @@ def test_daemons_with_another_password_are_retried_every_30_s(cluster: Any, capl
 def test_secrets_can_be_fetched_one_by_one(cluster: Any) -> None:
     replica = cluster.start(secret_access="get")
     cluster.net()
-    cluster.idle()
 
     def asked() -> list[str]:
         return [one.path for one in replica.sent if "/secrets" in one.path]
 
     assert asked() == [f"/api/v1/namespaces/test/secrets/{SECRET_NAME}"]
-    informers = replica.host.controllers["bitcoin/bitcoin"].informers
+    informers = replica.controller.informers
     assert "Secret" not in [informer.kind for informer in informers]
     for _ in range(3):
-        replica.enqueue()
-        cluster.idle()
+        cluster.run()
     assert len(asked()) == 1
     cluster.after(300, step=1)
     assert 10 <= len(asked()) <= 11
     before = template_digest(cluster)
-    cluster.client.patch(*SECRET, SECRET_NAME, "test", {"stringData": {"BC_RPC_PASSWORD": "new"}})
+    cluster.edit_secret()
     cluster.after(31)
     assert template_digest(cluster) != before
 
@@ -258,11 +235,9 @@ def test_a_rotated_secret_is_tried_with_the_next_resync(cluster: Any, resync: in
     # The old Secret is fetched so long before a resync, and then rotated.
     cluster.after(-before % resync)
     cluster.net(3)
-    cluster.idle()
     daemons = cluster.pods(3)
-    cluster.idle()
     assert cluster.condition("MeshConverged") == ("True", "Converged")
-    cluster.client.patch(*SECRET, SECRET_NAME, "test", {"stringData": {"BC_RPC_PASSWORD": "new"}})
+    cluster.edit_secret()
     for daemon in daemons:
         daemon.password = "new"
         daemon.forget()

@@ -14,9 +14,7 @@ def test_a_dry_run_changes_no_daemon_and_no_object(cluster: Any, caplog: pytest.
     caplog.set_level(logging.INFO, "ctrlhost")
     first = cluster.start()
     cluster.net(2)
-    cluster.idle()
     one, two = cluster.pods(2)
-    cluster.idle()
     assert one.added == ["10.0.0.2"]
     cluster.replicas.remove(first)
     first.host.stop()

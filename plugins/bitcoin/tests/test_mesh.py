@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from ctrlhost_bitcoin.rpc.client import RpcClient
-from ctrlhost_bitcoin.testing.daemon import Fails, Raw, Reply, Silent, Slow
-from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
+from examples.bitcoind.fake_daemon import Fails, Raw, Reply, Silent, Slow
+from examples.bitcoind.fake_servers import FakeDaemons
 from plugins.bitcoin.tests.cluster import NAME
 
 
@@ -19,14 +19,12 @@ def net(cluster: Any) -> Any:
     """A reconciled network of three."""
     cluster.start()
     cluster.net(3)
-    cluster.idle()
     return cluster
 
 
 @pytest.mark.behaviour("bitcoin/B20")
 def test_a_list_that_was_lost_is_filled_again(net: Any) -> None:
     one, two, _ = net.pods(3)
-    net.idle()
     status = net.status()
     one.forget()
     net.after(31)
@@ -42,7 +40,6 @@ def test_a_failed_add_is_retried_though_the_status_is_unchanged(net: Any) -> Non
     net.daemon("10.0.0.2")
     net.pod(0, "10.0.0.1")
     net.pod(1, "10.0.0.2")
-    net.idle()
     assert len(net.status()["nodes"]) == 2
     assert net.condition("MeshConverged") == ("False", "Converging")
     net.after(1.1)
@@ -53,7 +50,6 @@ def test_a_failed_add_is_retried_though_the_status_is_unchanged(net: Any) -> Non
 @pytest.mark.behaviour("bitcoin/B21")
 def test_a_change_that_is_done_already_is_no_failure(net: Any) -> None:
     one, two = net.pods(2)
-    net.idle()
     one.script(Fails(-23), "addnode", times=1)
     two.script(Fails(-24), "addnode")
     two.script(Fails(-29), "disconnectnode")
@@ -86,7 +82,6 @@ def test_an_unreached_peer_is_dialled_once_per_pass(net: Any) -> None:
         daemon.reaches = lambda _: False
     net.pod(0, "10.0.0.1")
     net.pod(1, "10.0.0.2")
-    net.idle()
 
     def dialled() -> int:
         return one.called("addnode").count(["10.0.0.2", "onetry"])
@@ -112,7 +107,6 @@ def test_an_unreached_peer_is_dialled_once_per_pass(net: Any) -> None:
 def test_ready_nodes_of_a_large_network_are_linked_by_ordinals(cluster: Any) -> None:
     cluster.start()
     cluster.net(12)
-    cluster.idle()
     daemons = {}
     for ordinal in (0, 3, 7):
         daemons[ordinal] = cluster.daemon(f"10.0.0.{ordinal + 1}")
@@ -129,9 +123,7 @@ def test_ready_nodes_of_a_large_network_are_linked_by_ordinals(cluster: Any) -> 
 def test_links_never_drop_where_the_rule_changes(cluster: Any) -> None:
     cluster.start()
     cluster.net(9)
-    cluster.idle()
     daemons = cluster.pods(9)
-    cluster.idle()
 
     def linked() -> bool:
         return all(
@@ -152,12 +144,10 @@ def test_links_never_drop_where_the_rule_changes(cluster: Any) -> None:
 
         daemon._run = watched
     cluster.edit(nodes=10)
-    cluster.idle()
     daemons += cluster.pods(10, first=9)
     cluster.idle()
     assert all(len(daemon.added) == 5 for daemon in daemons)
     cluster.edit(nodes=9)
-    cluster.idle()
     assert all(len(daemon.added) == 8 for daemon in daemons[:9])
     assert any("add" in params for _, params in steps)
     assert any("remove" in params for _, params in steps)
@@ -175,7 +165,6 @@ def test_links_never_drop_where_the_rule_changes(cluster: Any) -> None:
 def test_another_port_is_part_of_every_address(cluster: Any, ips: tuple[str, str], added: str) -> None:
     cluster.start()
     cluster.net(2, p2pPort=19000, rpcPort=19001)
-    cluster.idle()
     one, two = (cluster.daemon(ip, port=19001) for ip in ips)
     for daemon in (one, two):
         daemon.reaches = lambda _: True
@@ -215,7 +204,7 @@ def test_a_failing_node_delays_no_other(net: Any, behaviour: Any, reason: str, w
             assert ends.wait(60)
         return post(host, *content, **limits)
 
-    net.http.post = post_and_hang
+    net.http.post, net.settles = post_and_hang, False
     net.pod(1, "10.0.0.2")
     # The others are done while the call to this one has no end yet.
     net.replicas[0].host.wait_for(lambda: "10.0.0.2" in one.added and "10.0.0.2" in three.added)
@@ -225,7 +214,7 @@ def test_a_failing_node_delays_no_other(net: Any, behaviour: Any, reason: str, w
     (state,) = [state for (_, ip), state in memory.nodes.items() if ip == "10.0.0.2"]
     assert (state.reason, state.failures) == (reason, 1)
     assert state.next_try == pytest.approx(net.clock.now() + wait)
-    controller = net.replicas[0].host.controllers["bitcoin/bitcoin"]
+    controller = net.replicas[0].controller
     assert controller.status().errors == 0
     net.after(wait - 0.1)
     assert state.failures == 1
@@ -236,7 +225,7 @@ def test_a_failing_node_delays_no_other(net: Any, behaviour: Any, reason: str, w
 
 @pytest.mark.behaviour("bitcoin/B28")
 def test_hanging_daemons_delay_no_other_network(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctrlhost_bitcoin.rpc.client.RpcClient", RpcClient)
+    monkeypatch.setattr("ctrlhost_bitcoin.parts.RpcClient", RpcClient)
     with FakeDaemons() as daemons:
         hanging = [daemons.start(f"127.0.9.{number + 1}") for number in range(20)]
         for daemon in hanging:
@@ -245,7 +234,6 @@ def test_hanging_daemons_delay_no_other_network(cluster: Any, monkeypatch: pytes
         cluster.start(workers=2, mesh_deadline="1500ms", rpc_timeout="1s")
         cluster.net(20, name="bad")
         cluster.net(3)
-        cluster.idle()
         for number in range(20):
             cluster.pod(number, hanging[number].host, name="bad")
         for number in range(3):
@@ -258,7 +246,6 @@ def test_hanging_daemons_delay_no_other_network(cluster: Any, monkeypatch: pytes
         begun = time.monotonic()
         cluster.replicas[0].enqueue("bad")
         cluster.edit(nodes=2)
-        cluster.idle()
         assert time.monotonic() - begun < 60
         assert all(len(daemon.added) == 1 for daemon in fine[:2])
         for daemon in hanging:
@@ -271,7 +258,6 @@ def test_hanging_daemons_delay_no_other_network(cluster: Any, monkeypatch: pytes
 @pytest.mark.behaviour("bitcoin/B38")
 def test_a_node_is_reported_once_until_it_recovers(net: Any) -> None:
     one, two, three = net.pods(3)
-    net.idle()
     three.script(Silent())
 
     def reported() -> int:
@@ -300,15 +286,12 @@ def test_a_node_is_reported_once_until_it_recovers(net: Any) -> None:
 
 def test_a_pod_with_a_new_address_replaces_its_old_one(net: Any) -> None:
     one, two, three = net.pods(3)
-    net.idle()
     assert len(net.events("MeshConverged")) == 1
     net.delete_pod(2)
-    net.idle()
     assert one.added == ["10.0.0.2"]
     assert one.links == {"10.0.0.2"}
     new = net.daemon("10.0.0.33")
     net.pod(2, "10.0.0.33")
-    net.idle()
     assert sorted(one.added) == sorted(one.links) == ["10.0.0.2", "10.0.0.33"]
     assert sorted(new.added) == ["10.0.0.1", "10.0.0.2"]
     assert sorted(two.added) == ["10.0.0.1", "10.0.0.33"]
@@ -318,11 +301,9 @@ def test_a_pod_with_a_new_address_replaces_its_old_one(net: Any) -> None:
 
 def test_a_restart_in_place_is_repaired_though_the_pod_stayed_ready(net: Any) -> None:
     one, two, _ = net.pods(3)
-    net.idle()
     one.forget()
     two.links.discard("10.0.0.1")
     net.set_pod(0, restarts=1)
-    net.idle()
     assert sorted(one.added) == sorted(one.links) == ["10.0.0.2", "10.0.0.3"]
     assert sorted(two.links) == ["10.0.0.1", "10.0.0.3"]
 
@@ -331,10 +312,8 @@ def test_a_single_node_has_no_peers(net: Any) -> None:
     one = net.daemon("10.0.0.1")
     one.added = ["10.0.0.2"]
     net.pod(0, "10.0.0.1")
-    net.idle()
     assert one.added == []
     net.edit(nodes=1)
-    net.idle()
     assert net.condition("MeshConverged") == ("True", "SingleNode")
     assert net.events("MeshConverged") == []
 
@@ -345,7 +324,6 @@ def test_a_single_node_has_no_peers(net: Any) -> None:
 def test_a_mesh_without_pods_has_not_converged(net: Any, ready: int) -> None:
     net.pods(ready)
     net.pod(ready, "10.0.0.9", ready=False)
-    net.idle()
     assert net.condition("MeshConverged") == ("Unknown", "WaitingForPods")
     assert net.kubectl("get", "btcnet", NAME, "--no-headers").stdout.split()[1:4] == ["3", str(ready), "Unknown"]
     # With 0 s, kubectl checks once.
@@ -353,7 +331,6 @@ def test_a_mesh_without_pods_has_not_converged(net: Any, ready: int) -> None:
     assert net.kubectl(*wait).returncode != 0
     net.delete_pod(ready)
     net.pods(3, first=ready)
-    net.idle()
     assert net.condition("MeshConverged") == ("True", "Converged")
     assert net.kubectl(*wait).returncode == 0
 
@@ -361,12 +338,9 @@ def test_a_mesh_without_pods_has_not_converged(net: Any, ready: int) -> None:
 @pytest.mark.behaviour("findings/FP7")
 def test_a_mesh_whose_pods_are_all_lost_is_no_longer_converged(net: Any) -> None:
     net.edit(nodes=1)
-    net.idle()
     net.pods(1)
-    net.idle()
     assert net.condition("MeshConverged") == ("True", "SingleNode")
     net.set_pod(0, ready=False)
-    net.idle()
     assert net.condition("MeshConverged") == ("Unknown", "WaitingForPods")
 
 
@@ -379,7 +353,6 @@ def test_slow_daemons_are_waited_for(net: Any) -> None:
 
 def test_metrics_count_calls_and_links(net: Any) -> None:
     net.pods(3)
-    net.idle()
     metric = net.replicas[0].metric
     labels = {"namespace": "test", "name": NAME}
     assert metric("ctrlhost_bitcoin_mesh_links", **labels, state="wanted") == 6

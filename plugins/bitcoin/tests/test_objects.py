@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ctrlhost_bitcoin.model import BitcoinNetwork
 
+import ctrlhost
 from plugins.bitcoin.tests.cluster import NAME, NET, SECRET, SECRET_NAME, STS
 
 
 @pytest.mark.behaviour("bitcoin/U1")
 def test_the_controller_is_created_on_an_empty_cluster(cluster: Any) -> None:
     replica = cluster.start()
-    assert replica.plugin.controller.name == "bitcoin/bitcoin"
+    assert replica.controller.name == "bitcoin/bitcoin"
     (runtime,) = replica.host.host.plugins
     assert (runtime.state, runtime.reason) == ("running", "")
     assert replica.writes() == []
@@ -22,7 +24,6 @@ def test_the_controller_is_created_on_an_empty_cluster(cluster: Any) -> None:
 def test_a_new_network_gets_a_service_and_a_stateful_set(cluster: Any) -> None:
     cluster.start()
     cluster.net()
-    cluster.idle()
     spec = cluster.sts()["spec"]
     (container,) = spec["template"]["spec"]["containers"]
     assert spec["replicas"] == 4
@@ -40,11 +41,9 @@ def test_a_new_network_gets_a_service_and_a_stateful_set(cluster: Any) -> None:
 def test_the_status_lists_the_pods_and_who_is_ready(cluster: Any) -> None:
     cluster.start()
     cluster.net()
-    cluster.idle()
     assert cluster.status()["nodes"] == []
     cluster.pods(2)
     cluster.pod(2, "10.0.0.3", ready=False)
-    cluster.idle()
     nodes = cluster.status()["nodes"]
     assert [(one["ordinal"], one["ip"], one["ready"]) for one in nodes] == [
         (0, "10.0.0.1", True),
@@ -59,12 +58,10 @@ def test_the_status_lists_the_pods_and_who_is_ready(cluster: Any) -> None:
 def test_an_update_without_a_change_writes_nothing(cluster: Any) -> None:
     replica = cluster.start()
     cluster.net()
-    cluster.idle()
     replica.forget()
     runs = replica.runs()
     cluster.client.patch(*NET, NAME, "test", {"metadata": {"annotations": {"a": "b"}}})
-    replica.enqueue()
-    cluster.idle()
+    cluster.run()
     assert replica.runs() > runs
     assert replica.writes(events=True) == []
 
@@ -79,9 +76,7 @@ def test_an_update_without_a_change_writes_nothing(cluster: Any) -> None:
 def test_another_number_of_nodes_scales_the_stateful_set(cluster: Any, nodes: int) -> None:
     cluster.start()
     cluster.net()
-    cluster.idle()
     cluster.edit(nodes=nodes)
-    cluster.idle()
     assert cluster.sts()["spec"]["replicas"] == nodes
 
 
@@ -89,9 +84,7 @@ def test_another_number_of_nodes_scales_the_stateful_set(cluster: Any, nodes: in
 def test_ready_nodes_are_added_to_each_other(cluster: Any) -> None:
     cluster.start()
     cluster.net()
-    cluster.idle()
     one, two = cluster.pods(2)
-    cluster.idle()
     assert one.added == ["10.0.0.2"]
     assert two.added == ["10.0.0.1"]
 
@@ -100,13 +93,10 @@ def test_ready_nodes_are_added_to_each_other(cluster: Any) -> None:
 def test_a_node_that_is_no_pod_is_removed(cluster: Any) -> None:
     cluster.start()
     cluster.net()
-    cluster.idle()
     one, two = cluster.pods(2)
-    cluster.idle()
     for daemon in (one, two):
         daemon.added.append("10.0.0.3")
-    cluster.replicas[0].enqueue()
-    cluster.idle()
+    cluster.run()
     assert one.added == ["10.0.0.2"]
     assert two.added == ["10.0.0.1"]
 
@@ -115,7 +105,6 @@ def test_a_node_that_is_no_pod_is_removed(cluster: Any) -> None:
 def test_manual_scaling_of_the_stateful_set_is_reverted(cluster: Any) -> None:
     cluster.start()
     cluster.net()
-    cluster.idle()
     cluster.client.patch(*STS, f"{NAME}-sts", "test", {"spec": {"replicas": 100}})
     cluster.idle()
     assert cluster.sts()["spec"]["replicas"] == 4
@@ -127,11 +116,22 @@ def test_a_new_network_has_two_events(cluster: Any) -> None:
     cluster.net()
     events = cluster.events()
     assert [(one["regarding"]["kind"], one["regarding"]["name"]) for one in events] == [(NET[1], NAME)] * 2
-    # Upstream gives both the reason `Info`.
+    # Upstream gives both the reason `Info`; here they are those of `ctx.ensure`.
     assert sorted((one["reason"], one["note"]) for one in events) == [
-        ("ServiceCreated", f"created headless service {NAME}-svc"),
-        ("StatefulSetCreated", f"created stateful set {NAME}-sts with 4 replicas"),
+        ("Created", f"created Service test/{NAME}-svc"),
+        ("Created", f"created StatefulSet test/{NAME}-sts"),
     ]
+
+
+@pytest.mark.behaviour("bitcoin/U27")
+@pytest.mark.behaviour("bitcoin/U28")
+def test_networks_are_listed_as_the_model(cluster: Any) -> None:
+    cluster.start()
+    cluster.net(2)
+    (network,) = [ctrlhost.Object(one).decode(BitcoinNetwork) for one in cluster.client.list(*NET, "test")]
+    assert (network.metadata.name, network.spec.nodes) == (NAME, 2)
+    assert network.status is not None
+    assert network.status.observedGeneration == 1
 
 
 @pytest.mark.behaviour("bitcoin/U26")
@@ -139,10 +139,8 @@ def test_credentials_come_from_the_secret(cluster: Any) -> None:
     cluster.secret("my-secret", "john", "secret")
     replica = cluster.start()
     cluster.net(1, secret="my-secret")
-    cluster.idle()
     daemon = cluster.daemon("10.0.0.1", user="john", password="secret")
     cluster.pod(0, "10.0.0.1")
-    cluster.idle()
     assert replica.host.client.find(*SECRET, "my-secret", "test") is not None
     assert daemon.called("getaddednodeinfo")
     assert daemon.logins_refused == 0

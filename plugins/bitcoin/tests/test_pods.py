@@ -6,9 +6,11 @@ import itertools
 from typing import Any
 
 import pytest
+from ctrlhost_bitcoin.model import BitcoinNetwork, Spec, completed
+from ctrlhost_bitcoin.settings import BitcoinSettings
 
 import ctrlhost
-from plugins.bitcoin.tests.cluster import NAME, NET, POD
+from plugins.bitcoin.tests.cluster import NAME, NET, POD, STS
 
 
 @pytest.fixture
@@ -16,29 +18,26 @@ def net(cluster: Any) -> Any:
     """A reconciled network of four."""
     cluster.start()
     cluster.net()
-    cluster.idle()
     return cluster
 
 
 @pytest.mark.behaviour("bitcoin/B10")
-def test_a_stateful_set_without_replicas_has_one_pod(net: Any) -> None:
-    from ctrlhost_bitcoin.objects.updating import replicas, update_stateful_set
+def test_a_stateful_set_without_replicas_gets_them(net: Any) -> None:
+    from ctrlhost_bitcoin import objects
 
+    net.client.patch(*STS, f"{NAME}-sts", "test", {"spec": {"replicas": None}})
+    net.idle()
+    assert net.sts()["spec"]["replicas"] == 4
     live = net.sts()
-    live["spec"]["replicas"] = None
-    assert replicas(live) == 1
-    desired = {**live, "spec": {**live["spec"], "replicas": 1}}
-    assert update_stateful_set(live, desired, keep_digest=False)[1] == []
-    desired["spec"]["replicas"] = 4
-    wanted, changed = update_stateful_set(live, desired, keep_digest=False)
-    assert (wanted["spec"]["replicas"], changed) == (4, ["replicas"])
+    del live["spec"]["replicas"]
+    network = completed(BitcoinNetwork(metadata=ctrlhost.ObjectMeta(name=NAME), spec=Spec(nodes=4)), BitcoinSettings())
+    assert objects.stateful_set(network, "x", ctrlhost.Object(live), roll=True)["spec"]["replicas"] == 4
 
 
 @pytest.mark.behaviour("bitcoin/B13")
 def test_changes_of_pods_that_matter_wake_the_network(net: Any) -> None:
     (replica,) = net.replicas
     net.pod(0, ready=False)
-    net.idle()
 
     def wakes(change: Any) -> bool:
         runs = replica.runs()
@@ -61,16 +60,14 @@ def test_changes_of_pods_that_matter_wake_the_network(net: Any) -> None:
 @pytest.mark.behaviour("bitcoin/B14")
 def test_a_foreign_or_surplus_pod_is_no_node(net: Any) -> None:
     one, two = net.pods(2)
-    net.pod(2, "10.0.0.3", ownerReferences=[])
     net.daemon("10.0.0.3")
-    net.pod(3, "10.0.0.4")
+    net.pod(2, "10.0.0.3", ownerReferences=[])
     net.daemon("10.0.0.4")
-    net.idle()
+    net.pod(3, "10.0.0.4")
     assert [node["ordinal"] for node in net.status()["nodes"]] == [0, 1, 3]
     assert sorted(one.added) == ["10.0.0.2", "10.0.0.4"]
     assert "10.0.0.4" in one.links
     net.edit(nodes=2)
-    net.idle()
     # The pods are still there.
     assert net.client.find(*POD, f"{NAME}-sts-3", "test") is not None
     assert [node["ordinal"] for node in net.status()["nodes"]] == [0, 1]
@@ -85,7 +82,6 @@ def test_a_foreign_or_surplus_pod_is_no_node(net: Any) -> None:
 def test_a_ready_pod_without_an_address_is_listed_but_no_peer(net: Any) -> None:
     one, two = net.pods(2)
     net.pod(2, "")
-    net.idle()
     nodes = net.status()["nodes"]
     assert (nodes[2]["ready"], nodes[2]["ip"]) == (True, "")
     assert one.added == ["10.0.0.2"]
@@ -97,7 +93,6 @@ def test_a_ready_pod_without_an_address_is_listed_but_no_peer(net: Any) -> None:
 @pytest.mark.behaviour("bitcoin/B15")
 def test_a_terminating_pod_is_neither_ready_nor_a_peer(net: Any) -> None:
     one, two, three = net.pods(3)
-    net.idle()
     assert sorted(one.added) == ["10.0.0.2", "10.0.0.3"]
     net.client.patch(*POD, f"{NAME}-sts-2", "test", {"metadata": {"finalizers": ["example.com/wait"]}})
     net.client.delete(*POD, f"{NAME}-sts-2", "test", grace_period_seconds=0)
@@ -117,7 +112,6 @@ def test_a_terminating_pod_is_neither_ready_nor_a_peer(net: Any) -> None:
 def test_only_one_of_two_pods_with_one_address_is_a_peer(net: Any, caplog: pytest.LogCaptureFixture) -> None:
     one, two = net.pods(2)
     net.pod(2, "10.0.0.2")
-    net.idle()
     assert one.added == ["10.0.0.2"]
     assert two.added == ["10.0.0.1"]
     assert f"{NAME}-sts-2 has the IP of {NAME}-sts-1" in caplog.text
@@ -128,43 +122,34 @@ def test_only_one_of_two_pods_with_one_address_is_a_peer(net: Any, caplog: pytes
 
 @pytest.mark.behaviour("bitcoin/B17")
 def test_an_unchanged_status_is_not_written(net: Any) -> None:
-    (replica,) = net.replicas
     net.pods(2)
-    net.idle()
     live = net.client.get(*NET, NAME, "test")
     live["status"]["conditions"].reverse()
     net.client.replace(live, "status")
     net.idle()
-    replica.forget()
-    replica.enqueue()
-    net.idle()
-    assert replica.writes(events=True) == []
+    net.assert_rests()
 
 
 @pytest.mark.behaviour("bitcoin/B17")
 def test_the_event_of_an_own_status_write_causes_no_write(net: Any) -> None:
     (replica,) = net.replicas
     net.pods(2)
-    net.idle()
     replica.forget()
     net.set_pod(1, ready=False)
-    net.idle()
     written = net.client.get(*NET, NAME, "test")
     assert [one["ready"] for one in written["status"]["nodes"]] == [True, False]
     before = replica.writes()
     assert {one.path.rpartition("/")[2] for one in before} == {"status"}
     statuses = [one.body["status"] for one in before]
     assert all(one != next_one for one, next_one in itertools.pairwise(statuses))
-    seen = replica.host.controllers["bitcoin/bitcoin"].informers[0].lister.get(NAME, "test")
+    seen = replica.controller.informers[0].lister.get(NAME, "test")
     assert seen.resource_version == written["metadata"]["resourceVersion"], "its event has arrived"
-    replica.enqueue()
-    net.idle()
+    net.run()
     assert replica.writes() == before
 
 
 def test_a_status_that_was_removed_is_written_again(net: Any) -> None:
     net.pods(2)
-    net.idle()
     live = net.client.get(*NET, NAME, "test")
     wanted = live.pop("status")
     net.client.replace(live, "status")
@@ -175,37 +160,33 @@ def test_a_status_that_was_removed_is_written_again(net: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/B18")
-def test_a_conflict_of_the_status_is_resolved_by_reading_again(net: Any) -> None:
+def test_a_conflict_of_the_status_is_resolved_by_another_run(net: Any) -> None:
     (replica,) = net.replicas
-    replica.host.faults.next("replace", ctrlhost.Conflict("changed"), resource="bitcoinnetworks", times=2)
+    replica.host.faults.next("patch", ctrlhost.Conflict("changed"), resource="bitcoinnetworks", times=2)
     replica.forget()
     net.pods(1)
-    net.idle()
     assert len(net.status()["nodes"]) == 1
     spec = net.client.get(*NET, NAME, "test")["spec"]
     assert spec == {"nodes": 4, "secret": "unit-test-secret"}
-    assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
-    asked = [one.method for one in replica.sent if f"bitcoinnetworks/{NAME}" in one.path]
-    assert asked[:5] == ["PUT", "GET", "PUT", "GET", "PUT"]
+    assert replica.controller.status().errors == 0
+    assert replica.host.faults.left() == 0
 
 
 @pytest.mark.behaviour("bitcoin/B18")
 def test_the_status_of_a_deleted_network_is_no_failure(net: Any) -> None:
     (replica,) = net.replicas
-    replica.host.faults.next("replace", ctrlhost.NotFound("gone"), resource="bitcoinnetworks")
+    replica.host.faults.next("patch", ctrlhost.NotFound("gone"), resource="bitcoinnetworks")
     net.pod(0)
-    net.idle()
-    assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
+    assert replica.controller.status().errors == 0
 
 
 @pytest.mark.behaviour("bitcoin/B18")
 @pytest.mark.parametrize("error", [ctrlhost.Forbidden("no"), ctrlhost.ServerError("down")], ids=["403", "500"])
 def test_a_refused_status_is_retried(net: Any, error: Exception) -> None:
     (replica,) = net.replicas
-    replica.host.faults.next("replace", error, resource="bitcoinnetworks", times=99)
+    replica.host.faults.next("patch", error, resource="bitcoinnetworks", times=99)
     net.pod(0)
-    net.idle()
-    controller = replica.host.controllers["bitcoin/bitcoin"]
+    controller = replica.controller
     assert controller.status().errors >= 1
     assert controller.queue.num_requeues(ctrlhost.Request(NAME, "test")) >= 1
     assert net.status()["nodes"] == []
@@ -216,9 +197,7 @@ def test_a_refused_status_is_retried(net: Any, error: Exception) -> None:
 
 def test_the_status_is_the_one_of_the_example(net: Any) -> None:
     net.edit(nodes=3)
-    net.idle()
     net.pods(3)
-    net.idle()
     status = net.status()
     assert (status["observedGeneration"], status["replicas"], status["readyReplicas"]) == (2, 3, 3)
     assert status["selector"] == f"app={NAME},bitcoincontroller.christianb93.github.com/network={NAME}"

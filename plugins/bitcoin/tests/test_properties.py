@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from ctrlhost_bitcoin.mesh.targets import is_ip
-from ctrlhost_bitcoin.testing.daemon import Fails, Raw, Reply, Silent, Slow
 
+from examples.bitcoind.fake_daemon import Fails, Raw, Reply, Silent, Slow
 from plugins.bitcoin.tests.cluster import NAME
 
 STEPS = 40
@@ -99,6 +99,7 @@ def test_every_daemon_knows_its_peers_once_the_faults_end(cluster: Any, seed: in
     replica = cluster.start()
     cluster.net(nodes)
     cluster.idle()
+    cluster.settles = False
     chaos = Chaos(cluster, nodes, seed)
     for _ in range(STEPS):
         chaos.step()

@@ -8,8 +8,9 @@ import pytest
 from ctrlhost_bitcoin.rpc import errors
 from ctrlhost_bitcoin.rpc.client import AddedNode, Credentials, RpcClient, RpcTarget
 from ctrlhost_bitcoin.rpc.errors import RpcError
-from ctrlhost_bitcoin.testing.daemon import Fails, FakeDaemon, FakeHttp, Reply, Slow
-from ctrlhost_bitcoin.testing.servers import FakeDaemons
+
+from examples.bitcoind.fake_daemon import Fails, FakeDaemon, FakeHttp, Reply, Slow
+from examples.bitcoind.fake_servers import FakeDaemons
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

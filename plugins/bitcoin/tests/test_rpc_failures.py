@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctrlhost_bitcoin.rpc import errors
 from ctrlhost_bitcoin.rpc.client import Credentials, RpcClient, RpcTarget
-from ctrlhost_bitcoin.testing.daemon import Fails, FakeDaemon, Raw, Reply, Silent, Slow
-from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
+from examples.bitcoind.fake_daemon import Fails, FakeDaemon, Raw, Reply, Silent, Slow
+from examples.bitcoind.fake_servers import FakeDaemons
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

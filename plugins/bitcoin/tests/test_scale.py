@@ -10,17 +10,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctrlhost_bitcoin import ctrlhost_crds as crds
-from ctrlhost_bitcoin.objects.names import API_VERSION, KIND
-from ctrlhost_bitcoin.testing.servers import FakeDaemons
+from ctrlhost_bitcoin import plugin
+from ctrlhost_bitcoin.model import API_VERSION, KIND
 
 import ctrlhost
+from examples.bitcoind.fake_servers import FakeDaemons
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ctrlhost_sandbox import Sandbox
+
+    from ctrlhost.transport.interface import HttpRequest
 
 NETWORKS, NODES = 200, 3
 PROMISED = 20.0
@@ -57,14 +59,14 @@ def noted(host: Any) -> list[tuple[str, str]]:
     """Record the writes of a host from now on, each with its shape and its path."""
     sent: list[tuple[str, str]] = []
     transport: Any = host.host.client.transport
-    request = transport.request
+    send = transport.send
 
-    def recorded(method: str, path: str, **options: Any) -> Any:
-        if method != "GET" and "/namespaces/" in path:
-            sent.append((shape(method, path), path))
-        return request(method, path, **options)
+    def recorded(request: HttpRequest) -> Any:
+        if request.method != "GET" and "/namespaces/" in request.path:
+            sent.append((shape(request.method, request.path), request.path))
+        return send(request)
 
-    transport.request = recorded
+    transport.send = recorded
     return sent
 
 
@@ -111,7 +113,7 @@ def test_two_hundred_networks_start_cold_with_few_writes_and_rest_with_none(
     settings = {"bitcoin": {"resync": "3s"}}
     first = ctrlhost_host("bitcoin", sandbox=sandbox, settings=settings, start=False)
     written = noted(first)
-    for crd in crds():
+    for crd in plugin.ctrlhost_crds():
         first.client.apply(crd, field_manager="test")
     eventually(lambda: is_served(first.client))
     for number in range(NETWORKS):
@@ -155,9 +157,9 @@ def test_two_hundred_networks_start_cold_with_few_writes_and_rest_with_none(
     resyncs(2)
     written += more
     kinds = Counter(kind for kind, _ in written if not kind.endswith(" events"))
-    assert set(kinds) == {"POST services", "POST statefulsets", "PUT bitcoinnetworks/status"}
-    assert (kinds["POST services"], kinds["POST statefulsets"]) == (NETWORKS, NETWORKS)
-    statuses = Counter(path for kind, path in written if kind == "PUT bitcoinnetworks/status")
+    assert set(kinds) == {"PATCH services", "PATCH statefulsets", "PATCH bitcoinnetworks/status"}
+    assert (kinds["PATCH services"], kinds["PATCH statefulsets"]) == (NETWORKS, NETWORKS)
+    statuses = Counter(path for kind, path in written if kind == "PATCH bitcoinnetworks/status")
     assert max(statuses.values()) <= 3
 
     at_rest = len(more)

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from ctrlhost_bitcoin import plugin
 
 from ctrlhost.cache import Object
 from ctrlhost.cli import execute
 
 ROOT = Path(__file__).parents[3]
-BITCOIN = ROOT / "plugins/bitcoin/src/ctrlhost_bitcoin"
 
 
 def crd(properties: dict[str, Any], **schema: Any) -> dict[str, Any]:
@@ -222,6 +222,13 @@ def test_a_missing_file_is_a_usage_error(tmp_path, capsys):
     assert execute(["models", str(tmp_path)]) == 2
 
 
-def test_the_models_of_bitcoin_match_its_crd(capsys):
-    assert execute(["models", str(BITCOIN / "bitcoinnetworks.yaml")]) == 0
-    assert capsys.readouterr().out == (BITCOIN / "models.py").read_text()
+def test_the_models_of_a_whole_crd_read_its_objects(tmp_path, capsys, monkeypatch):
+    file = tmp_path / "crd.yaml"
+    file.write_text(yaml.safe_dump(plugin.ctrlhost_crds()[0]))
+    assert execute(["models", str(file)]) == 0
+    module = ModuleType("written_models")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(capsys.readouterr().out, module.__dict__)
+    network = yaml.safe_load((ROOT / "plugins/bitcoin/examples/03-modern.yaml").read_text())
+    found = msgspec.convert(network, module.BitcoinNetwork)
+    assert (found.metadata.name, found.spec.nodes) == (network["metadata"]["name"], network["spec"]["nodes"])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from ctrlhost import Duration
+
+Port = Annotated[int, Meta(ge=1, le=65535)]
+Count = Annotated[int, Meta(ge=1)]
 
 #: The image of the Go controller that this plugin continues.
 DEFAULT_IMAGE = "christianb93/bitcoind:v1.0"
@@ -15,16 +19,16 @@ DEFAULT_IMAGE = "christianb93/bitcoind:v1.0"
 class BitcoinSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """The settings of the plugin."""
 
-    default_image: str = DEFAULT_IMAGE
+    default_image: Annotated[str, Meta(pattern=r"\S")] = DEFAULT_IMAGE
     """Image of networks without `spec.image`."""
 
-    rpc_port: int = 18332
+    rpc_port: Port = 18332
     """RPC port of networks without `spec.rpcPort`."""
 
-    p2p_port: int = 18444
+    p2p_port: Port = 18444
     """P2P port of networks without `spec.p2pPort`."""
 
-    workers: int = 5
+    workers: Count = 5
     """Networks that are reconciled at once."""
 
     resync: Duration = Duration("30s")
@@ -39,7 +43,7 @@ class BitcoinSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab",
     onetry_timeout: Duration = Duration("8s")
     """Time limit for a call that makes a daemon dial a peer."""
 
-    rpc_concurrency: int = 64
+    rpc_concurrency: Count = 64
     """Calls in flight at once, in all."""
 
     mesh_deadline: Duration = Duration("20s")
@@ -59,16 +63,8 @@ class BitcoinSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab",
 
     def __post_init__(self) -> None:
         """Reject settings that cannot work."""
-        for name in ("rpc_port", "p2p_port"):
-            if not 1 <= getattr(self, name) <= 65535:
-                raise ValueError(f"{name.replace('_', '-')} must be from 1 to 65535")
-        for name in ("workers", "rpc_concurrency"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name.replace('_', '-')} must be at least 1")
         for name in ("rpc_connect_timeout", "rpc_timeout", "onetry_timeout", "mesh_deadline"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name.replace('_', '-')} must be positive")
-        if not self.default_image.strip():
-            raise ValueError("default-image must not be blank")
         if self.secret_names and self.secret_access != "get":
             raise ValueError("secret-names requires `secret-access: get`")

@@ -1,18 +1,15 @@
-"""The status of a network: its conditions, assembled from what a pass found, and the write where it differs."""
+"""The conditions of a network, judged from the outcome of a pass."""
 
 from __future__ import annotations
 
-import random
-import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import ctrlhost
-from ctrlhost_bitcoin.objects import names
+from ctrlhost_bitcoin import objects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import ctrlhost
     from ctrlhost_bitcoin.mesh.mesh import MeshReport
     from ctrlhost_bitcoin.mesh.nodes import Node
 
@@ -22,18 +19,11 @@ NODES_READY = "NodesReady"
 MESH_CONVERGED = "MeshConverged"
 READY = "Ready"
 #: In the order of their precedence for `Ready`.
-PARTS = (RECONCILED, CREDENTIALS_READY, NODES_READY, MESH_CONVERGED)
+_PARTS = (RECONCILED, CREDENTIALS_READY, NODES_READY, MESH_CONVERGED)
 _MAX_NAMED = 5
-_MAX_TRIES = 6
-_MAX_PAUSE = 0.02
 
 
-class OldCrd(ctrlhost.CtrlhostError):
-    """The server drops fields of the status, since its CRD lacks them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The content of a condition, the same for the same situation; `status` None is Unknown."""
 
     status: bool | None
@@ -43,8 +33,8 @@ class Verdict:
 
 FINE = Verdict(True, "Reconciled", "service and stateful set are up to date")
 NOT_ASKED = Verdict(None, "Unknown", "the nodes were not asked for their peers")
-PENDING = Verdict(False, "Converging", "nodes came or went, and are asked for their peers next")
-UP = Verdict(True, "Ready", "network is up")
+_PENDING = Verdict(False, "Converging", "nodes came or went, and are asked for their peers next")
+_UP = Verdict(True, "Ready", "network is up")
 
 
 def nodes_ready(nodes: Sequence[Node], wanted: int, failure: str) -> Verdict:
@@ -61,9 +51,9 @@ def nodes_ready(nodes: Sequence[Node], wanted: int, failure: str) -> Verdict:
 def mesh_converged(report: MeshReport, wanted: int) -> Verdict:
     """Judge the mesh of a network of `wanted` nodes."""
     if report.unauthorized:
-        return Verdict(False, "Unauthorized", f"{listed(report.unauthorized)}: wrong credentials")
+        return Verdict(False, "Unauthorized", f"{_listed(report.unauthorized)}: wrong credentials")
     if report.unreachable:
-        return Verdict(False, "NodeUnreachable", f"{listed(report.unreachable)}: no useful answer")
+        return Verdict(False, "NodeUnreachable", f"{_listed(report.unreachable)}: no useful answer")
     if report.ready < min(wanted, 2):
         return Verdict(None, "WaitingForPods", f"{report.ready} of {wanted} nodes can be asked for their peers")
     if report.ready < 2:
@@ -77,90 +67,47 @@ def credentials_refused(report: MeshReport) -> Verdict | None:
     """Return the verdict for daemons that refuse the credentials, if any do."""
     if not report.unauthorized:
         return None
-    return Verdict(False, "Unauthorized", f"{listed(report.unauthorized)}: the credentials are not accepted")
+    return Verdict(False, "Unauthorized", f"{_listed(report.unauthorized)}: the credentials are not accepted")
 
 
-def listed(pods: Sequence[str]) -> str:
+def condition(network: ctrlhost.Object, type_: str) -> Mapping[str, Any]:
+    """Return a condition of a network; an empty one where it has none."""
+    conditions = network.get_path("status", "conditions", default=())
+    return next((one for one in conditions if one.get("type") == type_), {})
+
+
+def show(ctx: ctrlhost.Context, verdicts: Mapping[str, Verdict]) -> None:
+    """Set the conditions; one without a verdict stays as it is, and `Ready` follows from all."""
+    for type_, verdict in verdicts.items():
+        ctx.status.condition(type_, *verdict)
+    ctx.status.condition(READY, *_overall(ctx.object, verdicts))
+
+
+def show_nodes(ctx: ctrlhost.Context, nodes: Sequence[Node], replicas: int) -> None:
+    """Set the list of nodes, and what the scale subresource reads."""
+    name = ctx.object.name
+    ctx.status.set(
+        nodes=[node.entry(name) for node in nodes],
+        replicas=replicas,
+        readyReplicas=sum(node.ready for node in nodes),
+        selector=",".join(f"{key}={value}" for key, value in objects.selector(name).items()),
+    )
+
+
+def _overall(network: ctrlhost.Object, fresh: Mapping[str, Verdict]) -> Verdict:
+    """Judge the whole by the first part that is not True."""
+    for type_ in _PARTS:
+        known = condition(network, type_)
+        verdict = fresh.get(type_)
+        if verdict is None and known:
+            verdict = Verdict(known.get("status") == "True", str(known.get("reason")), str(known.get("message")))
+        if verdict is not None and not verdict.status:
+            return verdict._replace(status=False)
+    # Without a fresh verdict, the last one about the mesh is about other nodes.
+    return _UP if MESH_CONVERGED in fresh else _PENDING
+
+
+def _listed(pods: Sequence[str]) -> str:
     """Name the first pods and count the others."""
     named, more = ", ".join(pods[:_MAX_NAMED]), len(pods) - _MAX_NAMED
     return f"{named} and {more} more" if more > 0 else named
-
-
-@dataclass(slots=True)
-class Wanted:
-    """The content of the status; a condition without a verdict stays as it is."""
-
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
-    #: None keeps the nodes as they are.
-    nodes: Sequence[Node] | None = None
-    replicas: int = 0
-
-    def applied(self, network: Mapping[str, Any], clock: ctrlhost.Clock) -> dict[str, Any]:
-        """Return the status that the network should have."""
-        metadata = network["metadata"]
-        status: dict[str, Any] = ctrlhost.plain(network.get("status") or {})
-        generation = int(metadata.get("generation") or 0)
-        if self.nodes is not None:
-            name = metadata["name"]
-            status["nodes"] = [node.entry(name) for node in self.nodes]
-            status["replicas"] = self.replicas
-            status["readyReplicas"] = sum(node.ready for node in self.nodes)
-            status["selector"] = names.selector_text(name)
-        status.setdefault("nodes", [])
-        status["observedGeneration"] = generation
-        holder, verdicts = {"status": status}, dict(self.verdicts)
-        if self.nodes is not None and not condition(holder, MESH_CONVERGED):
-            verdicts.setdefault(MESH_CONVERGED, NOT_ASKED)
-        for type_ in (*PARTS, READY):
-            verdict = _overall(holder, self.verdicts) if type_ == READY else verdicts.get(type_)
-            if verdict is not None:
-                given = (verdict.status, verdict.reason, verdict.message)
-                ctrlhost.conditions.set(holder, type_, *given, clock, observed_generation=generation)
-        return status
-
-
-def condition(network: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
-    """Return a condition of a network; an empty one where it has none."""
-    return ctrlhost.conditions.get(network, type_) or {}
-
-
-def write(ctx: ctrlhost.Context, network: dict[str, Any], wanted: Wanted) -> dict[str, Any] | None:
-    """Write the status if it differs, and return the network as it is then; None if it is gone."""
-    for left in reversed(range(_MAX_TRIES)):
-        status = wanted.applied(network, ctx.clock)
-        if status == network.get("status"):
-            return network
-        try:
-            written = ctx.client.replace({**network, "status": status}, "status")
-        except ctrlhost.NotFound:
-            return None
-        except ctrlhost.Conflict:
-            if not left:
-                raise
-            # Time for the other writer to finish.
-            time.sleep(random.uniform(0, _MAX_PAUSE))  # noqa: S311 - only keeps writers apart
-            known = network["metadata"]
-            fresh = ctx.client.find(names.API_VERSION, names.KIND, known["name"], known.get("namespace") or "")
-            if fresh is None or fresh["metadata"]["uid"] != known["uid"]:
-                return None
-            network = fresh
-            continue
-        if "nodes" not in (written.get("status") or {}):
-            raise OldCrd(
-                "the server drops status.nodes: the CRD is older than the plugin",
-                hint="apply the output of `ctrlhost crds --plugins bitcoin`",
-            )
-        return written
-    raise AssertionError("the last try returns or raises")
-
-
-def _overall(holder: Mapping[str, Any], fresh: Mapping[str, Verdict]) -> Verdict:
-    """Judge the whole by the first part that is not True."""
-    for type_ in PARTS:
-        found = condition(holder, type_)
-        if found and found.get("status") != "True":
-            return Verdict(False, str(found.get("reason")), str(found.get("message")))
-        if not found and type_ in fresh:
-            return Verdict(None, "Unknown", f"{type_} is not known yet")
-    # Without a fresh verdict, the last one about the mesh is about other nodes.
-    return UP if MESH_CONVERGED in fresh else PENDING

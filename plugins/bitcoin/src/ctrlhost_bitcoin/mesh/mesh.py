@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     import ctrlhost
-    from ctrlhost_bitcoin.mesh.memory import NetworkMemory, NodeKey
+    from ctrlhost_bitcoin.mesh.node_state import NetworkMemory, NodeKey
     from ctrlhost_bitcoin.mesh.nodes import Node
-    from ctrlhost_bitcoin.objects.spec import NetworkSpec
+    from ctrlhost_bitcoin.model import Network
     from ctrlhost_bitcoin.rpc.client import RpcClient
 
 #: Nodes of one network that are called at once.
@@ -51,14 +51,14 @@ class Mesh:
         self._client, self._pool, self._clock, self._deadline = client, pool, clock, deadline
 
     def converge(
-        self, ctx: ctrlhost.Context, spec: NetworkSpec, nodes: Sequence[Node], memory: NetworkMemory
+        self, ctx: ctrlhost.Context, network: Network, nodes: Sequence[Node], memory: NetworkMemory
     ) -> MeshReport | None:
         """Update the daemons' lists to the ready nodes, with no failure delaying others; None if it was cut short."""
         ready, twins = reachable(nodes)
         for node, other in twins:
             ctx.log.warning("%s has the IP of %s (%s): skipped", node.pod, other.pod, node.ip)
         states = self._states(nodes, ready, memory)
-        observers = self._observe(ctx, spec, nodes, ready, memory)
+        observers = self._observe(ctx, network, nodes, ready, memory)
         news, late = [], False
         # Waits start after the calls, which took time.
         now = self._clock.now()
@@ -118,13 +118,13 @@ class Mesh:
     def _observe(
         self,
         ctx: ctrlhost.Context,
-        spec: NetworkSpec,
+        network: Network,
         nodes: Sequence[Node],
         ready: Sequence[Node],
         memory: NetworkMemory,
     ) -> list[Observer]:
         """Call the nodes that are due, until all are done or the deadline is over."""
-        addresses = {node.ordinal: address(node.ip, spec.p2p_port) for node in ready}
+        addresses = {node.ordinal: address(node.ip, network.p2p_port) for node in ready}
         members = frozenset(node.ip for node in nodes if node.ip)
         pool = BoundedPool(self._pool, _WIDTH, lambda: _may_continue(ctx))
         now, observers = self._clock.now(), []
@@ -138,9 +138,9 @@ class Mesh:
             task = Task(
                 node=node,
                 candidates=candidates,
-                rpc_port=spec.rpc_port,
-                p2p_port=spec.p2p_port,
-                targets=targets(node.ordinal, spec.nodes, addresses),
+                rpc_port=network.rpc_port,
+                p2p_port=network.p2p_port,
+                targets=targets(node.ordinal, network.nodes, addresses),
                 members=members,
                 dial=state.dials(now),
                 dry_run=ctx.dry_run,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost_bitcoin import objects
 from ctrlhost_bitcoin.mesh.targets import is_ip
-from ctrlhost_bitcoin.objects import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,13 +42,13 @@ class Node:
             "ready": self.ready,
             "ip": self.ip,
             "nodeName": self.pod,
-            "dnsName": f"{self.pod}.{names.service_name(network)}",
+            "dnsName": f"{self.pod}.{network}-svc",
         }
 
 
 def read_nodes(network: str, count: int, stateful_set_uid: str, pods: Mapping[str, Object]) -> list[Node]:
     """Read the pods, by name, of the ordinals below `count` that the StatefulSet controls."""
-    found = ((ordinal, pods.get(names.pod_name(network, ordinal))) for ordinal in range(count))
+    found = ((ordinal, pods.get(f"{network}-sts-{ordinal}")) for ordinal in range(count))
     return [
         _node(ordinal, pod)
         for ordinal, pod in found
@@ -78,7 +78,7 @@ def _node(ordinal: int, pod: Object) -> Node:
         ip=pod.get_path("status", "podIP", default=""),
         ready=is_ready(pod) and pod.deletion_timestamp is None,
         running=pod.get_path("status", "phase", default="") == "Running",
-        digest=pod.annotations.get(names.CREDENTIALS_ANNOTATION),
+        digest=pod.annotations.get(objects.CREDENTIALS_ANNOTATION),
         containers=containers(pod),
     )
 

@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from typing import Any, Self
 
-from ctrlhost_bitcoin.testing.daemon import PORT, FakeDaemon, Raw, Reply, Slow
+from examples.bitcoind.fake_daemon import PORT, FakeDaemon, Raw, Reply, Slow
 
 
 class FakeDaemons:

@@ -88,7 +88,7 @@ class FakeDaemon:
         port: int = PORT,
         *,
         user: str = "user",
-        password: str = "password",  # noqa: S107 - of a daemon that holds nothing
+        password: str = "password",
         dials: bool = True,
     ) -> None:
         """Create a fake daemon with this address and these credentials."""

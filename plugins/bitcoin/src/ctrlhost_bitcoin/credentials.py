@@ -5,19 +5,26 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctrlhost_bitcoin.objects.names import PASSWORD_KEY, USER_KEY
-from ctrlhost_bitcoin.objects.spec import Rejected
+import ctrlhost
+from ctrlhost_bitcoin.model import Rejected
 from ctrlhost_bitcoin.rpc.client import Credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost import Context, Object
+    from ctrlhost import Clock, Context, Object
 
+SECRET = ("v1", "Secret")
+_USER_KEY, _PASSWORD_KEY = "BC_RPC_USER", "BC_RPC_PASSWORD"
+#: The fields of a Secret that are cached besides its metadata.
+READS = (f"data.{_USER_KEY}", f"data.{_PASSWORD_KEY}")
+#: The most seconds that a fetched Secret is used for; a rotated one is seen at most so much later than a resync.
+_MAX_AGE = 4.0
 #: The image's own credentials, which are publicly known.
 DEFAULT = Credentials("user", "password")
 DEFAULT_DIGEST = "default"
@@ -51,7 +58,7 @@ class CredentialReader:
         found = self._find(ctx, namespace, secret)
         if found is None:
             raise Rejected("SecretNotFound", f"there is no secret {secret}")
-        credentials = Credentials(_value(secret, found, USER_KEY), _value(secret, found, PASSWORD_KEY))
+        credentials = Credentials(_value(secret, found, _USER_KEY), _value(secret, found, _PASSWORD_KEY))
         return Usable(credentials, self._digest(found, credentials), "FromSecret", f"using secret {secret}")
 
     def _digest(self, secret: Object, credentials: Credentials) -> str:
@@ -85,12 +92,49 @@ def _value(name: str, secret: Object, key: str) -> str:
         raise invalid("is not UTF-8 text") from None
     if not text:
         raise invalid("is empty")
-    if any(ord(each) < 0x20 or 0x7F <= ord(each) < 0xA0 for each in text):
+    if any(ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0 for character in text):
         # Usually a trailing newline from `echo | base64`.
         raise invalid("has a control character, such as a newline")
     if ":" in text:
         raise invalid("has a colon, which prevents a daemon from starting")
     return text
+
+
+def cached_secret(ctx: Context, namespace: str, name: str) -> Object | None:
+    """Return a Secret from the cache, None if there is none."""
+    return ctx.cache(SECRET).get(name, namespace)
+
+
+class PolledSecrets:
+    """Secrets from the server, kept for a few seconds, and for less than `resync`; used by all workers."""
+
+    def __init__(self, clock: Clock, resync: float) -> None:
+        """Start with an empty cache; `resync` 0 is none."""
+        self._clock, self._max_age = clock, min(_MAX_AGE, resync / 2 or _MAX_AGE)
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, str], tuple[float, Object | Rejected | None]] = {}
+
+    def __call__(self, ctx: Context, namespace: str, name: str) -> Object | None:
+        """Return a Secret, None if there is none; `Rejected` where it may not be read."""
+        key, now = (namespace, name), self._clock.now()
+        with self._lock:
+            self._known = {one: known for one, known in self._known.items() if now - known[0] < self._max_age}
+            known = self._known.get(key)
+        if known is None:
+            answer = _fetched(ctx, namespace, name)
+            with self._lock:
+                known = self._known.setdefault(key, (now, answer))
+        if isinstance(known[1], Rejected):
+            raise known[1]
+        return known[1]
+
+
+def _fetched(ctx: Context, namespace: str, name: str) -> Object | Rejected | None:
+    try:
+        secret = ctx.client.find(*SECRET, name, namespace)
+    except ctrlhost.Forbidden:
+        return Rejected("Forbidden", f"not allowed to read secret {name}")
+    return None if secret is None else ctrlhost.Object(secret)
 
 
 class History:
