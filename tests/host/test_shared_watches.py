@@ -209,9 +209,9 @@ def test_a_wider_informer_that_comes_later_has_a_watch_of_its_own_and_the_status
     ids=["hostname", "ingress-status", "both"],
 )
 def test_the_bundled_plugins_share_the_watch_of_ingresses(ctrlhost_host, server, plugins, labels) -> None:
-    from ctrlhost_hostname import ctrlhost_crds as crds
+    from ctrlhost_hostname import plugin
 
-    for one in crds():
+    for one in plugin.ctrlhost_crds():
         server.client.create(one)
     free = {"hostname": {"rest-address": "127.0.0.1", "rest-port": 0}}
     host = ctrlhost_host(*plugins, sandbox=server.sandbox, settings=free if "hostname" in plugins else {})

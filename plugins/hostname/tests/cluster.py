@@ -7,9 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-import ctrlhost_hostname
 import urllib3
-from ctrlhost_hostname import ctrlhost_crds as crds
+from ctrlhost_hostname import plugin
 
 import ctrlhost
 from plugins.hostname.tests.objects import Objects
@@ -61,7 +60,7 @@ class Cluster:
         self._port = port
         self._namespaces: set[str] = set()
         self.namespace(Objects.namespace)
-        for crd in crds():
+        for crd in plugin.ctrlhost_crds():
             self.install(crd)
 
     def start(self, *, through: FaultProxy | None = None, **settings: Any) -> Cluster:
@@ -72,7 +71,7 @@ class Cluster:
         given = {key.replace("_", "-"): value for key, value in settings.items()}
         table = {"rest-address": "127.0.0.1", "rest-port": self._port, **given}
         self.host = self._start_host(
-            ctrlhost_hostname, clock=self.clock, sandbox=self.server, through=through, settings={"hostname": table}
+            plugin, clock=self.clock, sandbox=self.server, through=through, settings={"hostname": table}
         )
         self.idle()
         return self
@@ -101,7 +100,7 @@ class Cluster:
     def state(self) -> OperatorState:
         """The state of the plugin in the running host."""
         (runtime,) = self.host.host.plugins
-        state: OperatorState = runtime.context.state.state
+        state: OperatorState = runtime.context.state
         return state
 
     def install(self, crd: dict[str, Any]) -> None:

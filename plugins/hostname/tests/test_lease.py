@@ -78,13 +78,6 @@ def test_empty_addresses_in_labels_are_accepted(objects):
     assert lease_from_labels(labels) == LeaseID("", 7001, 1, 1, "")
 
 
-def test_a_removal_selects_by_four_labels_without_the_provider(objects):
-    assert objects.first.removal_selector == (
-        f"akash.network/lease.id.owner={objects.owner},akash.network/lease.id.dseq=7001,"
-        "akash.network/lease.id.gseq=1,akash.network/lease.id.oseq=1"
-    )
-
-
 @pytest.mark.parametrize("length", [1, 5, 20, 32, 255])
 def test_an_encoded_address_is_valid(length):
     address = encode_address("akash", bytes(range(length)))

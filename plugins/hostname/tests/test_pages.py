@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ctrlhost_hostname.pages import PreparedPages, status_pages, with_index
+from ctrlhost_hostname.pages import PreparedPages, status_pages
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
@@ -91,7 +91,7 @@ def test_methods_other_than_get_are_rejected(client, method, path):
 
 
 def test_the_index_below_the_host_lists_pages_that_answer(pages):
-    mounted = Starlette(routes=[Mount("/hostname", app=with_index(status_pages(pages)))])
+    mounted = Starlette(routes=[Mount("/hostname", app=status_pages(pages, index=True))])
     client = TestClient(mounted)
     answer = client.get("/hostname/")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")

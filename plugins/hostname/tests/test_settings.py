@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from ctrlhost_hostname import ctrlhost_crds as crds
+from ctrlhost_hostname import plugin
 from ctrlhost_hostname.gateway import GatewayRoutes
 from ctrlhost_hostname.ingress import IngressRoutes
 from ctrlhost_hostname.settings import HostnameSettings
@@ -66,11 +66,11 @@ def test_the_defaults_are_upstreams():
         ({"retry_delay": 600}, "Expected `str`, got `int` - at `$.retry-delay`"),
         ({"prune_interval": "0s"}, "prune-interval must be greater than zero, got `0s`"),
         ({"gc_grace": "-1m"}, "gc-grace: invalid duration `-1m`"),
-        ({"workers": 0}, "workers must be at least 1"),
-        ({"removal_brake_percent": 101}, "removal-brake-percent must be from 0 to 100"),
-        ({"rest_port": 65536}, "rest-port must be from 0 to 65535"),
-        ({"k8s_manifest_ns": ""}, "k8s-manifest-ns must not be empty"),
-        ({"event_failure_limit": -1}, "event-failure-limit must not be negative"),
+        ({"workers": 0}, "Expected `int` >= 1 - at `$.workers`"),
+        ({"removal_brake_percent": 101}, "Expected `int` <= 100 - at `$.removal-brake-percent`"),
+        ({"rest_port": 65536}, "Expected `int` <= 65535 - at `$.rest-port`"),
+        ({"k8s_manifest_ns": ""}, "of length >= 1 - at `$.k8s-manifest-ns`"),
+        ({"event_failure_limit": -1}, "Expected `int` >= 0 - at `$.event-failure-limit`"),
         ({"ignore_list_forgive": "sometimes"}, "ignore-list-forgive"),
         ({"grpc_port": 8081}, "grpc-port"),
     ],
@@ -86,7 +86,7 @@ def test_gateway_settings_do_not_matter_in_ingress_mode():
 
 
 def test_the_crds_are_those_of_upstream_and_provider_hosts_have_a_status():
-    by_name = {crd["metadata"]["name"]: crd for crd in crds()}
+    by_name = {crd["metadata"]["name"]: crd for crd in plugin.ctrlhost_crds()}
     assert sorted(by_name) == ["manifests.akash.network", "providerhosts.akash.network"]
     for crd, short in ((by_name["manifests.akash.network"], "mani"), (by_name["providerhosts.akash.network"], "ph")):
         assert crd["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
@@ -98,6 +98,6 @@ def test_the_crds_are_those_of_upstream_and_provider_hosts_have_a_status():
         }
         with_status = ["subresources" in version for version in crd["spec"]["versions"]]
         assert with_status == [short == "ph"] * 2
-    fresh = crds()
+    fresh = plugin.ctrlhost_crds()
     fresh[0]["metadata"]["name"] = "changed"
-    assert crds()[0]["metadata"]["name"] != "changed"
+    assert plugin.ctrlhost_crds()[0]["metadata"]["name"] != "changed"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import socket
 
-import ctrlhost_hostname
 import pytest
 import urllib3
+from ctrlhost_hostname import plugin
 
 SHOP = "shop.example.com"
 LEASE = ("coordination.k8s.io/v1", "Lease")
@@ -21,9 +21,7 @@ def replica(cluster, ctrlhost_host):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         settings = {"hostname": {"rest-address": "127.0.0.1", "rest-port": port}}
-        host = ctrlhost_host(
-            ctrlhost_hostname, clock=cluster.clock, sandbox=cluster.server, settings=settings, leader_elect=True
-        )
+        host = ctrlhost_host(plugin, clock=cluster.clock, sandbox=cluster.server, settings=settings, leader_elect=True)
 
         def get(path):
             return urllib3.request("GET", f"http://127.0.0.1:{port}{path}", timeout=10.0, retries=False)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     import ctrlhost
 
-#: The annotation of a route whose removal is confirmed.
-CONFIRM = "ctrlhost-hostname/confirm-removal"
 WINDOW = 60.0
 # In a small cluster each ProviderHost is a large part.
 _FEW = 3
@@ -24,7 +22,7 @@ class RemovalBrake:
     """Compares the number of ProviderHosts with the highest one of the last minute. Callable from any thread.
 
     Once engaged it stays so until the ProviderHosts are back, or no hostname is held any longer: each was confirmed,
-    removed by hand or claimed again. `changed` is called, without the lock, after every change.
+    removed by hand or claimed again. `changed` is called after every change.
     """
 
     def __init__(self, clock: ctrlhost.Clock, percent: int, changed: Callable[[], None] = lambda: None) -> None:
@@ -43,70 +41,57 @@ class RemovalBrake:
     def restart(self, routes: int) -> None:
         """Begin a term with so many removable routes, which had a ProviderHost each."""
         with self._lock:
-            self._before = 0
-            self._held.clear()
-            self._numbers = deque([(self._clock.now(), routes)])
+            self._release(routes)
 
     def observe(self, count: Callable[[], int]) -> str | None:
         """Note the number of ProviderHosts; return what happened if the brake engages now."""
-        text = None
         with self._lock:
             # Counted with the lock: a number from before the last one would look like a return.
             now, hosts = self._clock.now(), count()
             self._hosts = hosts
             if self._before:
-                if self._too_many(self._before - hosts, self._before):
-                    return None
-                self._release(hosts)
-            else:
-                while len(self._numbers) > 1 and self._numbers[1][0] <= now - WINDOW:
-                    self._numbers.popleft()
-                while self._numbers and self._numbers[-1][1] <= hosts:
-                    self._numbers.pop()
-                self._numbers.append((now, hosts))
-                before = self._numbers[0][1]
-                if before - hosts < _FEW or not self._too_many(before - hosts, before):
-                    return None
-                self._before = before
-                text = f"{before - hosts} of {before} ProviderHosts vanished within a minute"
-        self._changed()
-        return text
+                if not self._too_many(self._before - hosts, self._before):
+                    self._release(hosts)
+                    self._changed()
+                return None
+            while len(self._numbers) > 1 and self._numbers[1][0] <= now - WINDOW:
+                self._numbers.popleft()
+            while self._numbers and self._numbers[-1][1] <= hosts:
+                self._numbers.pop()
+            self._numbers.append((now, hosts))
+            before = self._numbers[0][1]
+            if before - hosts < _FEW or not self._too_many(before - hosts, before):
+                return None
+            self._before = before
+            self._changed()
+            return f"{before - hosts} of {before} ProviderHosts vanished within a minute"
 
     def holds(self, hostname: str) -> bool:
         """Return whether the routes of an unclaimed hostname must stay for now."""
         with self._lock:
-            if not self._before:
-                return False
-            self._held.add(hostname)
-        self._changed()
-        return True
+            if self._before:
+                self._held.add(hostname)
+                self._changed()
+            return self._before > 0
 
     def drop(self, hostname: str) -> None:
         """Forget a hostname that was claimed again or has no removable route left."""
         with self._lock:
-            if hostname not in self._held:
-                return
-            self._held.remove(hostname)
-            if not self._held:
-                self._release(self._hosts)
-        self._changed()
+            if hostname in self._held:
+                self._held.remove(hostname)
+                if not self._held:
+                    self._release(self._hosts)
+                self._changed()
 
     def held(self) -> int:
         """Return the number of hostnames whose routes stay."""
-        with self._lock:
-            return len(self._held)
+        return len(self._held)
 
     def to_json(self) -> bytes:
         """Encode the state for `/removal-brake`."""
         with self._lock:
-            return to_json(
-                {
-                    "engaged": bool(self._before),
-                    "hosts-before": self._before,
-                    "hosts": self._hosts,
-                    "held": sorted(self._held),
-                }
-            )
+            state = {"engaged": bool(self._before), "hosts-before": self._before, "hosts": self._hosts}
+            return to_json({**state, "held": sorted(self._held)})
 
     def _too_many(self, vanished: int, before: int) -> bool:
         return self._percent > 0 and vanished * 100 > before * self._percent

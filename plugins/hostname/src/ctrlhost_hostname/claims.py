@@ -7,19 +7,46 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
+import ctrlhost
 from ctrlhost_hostname.errors import InvalidClaimError
 from ctrlhost_hostname.lease import UINT32_MAX, UINT64_MAX, AddressError, LeaseID, normalise_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    import ctrlhost
-
-API_VERSION = "akash.network/v2beta2"
-KIND = "ProviderHost"
-
+#: The apiVersion and the kind.
+PROVIDER_HOST = ("akash.network/v2beta2", "ProviderHost")
 _MAX_NAME_LENGTH = 253
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LIMITS = {"dseq": UINT64_MAX, "gseq": UINT32_MAX, "oseq": UINT32_MAX, "external_port": UINT32_MAX}
+
+
+class ProviderHostSpec(msgspec.Struct, frozen=True):
+    """A hostname, and the port of a service of a lease that it leads to; limits are checked by `read_claim`."""
+
+    owner: str = ""
+    provider: str = ""
+    hostname: str = ""
+    dseq: int = 0
+    gseq: int = 0
+    oseq: int = 0
+    service_name: str = ""
+    external_port: int = 0
+
+
+@ctrlhost.resource(PROVIDER_HOST[0])
+class ProviderHost(ctrlhost.Model[ProviderHostSpec, ctrlhost.ModelStatus]):
+    """Declares a hostname."""
+
+    spec: ProviderHostSpec = ProviderHostSpec()
+
+    @property
+    def unchecked_lease(self) -> LeaseID:
+        """The lease as it is written, with its addresses in lower case."""
+        spec = self.spec
+        return LeaseID(spec.owner.lower(), spec.dseq, spec.gseq, spec.oseq, spec.provider.lower())
 
 
 @dataclass(frozen=True)
@@ -51,38 +78,40 @@ def check_hostname(hostname: str) -> None:
     raise InvalidClaimError("hostname", f"hostname {hostname!r} is an IP address")
 
 
-def claimed_hostname(host: ctrlhost.Object) -> str:
-    """Return the hostname of a ProviderHost; all without one share `""`, so that they are reported too."""
-    hostname = host.get_path("spec", "hostname")
-    return hostname if isinstance(hostname, str) else ""
-
-
-def read_claim(host: ctrlhost.Object, prefix: str) -> Claim:
+def read_claim(host: ProviderHost, prefix: str) -> Claim:
     """Read a ProviderHost whose addresses have this prefix; raises `InvalidClaimError` if it cannot become a route.
 
     Whether the service and the port exist depends on the Manifest and is not checked.
     """
-    hostname = _text(host, "hostname")
-    check_hostname(hostname)
+    spec = host.spec
+    check_hostname(spec.hostname)
+    for key, maximum in _LIMITS.items():
+        if not 0 <= (value := getattr(spec, key)) <= maximum:
+            raise InvalidClaimError("decode", f"spec.{key} must be an integer from 0 to {maximum}, got {value}")
+    for key in ("owner", "provider"):
+        try:
+            normalise_address(getattr(spec, key), prefix)
+        except AddressError as error:
+            raise InvalidClaimError("address", f"spec.{key}: {error}") from error
     return Claim(
-        name=host.name,
-        hostname=hostname,
-        lease=read_lease(host, prefix),
-        service_name=_text(host, "service_name"),
-        external_port=_number(host, "external_port", UINT32_MAX),
-        created=host.get_path("metadata", "creationTimestamp", default=""),
+        name=host.metadata.name,
+        hostname=spec.hostname,
+        lease=host.unchecked_lease,
+        service_name=spec.service_name,
+        external_port=spec.external_port,
+        created=str(host.metadata.creationTimestamp or ""),
     )
 
 
-def read_lease(host: ctrlhost.Object, prefix: str) -> LeaseID:
-    """Read the lease of a ProviderHost, with its addresses in lower case; raises `InvalidClaimError`."""
-    return LeaseID(
-        owner=_address(host, "owner", prefix),
-        dseq=_number(host, "dseq", UINT64_MAX),
-        gseq=_number(host, "gseq", UINT32_MAX),
-        oseq=_number(host, "oseq", UINT32_MAX),
-        provider=_address(host, "provider", prefix),
-    )
+def valid_claims(hosts: Iterable[ProviderHost], prefix: str) -> list[Claim]:
+    """Return the claims of the valid ones among some ProviderHosts."""
+    claims = []
+    for host in hosts:
+        try:
+            claims.append(read_claim(host, prefix))
+        except InvalidClaimError:
+            continue
+    return claims
 
 
 def choose_holder(
@@ -102,24 +131,3 @@ def choose_holder(
             claim.name,
         ),
     )
-
-
-def _text(host: ctrlhost.Object, key: str) -> str:
-    value = host.get_path("spec", key, default="")
-    if not isinstance(value, str):
-        raise InvalidClaimError("decode", f"spec.{key} must be a string, got {value!r}")
-    return value
-
-
-def _number(host: ctrlhost.Object, key: str, maximum: int) -> int:
-    value = host.get_path("spec", key, default=0)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= maximum:
-        raise InvalidClaimError("decode", f"spec.{key} must be an integer from 0 to {maximum}, got {value!r}")
-    return value
-
-
-def _address(host: ctrlhost.Object, key: str, prefix: str) -> str:
-    try:
-        return normalise_address(_text(host, key), prefix)
-    except AddressError as error:
-        raise InvalidClaimError("address", f"spec.{key}: {error}") from error

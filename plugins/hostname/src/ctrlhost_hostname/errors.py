@@ -5,11 +5,7 @@ from __future__ import annotations
 import ctrlhost
 
 
-class HostnameError(Exception):
-    """Base class of the plugin's own failures."""
-
-
-class ResourceNotFoundError(HostnameError):
+class ResourceNotFoundError(Exception):
     """The manifest, the service or the exposed port of a hostname does not exist."""
 
     def __init__(self, what: str) -> None:
@@ -17,11 +13,7 @@ class ResourceNotFoundError(HostnameError):
         super().__init__(f"observation stopped: resource not found: {what}")
 
 
-class ManifestDecodeError(HostnameError):
-    """A field of the Manifest has a wrong type or range; only another version of the Manifest helps."""
-
-
-class InvalidConnectionError(HostnameError):
+class InvalidConnectionError(Exception):
     """A route carries the labels of this controller, but the controller cannot have written it."""
 
     def __init__(self, what: str) -> None:
@@ -29,7 +21,7 @@ class InvalidConnectionError(HostnameError):
         super().__init__(f"kube: invalid hostname connection: {what}")
 
 
-class InvalidClaimError(HostnameError):
+class InvalidClaimError(Exception):
     """A ProviderHost whose hostname, addresses or numbers can never become a route; `reason` is a metric label."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -53,7 +45,7 @@ def for_retry(error: Exception, delay: float) -> Exception:
     outdated_webhook = isinstance(error, ctrlhost.BadRequest) and "is already defined in ingress" in str(error)
     if is_counted(error) or outdated_webhook:
         return ctrlhost.RetryAfter(delay, str(error))
-    if isinstance(error, ManifestDecodeError | ctrlhost.Invalid | ctrlhost.BadRequest):
+    if isinstance(error, ctrlhost.InvalidObject | ctrlhost.Invalid | ctrlhost.BadRequest):
         return ctrlhost.TerminalError(str(error))
     return error
 
@@ -62,6 +54,4 @@ def go_type_name(error: Exception) -> str:
     """Return the Go type that upstream would print for the failure in `last-error-type`."""
     if isinstance(error, ResourceNotFoundError):
         return "*fmt.wrapError"
-    if isinstance(error, ctrlhost.ApiError):
-        return "*errors.StatusError"
-    return "*errors.errorString"
+    return "*errors.StatusError" if isinstance(error, ctrlhost.ApiError) else "*errors.errorString"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ctrlhost_hostname.errors import go_type_name
 from ctrlhost_hostname.pages import go_time, to_json
@@ -32,7 +32,7 @@ class _Entry:
 class IgnoreList:
     """Counts failures per lease. Only pruning, forgiveness and a restart reset a count; success does not.
 
-    All methods may be called from any thread. `changed` is called, without the lock, after every change.
+    All methods may be called from any thread. `changed` is called after every change.
     """
 
     def __init__(
@@ -55,13 +55,7 @@ class IgnoreList:
 
     def __len__(self) -> int:
         """Return the number of leases with a counted failure."""
-        with self._lock:
-            return len(self._entries)
-
-    def __contains__(self, lease: LeaseID) -> bool:
-        """Return whether the lease has a counted failure."""
-        with self._lock:
-            return lease in self._entries
+        return len(self._entries)
 
     def record(self, lease: LeaseID, hostname: str, error: Exception, manifest: str | None = None) -> bool:
         """Count a failure and return whether the lease is flagged now; `manifest` is the version that was read.
@@ -70,29 +64,24 @@ class IgnoreList:
         """
         with self._lock:
             entry = self._entries.setdefault(lease, _Entry())
-            if entry.failure_count >= self._failure_limit:
-                return True
-            entry.failure_count += 1
-            entry.failed_at = self._clock.time()
-            entry.last_error = str(error)
-            entry.last_error_type = go_type_name(error)
-            entry.hostnames.add(hostname)
-            entry.manifest = manifest
-            flagged = entry.failure_count >= self._failure_limit
-        self._changed()
-        return flagged
+            if entry.failure_count < self._failure_limit:
+                entry.failure_count += 1
+                entry.failed_at = self._clock.time()
+                entry.last_error, entry.last_error_type = str(error), go_type_name(error)
+                entry.hostnames.add(hostname)
+                entry.manifest = manifest
+                self._changed()
+            return entry.failure_count >= self._failure_limit
 
     def is_flagged(self, lease: LeaseID) -> bool:
         """Return whether the lease failed often enough to be ignored."""
-        with self._lock:
-            entry = self._entries.get(lease)
-            return entry is not None and entry.failure_count >= self._failure_limit
+        entry = self._entries.get(lease)
+        return entry is not None and entry.failure_count >= self._failure_limit
 
     def reason(self, lease: LeaseID) -> str:
         """Return why a flagged lease is ignored."""
-        with self._lock:
-            entry = self._entries.get(lease, _Entry())
-            return f"lease ignored after {entry.failure_count} failures: {entry.last_error}"
+        entry = self._entries.get(lease, _Entry())
+        return f"lease ignored after {entry.failure_count} failures: {entry.last_error}"
 
     def forgive(self, lease: LeaseID, manifest: str | None) -> bool:
         """Drop the lease's entry if its Manifest exists and changed since the last failure."""
@@ -107,17 +96,15 @@ class IgnoreList:
     def prune(self) -> bool:
         """Drop expired entries, then the oldest, from a list over its limit; return whether any was dropped."""
         with self._lock:
-            if len(self._entries) <= self._entry_limit:
+            entries = self._entries
+            if len(entries) <= self._entry_limit:
                 return False
             oldest_kept = self._clock.time() - self._age_limit
-            kept = {lease: entry for lease, entry in self._entries.items() if entry.failed_at >= oldest_kept}
-            excess = len(kept) - self._entry_limit
-            if excess > 0:
-                by_age = sorted(kept, key=lambda lease: (kept[lease].failed_at, str(lease)))
-                for lease in by_age[:excess]:
-                    del kept[lease]
-            dropped = len(kept) < len(self._entries)
-            self._entries = kept
+            by_age = sorted(entries, key=lambda lease: (entries[lease].failed_at, str(lease)))
+            kept = [lease for lease in by_age if entries[lease].failed_at >= oldest_kept]
+            kept = kept[max(len(kept) - self._entry_limit, 0) :]
+            self._entries = {lease: entries[lease] for lease in kept}
+            dropped = len(kept) < len(entries)
         if dropped:
             self._changed()
         return dropped
@@ -130,15 +117,16 @@ class IgnoreList:
     def to_json(self) -> bytes:
         """Encode the list for `/ignore-list`."""
         with self._lock:
-            entries: dict[str, Any] = {
-                str(lease): {
-                    "hostnames": sorted(entry.hostnames) or None,
-                    "last-error": entry.last_error,
-                    "last-error-type": entry.last_error_type,
-                    "failed-at": go_time(entry.failed_at),
-                    "failure-count": entry.failure_count,
-                    "namespace": lease.namespace,
+            return to_json(
+                {
+                    str(lease): {
+                        "hostnames": sorted(entry.hostnames) or None,
+                        "last-error": entry.last_error,
+                        "last-error-type": entry.last_error_type,
+                        "failed-at": go_time(entry.failed_at),
+                        "failure-count": entry.failure_count,
+                        "namespace": lease.namespace,
+                    }
+                    for lease, entry in self._entries.items()
                 }
-                for lease, entry in self._entries.items()
-            }
-        return to_json(entries)
+            )

@@ -59,7 +59,9 @@ def _decode(text: str) -> tuple[str, list[int]]:
     if foreign is not None:
         raise AddressError(f"decoding bech32 failed: invalid character not part of charset: {foreign!r}")
     words = [_VALUES[character] for character in payload]
-    if _polymod(_expand(prefix) + words) != _BECH32_CONSTANT:
+    # The checksum covers the prefix too.
+    expanded = [*(ord(one) >> 5 for one in prefix), 0, *(ord(one) & 31 for one in prefix)]
+    if _polymod(expanded + words) != _BECH32_CONSTANT:
         raise AddressError("decoding bech32 failed: invalid checksum")
     return prefix, words[:-_CHECKSUM_LENGTH]
 
@@ -70,11 +72,6 @@ def _byte_length(words: list[int]) -> int:
     if rest > 4 or (rest and words[-1] & (1 << rest) - 1):
         raise AddressError("decoding bech32 failed: invalid incomplete group")
     return length
-
-
-def _expand(prefix: str) -> list[int]:
-    """Expand the prefix into the words that the checksum covers."""
-    return [ord(character) >> 5 for character in prefix] + [0] + [ord(character) & 31 for character in prefix]
 
 
 def _polymod(words: list[int]) -> int:
@@ -89,17 +86,8 @@ def _polymod(words: list[int]) -> int:
     return remainder
 
 
-MANAGED_LABEL = "akash.network"
+UINT16_MAX, UINT32_MAX, UINT64_MAX = 2**16 - 1, 2**32 - 1, 2**64 - 1
 _PREFIX = "akash.network/lease.id."
-OWNER_LABEL = f"{_PREFIX}owner"
-DSEQ_LABEL = f"{_PREFIX}dseq"
-GSEQ_LABEL = f"{_PREFIX}gseq"
-OSEQ_LABEL = f"{_PREFIX}oseq"
-PROVIDER_LABEL = f"{_PREFIX}provider"
-
-UINT16_MAX = 2**16 - 1
-UINT32_MAX = 2**32 - 1
-UINT64_MAX = 2**64 - 1
 
 
 class LabelError(ValueError):
@@ -126,23 +114,10 @@ class LeaseID:
         digest = hashlib.sha224(str(self).encode()).digest()
         return base64.b32hexencode(digest).decode().rstrip("=").lower()
 
-    @cached_property
+    @property
     def labels(self) -> dict[str, str]:
         """The six labels of every object that is written for the lease."""
-        return {
-            MANAGED_LABEL: "true",
-            OWNER_LABEL: self.owner,
-            DSEQ_LABEL: str(self.dseq),
-            GSEQ_LABEL: str(self.gseq),
-            OSEQ_LABEL: str(self.oseq),
-            PROVIDER_LABEL: self.provider,
-        }
-
-    @property
-    def removal_selector(self) -> str:
-        """The label selector for removing a route of the lease; like upstream, without the provider."""
-        labels = self.labels
-        return ",".join(f"{key}={labels[key]}" for key in (OWNER_LABEL, DSEQ_LABEL, GSEQ_LABEL, OSEQ_LABEL))
+        return {"akash.network": "true"} | {f"{_PREFIX}{part}": str(value) for part, value in asdict(self).items()}
 
     def as_json(self) -> dict[str, Any]:
         """Return the lease as upstream's JSON shows it, including `bseq`, which is always 0."""
@@ -151,21 +126,15 @@ class LeaseID:
 
 def lease_from_labels(labels: Mapping[str, str]) -> LeaseID:
     """Return the lease that an object's labels name; raises `LabelError` with upstream's text."""
-    for key in (DSEQ_LABEL, GSEQ_LABEL, OSEQ_LABEL, OWNER_LABEL, PROVIDER_LABEL):
-        if key not in labels:
-            raise LabelError(f'kube: missing label: "{key}"')
-    return LeaseID(
-        dseq=_number(labels, DSEQ_LABEL, UINT64_MAX),
-        gseq=_number(labels, GSEQ_LABEL, UINT32_MAX),
-        oseq=_number(labels, OSEQ_LABEL, UINT32_MAX),
-        owner=labels[OWNER_LABEL],
-        provider=labels[PROVIDER_LABEL],
-    )
-
-
-def _number(labels: Mapping[str, str], key: str, maximum: int) -> int:
-    """Read a label as an unsigned decimal number without sign or blanks."""
-    text = labels[key]
-    if not (text.isascii() and text.isdigit()) or int(text) > maximum:
-        raise LabelError(f'kube: invalid label value: {key.removeprefix(_PREFIX)} "{text}" not a uint')
-    return int(text)
+    for part in ("dseq", "gseq", "oseq", "owner", "provider"):
+        if f"{_PREFIX}{part}" not in labels:
+            raise LabelError(f'kube: missing label: "{_PREFIX}{part}"')
+    numbers = {"dseq": UINT64_MAX, "gseq": UINT32_MAX, "oseq": UINT32_MAX}
+    parts: dict[str, Any] = {part: labels[f"{_PREFIX}{part}"] for part in ("owner", "provider")}
+    for part, maximum in numbers.items():
+        text = labels[f"{_PREFIX}{part}"]
+        # Without sign or blanks.
+        if not (text.isascii() and text.isdigit()) or int(text) > maximum:
+            raise LabelError(f'kube: invalid label value: {part} "{text}" not a uint')
+        parts[part] = int(text)
+    return LeaseID(**parts)

@@ -1,93 +1,51 @@
-"""The plugin's metrics: upstream's counter of API calls, and those that begin with `ctrlhost_hostname_`."""
+"""The plugin's metrics: upstream's counter of calls for routes, and those that begin with `ctrlhost_hostname_`."""
 
 from __future__ import annotations
 
-import threading
-from collections import Counter as Tally
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-
-class KubeCalls(Collector):
-    """`provider_kube_calls{action,result}`, the name that dashboards for upstream query.
-
-    A `Counter` of prometheus-client would append `_total` to it.
-    """
-
-    def __init__(self) -> None:
-        """Start without calls."""
-        self._lock = threading.Lock()
-        self._calls: Tally[tuple[str, str]] = Tally()
-
-    def collect(self) -> Iterator[Metric]:
-        """Return the samples."""
-        metric = Metric("provider_kube_calls", "Calls to the Kubernetes API by action and result.", "unknown")
-        with self._lock:
-            calls = sorted(self._calls.items())
-        for (action, result), count in calls:
-            metric.add_sample("provider_kube_calls", {"action": action, "result": result}, float(count))
-        yield metric
-
-    @contextmanager
-    def count(self, action: str) -> Iterator[None]:
-        """Count the call in the body, as a failure if it raises."""
-        result = "fail"
-        try:
-            yield
-            result = "success"
-        finally:
-            with self._lock:
-                self._calls[action, result] += 1
+_PREFIX = "ctrlhost_hostname_"
+_ORPHANS = "Unclaimed or misplaced routes that are left alone because the plugin did not write them."
+GAUGES = {
+    "managed": "Connected hostnames.",
+    "ignored_leases": "Leases with at least one counted failure.",
+    "flagged_leases": "Leases that are ignored.",
+    "held_removals": "Unclaimed hostnames whose routes the mass-removal brake keeps.",
+    "conflicts": "ProviderHosts whose hostname another ProviderHost holds.",
+}
 
 
 class HostnameMetrics:
     """All metrics of the plugin, in the registry of the host."""
 
-    def __init__(
-        self,
-        registry: CollectorRegistry,
-        *,
-        managed: Callable[[], float],
-        ignored: Callable[[], float],
-        flagged: Callable[[], float],
-        held: Callable[[], float],
-    ) -> None:
-        """Register the metrics; the callables are called on every scrape."""
-        self.kube_calls = KubeCalls()
-        registry.register(self.kube_calls)
-        self.reconciles = Counter(
-            "ctrlhost_hostname_reconcile_total",
-            "Reconciles of a hostname by result.",
-            ["result"],
-            registry=registry,
-        )
-        self.invalid_objects = Counter(
-            "ctrlhost_hostname_invalid_objects_total",
-            "Versions of invalid objects, by kind and reason.",
-            ["kind", "reason"],
-            registry=registry,
-        )
-        self.orphans = Counter(
-            "ctrlhost_hostname_orphans_total",
-            "Unclaimed or misplaced routes that are left alone because the plugin did not write them.",
-            registry=registry,
-        )
-        self.conflicts = Gauge(
-            "ctrlhost_hostname_conflicts",
-            "ProviderHosts whose hostname another ProviderHost holds.",
-            registry=registry,
-        )
-        for name, text, value in (
-            ("managed", "Connected hostnames.", managed),
-            ("ignored_leases", "Leases with at least one counted failure.", ignored),
-            ("flagged_leases", "Leases that are ignored.", flagged),
-            ("held_removals", "Unclaimed hostnames whose routes the mass-removal brake keeps.", held),
-        ):
-            Gauge(f"ctrlhost_hostname_{name}", text, registry=registry).set_function(value)
+    def __init__(self, registry: CollectorRegistry, **values: Callable[[], float]) -> None:
+        """Register the metrics; the callables, named as in `GAUGES`, are called on every scrape."""
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"{_PREFIX}{name}_total", text, labels, registry=registry)
+
+        self._reconciles = counter("reconcile", "Reconciles of a hostname by result.", "result")
+        self.invalid_objects = counter("invalid_objects", "Invalid objects that were reported.", "kind", "reason")
+        self.orphans = counter("orphans", _ORPHANS)
+        # A `Counter` would append `_total` to the name that dashboards for upstream query.
+        text, labels = "Calls for routes by action and result.", ["action", "result"]
+        self._calls = Gauge("provider_kube_calls", text, labels, registry=registry)
+        for name, text in GAUGES.items():
+            Gauge(f"{_PREFIX}{name}", text, registry=registry).set_function(values[name])
+
+    def reconcile(self, function: Callable[[], str]) -> None:
+        """Call a function that returns the result of a reconcile, and count it; an exception is an error."""
+        result = "error"
+        try:
+            result = function()
+        finally:
+            self._reconciles.labels(result).inc()
+
+    def called(self, action: str, result: str = "success") -> None:
+        """Count a call for a route."""
+        self._calls.labels(action, result).inc()
