@@ -43,10 +43,3 @@ def test_the_contracts_know_each_room() -> None:
     for room in MAPPED:
         if room.startswith("ctrlhost/"):
             assert re.search(rf"^\s.*\b{room.rpartition('/')[2]}\b", contracts, re.MULTILINE), room
-
-
-def test_the_core_lists_its_modules_in_the_order_of_the_flow() -> None:
-    lib = (ROOT / "rust" / "core" / "src" / "lib.rs").read_text(encoding="utf-8")
-    modules = re.findall(r"^(?:pub )?mod (\w+);", lib, re.MULTILINE)
-    flow = ["decode", "object", "delta_fifo", "store", "handlers", "queue", "metrics"]
-    assert [module for module in modules if module in flow] == flow

@@ -81,27 +81,28 @@ def entry(type_: str, status: str, time: str | None = THEN, **more: Any) -> dict
     return {"type": type_, "status": status, "reason": "Because", "message": "so", "lastTransitionTime": time, **more}
 
 
-def row(ids: str, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> Any:
-    marks = [pytest.mark.behaviour(f"naming/{one}") for one in ids.split()]
-    return pytest.param(before, after, id=ids, marks=marks)
+def row(name: str, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> Any:
+    return pytest.param(before, after, id=name, marks=pytest.mark.behaviour(name))
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        row("H1", [entry("Ready", "False")], [entry("Ready", "True", NOW)]),
+        row("naming/H1", [entry("Ready", "False")], [entry("Ready", "True", NOW)]),
         row(
-            "H2",
+            "naming/H2",
             [entry("Ready", "False"), entry("Other", "True")],
             [entry("Ready", "True", NOW), entry("Other", "True")],
         ),
-        row("H3", [OTHER], [OTHER, entry("Ready", "True", NOW)]),
-        row("H4", [entry("Ready", "False", None)], [entry("Ready", "True", NOW)]),
-        row("H5", [], [entry("Ready", "True", NOW)]),
-        row("H11", [entry("Ready", "True", reason="Old")], [entry("Ready", "True")]),
-        row("H12", [entry("Ready", "True", None)], [entry("Ready", "True", NOW)]),
+        row("naming/H3", [OTHER], [OTHER, entry("Ready", "True", NOW)]),
+        row("naming/H4", [entry("Ready", "False", None)], [entry("Ready", "True", NOW)]),
+        row("naming/H5", [], [entry("Ready", "True", NOW)]),
+        row("naming/H11", [entry("Ready", "True", reason="Old")], [entry("Ready", "True")]),
+        row("naming/H12", [entry("Ready", "True", None)], [entry("Ready", "True", NOW)]),
         row(
-            "H14", [entry("Ready", "False", observedGeneration=7)], [entry("Ready", "True", NOW, observedGeneration=7)]
+            "naming/H14",
+            [entry("Ready", "False", observedGeneration=7)],
+            [entry("Ready", "True", NOW, observedGeneration=7)],
         ),
     ],
 )
