@@ -51,17 +51,17 @@ def _lines(answer: Answer) -> Iterator[tuple[str, str]]:
         yield from _of_object(obj)
 
 
-def _of_object(found: Answer) -> Iterator[tuple[str, str]]:
-    cached, generation, observed = found["cached_version"], found["generation"], found["observed_generation"]
+def _of_object(obj: Answer) -> Iterator[tuple[str, str]]:
+    cached, generation, observed = obj["cached_version"], obj["generation"], obj["observed_generation"]
     of_cache = "not cached" if cached is None else f"cached rv={cached}"
     if generation is not None:
         of_cache += f" generation={generation}"
-    of_server = f"server rv={found['server_version']}" if found["server"] == "found" else f"server: {found['server']}"
+    of_server = f"server rv={obj['server_version']}" if obj["server"] == "found" else f"server: {obj['server']}"
     yield "object", "; ".join([of_cache, of_server, *_given("status.observedGeneration", observed)])
-    since = found["deleted_since"]
-    if since is not None and not any(finalizer["present"] for finalizer in found["finalizers"]):
+    since = obj["deleted_since"]
+    if since is not None and not any(finalizer["present"] for finalizer in obj["finalizers"]):
         yield "", f"its deletion was asked for at {since}"
-    for at, finalizer in enumerate(found["finalizers"]):
+    for at, finalizer in enumerate(obj["finalizers"]):
         own = " (this plugin)" if finalizer["own"] else ""
         state = (
             "absent"

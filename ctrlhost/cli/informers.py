@@ -77,29 +77,29 @@ def state_of(informer: Answer) -> str:
     return f"{informer['state']}: {informer['reason']}" if informer["reason"] else str(informer["state"])
 
 
-def _row(one: Answer) -> list[Any]:
+def _row(informer: Answer) -> list[Any]:
     return [
-        one["id"],
-        f"{one['objects']:,}",
-        size(one["bytes"]),
-        duration(one["last_event_seconds"]),
-        len(one["users"]),
-        one["cost"]["pending"],
-        state_of(one),
+        informer["id"],
+        f"{informer['objects']:,}",
+        size(informer["bytes"]),
+        duration(informer["last_event_seconds"]),
+        len(informer["users"]),
+        informer["cost"]["pending"],
+        state_of(informer),
     ]
 
 
-def _print_one(one: Answer) -> None:
+def _print_one(informer: Answer) -> None:
     facts = {
-        "resource": ".".join(filter(None, (one["resource"], one["group"]))) + f" ({one['version']})",
-        "selection": one["selection"] or "all objects",
-        "state": state_of(one),
-        "objects": f"{one['objects']:,}, {size(one['bytes'])}",
-        "last event": duration(one["last_event_seconds"]),
-        "last byte": duration(one["last_byte_seconds"]),
-        "watches": one["watches"],
+        "resource": ".".join(filter(None, (informer["resource"], informer["group"]))) + f" ({informer['version']})",
+        "selection": informer["selection"] or "all objects",
+        "state": state_of(informer),
+        "objects": f"{informer['objects']:,}, {size(informer['bytes'])}",
+        "last event": duration(informer["last_event_seconds"]),
+        "last byte": duration(informer["last_byte_seconds"]),
+        "watches": informer["watches"],
     }
-    click.echo(visible(one["id"]))
+    click.echo(visible(informer["id"]))
     for name, fact in facts.items():
         click.echo(f"  {name:<10}  {visible(fact)}")
     users = [
@@ -110,7 +110,7 @@ def _print_one(one: Answer) -> None:
             user["cost"]["pending"],
             user["reads"] or "whole objects",
         ]
-        for user in one["users"]
+        for user in informer["users"]
     ]
     if users:
         click.echo()

@@ -97,10 +97,10 @@ def command(
             )
 
 
-def _of_controller(one: Answer) -> list[Any]:
-    queue = one["queue"]
+def _of_controller(controller: Answer) -> list[Any]:
+    queue = controller["queue"]
     oldest = duration(queue["oldest_seconds"]) if queue["depth"] else "-"
-    return [one["name"], queue["depth"], oldest, queue["processing"], queue["delayed"], queue["retrying"]]
+    return [controller["name"], queue["depth"], oldest, queue["processing"], queue["delayed"], queue["retrying"]]
 
 
 def _key(part: str, item: Answer) -> list[Any]:

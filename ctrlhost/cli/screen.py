@@ -187,40 +187,40 @@ def _controllers(status: Answer, view: View, width: int | None) -> list[Line]:
     return _styled(table(_CONTROLLERS, matching, width), [row[-1] not in _GOOD for row in matching])
 
 
-def _controller(one: Answer, plugin: Answer | None) -> list[Any]:
-    queue = one["queue"]
+def _controller(controller: Answer, plugin: Answer | None) -> list[Any]:
+    queue = controller["queue"]
     return [
-        one["name"],
-        rate(one["per_second"]),
-        rate(one["errors_per_second"]),
-        duration(one["p50"]),
-        duration(one["p99"]),
-        f"{one['active']}/{one['workers']}",
+        controller["name"],
+        rate(controller["per_second"]),
+        rate(controller["errors_per_second"]),
+        duration(controller["p50"]),
+        duration(controller["p99"]),
+        f"{controller['active']}/{controller['workers']}",
         f"{queue['depth']:,}",
         duration(queue["oldest_seconds"]) if queue["depth"] else "-",
         f"{queue['delayed']:,}",
         f"{queue['retrying']:,}",
-        _state(one, plugin),
+        _state(controller, plugin),
     ]
 
 
-def _state(one: Answer, plugin: Answer | None) -> str:
+def _state(controller: Answer, plugin: Answer | None) -> str:
     """Return the most important of what keeps a controller from its work; `ok` for nothing."""
     state = plugin["state"] if plugin is not None else "running"
     if plugin is not None and state not in ("running", "waiting"):
         return _of_plugin(plugin)
-    if one.get("waiting"):
-        return f"waiting: {one['waiting']}"
-    if one["paused"]:
-        return f"paused by {one['paused_by']}" if one.get("paused_by") else "paused"
-    if not one["leading"]:
+    if controller.get("waiting"):
+        return f"waiting: {controller['waiting']}"
+    if controller["paused"]:
+        return f"paused by {controller['paused_by']}" if controller.get("paused_by") else "paused"
+    if not controller["leading"]:
         return "standby"
-    if plugin is not None and state == "waiting" and not one["workers"]:
+    if plugin is not None and state == "waiting" and not controller["workers"]:
         return _of_plugin(plugin)
     for degraded in plugin["degraded"] if plugin is not None else ():
-        if degraded["reason"] not in _SEEN and _concerns(degraded["message"], one["name"]):
+        if degraded["reason"] not in _SEEN and _concerns(degraded["message"], controller["name"]):
             # The state is narrow: the number of failures shows in other columns.
-            said, failed, error = degraded["message"].partition(f" runs of {one['name']} failed; ")
+            said, failed, error = degraded["message"].partition(f" runs of {controller['name']} failed; ")
             return f"degraded: {degraded['reason']}: {error if failed else said}"
     return "ok"
 
@@ -247,15 +247,15 @@ def _informers(status: Answer, view: View, width: int | None) -> list[Line]:
     return _styled(table(_INFORMERS, rows, width), [row[-1] not in _GOOD for row in rows])
 
 
-def _informer(one: Answer) -> list[Any]:
-    resource = ".".join(filter(None, (one["resource"], one["group"])))
+def _informer(informer: Answer) -> list[Any]:
+    resource = ".".join(filter(None, (informer["resource"], informer["group"])))
     return [
-        " ".join(filter(None, (resource, one["selection"]))),
-        f"{one['objects']:,}",
-        size(one["bytes"]),
-        duration(one["last_event_seconds"]),
-        len(one["users"]),
-        state_of(one),
+        " ".join(filter(None, (resource, informer["selection"]))),
+        f"{informer['objects']:,}",
+        size(informer["bytes"]),
+        duration(informer["last_event_seconds"]),
+        len(informer["users"]),
+        state_of(informer),
     ]
 
 

@@ -32,10 +32,10 @@ class DescribedSetting:
     description: str
 
 
-def described(settings: msgspec.Struct, given: Mapping[str, Any], file: str) -> list[DescribedSetting]:
-    """Return the settings of a struct, of which `given` holds those that differ from the defaults, from `file`."""
+def described(settings: msgspec.Struct, table: Mapping[str, Any], file: str) -> list[DescribedSetting]:
+    """Return the settings of a struct, of which `table` holds those that differ from the defaults, from `file`."""
     texts = docstrings(type(settings))
-    origins = {canonical(name): _origin(value) or file for name, value in given.items()}
+    origins = {canonical(name): _origin(value) or file for name, value in table.items()}
     return [
         DescribedSetting(
             name=field.encode_name,

@@ -66,10 +66,10 @@ class _Setting:
     kind: Any
 
 
-def fit(given: dict[str, Any], kind: type[T], path: str, source: str) -> T:
-    """Convert `given` to `kind`; ConfigError with the setting's path and its origin, by default `source`."""
+def fit(table: dict[str, Any], kind: type[T], path: str, source: str) -> T:
+    """Convert `table` to `kind`; ConfigError with the setting's path and its origin, by default `source`."""
     seen: dict[str, _Setting] = {}
-    plain = _plain(given, kind, path, source, seen)
+    plain = _plain(table, kind, path, source, seen)
     try:
         return msgspec.convert(plain, kind, dec_hook=_decode)
     except msgspec.ValidationError as error:
@@ -84,7 +84,7 @@ def fit(given: dict[str, Any], kind: type[T], path: str, source: str) -> T:
         raise ConfigError(f"{full}: {_reason(error, place)}{_in(origin)}", hint=_choices(setting)) from None
 
 
-def _plain(given: dict[str, Any], kind: Any, path: str, source: str, seen: dict[str, _Setting]) -> dict[str, Any]:
+def _plain(table: dict[str, Any], kind: Any, path: str, source: str, seen: dict[str, _Setting]) -> dict[str, Any]:
     """Parse strings, spell keys as the struct does, and reject unknown keys, and fields whose keys are the same."""
     fields: dict[str, Any] = {}
     for info in msgspec.structs.fields(kind):
@@ -95,10 +95,10 @@ def _plain(given: dict[str, Any], kind: Any, path: str, source: str, seen: dict[
                 hint="rename one: case, `-` and `_` make no difference in the names of settings",
             )
     plain: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in table.items():
         field = fields.get(canonical(key))
         if field is None and (secret := _secret_of(key, fields)) is not None and isinstance(value, RawValue):
-            if any(canonical(other) == canonical(secret.encode_name) for other in given):
+            if any(canonical(other) == canonical(secret.encode_name) for other in table):
                 raise ConfigError(
                     f"{path}.{secret.encode_name}: given twice, as a text and as a file{_in(value.origin)}"
                 )

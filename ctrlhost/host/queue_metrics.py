@@ -32,13 +32,13 @@ _new = partial(tuple.__new__, Sample)
 _REST = (None,) * (len(Sample._fields) - 3)
 
 
-def _sum(one: Any, other: Any) -> Any:
-    if isinstance(one, dict):
-        return one | {priority: one.get(priority, 0) + count for priority, count in other.items()}
-    if isinstance(one, tuple):
+def _sum(first: Any, other: Any) -> Any:
+    if isinstance(first, dict):
+        return first | {priority: first.get(priority, 0) + count for priority, count in other.items()}
+    if isinstance(first, tuple):
         counts, total = other
-        return ([a + b for a, b in zip(one[0], counts, strict=True)], one[1] + total)
-    return one + other
+        return ([a + b for a, b in zip(first[0], counts, strict=True)], first[1] + total)
+    return first + other
 
 
 class _Family(NamedTuple):
@@ -104,8 +104,8 @@ class QueueCollector(Collector):
             yield metric
 
 
-def _merge(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    return one | {field: family.merge(one[field], other[field]) for field, family in _FAMILIES.items()}
+def _merge(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    return first | {field: family.merge(first[field], other[field]) for field, family in _FAMILIES.items()}
 
 
 def _add_samples(metric: Metric, labels: dict[str, str], value: Any) -> None:

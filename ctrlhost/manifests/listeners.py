@@ -95,22 +95,22 @@ def listeners(configuration: Configuration, plugins: Sequence[SetUpPlugin]) -> L
     )
 
 
-def _add_plugin(one: SetUpPlugin, configuration: Configuration, ports: list[Port], arguments: list[str]) -> None:
+def _add_plugin(plugin: SetUpPlugin, configuration: Configuration, ports: list[Port], arguments: list[str]) -> None:
     """Add the listeners of a plugin; on all addresses, if its address is a setting that the operator did not give."""
     opened: set[str] = set()
-    for address, _ in one.context.listeners:
-        setting = one.context.address_settings.get(address, "")
-        host, port = parse_address(address, f"listener of {one.name}")
+    for address, _ in plugin.context.listeners:
+        setting = plugin.context.address_settings.get(address, "")
+        host, port = parse_address(address, f"listener of {plugin.name}")
         if not port:
             # The system chooses a free one at each start.
             continue
-        value = configuration.given("plugins", one.name, setting) if setting else None
+        value = configuration.given("plugins", plugin.name, setting) if setting else None
         free = bool(setting) and value is None
         if setting and setting not in opened and (value is None or not value.kept):
             opened.add(setting)
-            arguments.append(f"--set={one.name}.{setting}={_ALL_ADDRESSES if value is None else value.text}")
-        name = port_name(one.name, {*SETTINGS, *(known.name for known in ports)})
-        ports.append(Port(name, port, not free and _is_loopback(host), one.name))
+            arguments.append(f"--set={plugin.name}.{setting}={_ALL_ADDRESSES if value is None else value.text}")
+        name = port_name(plugin.name, {*SETTINGS, *(known.name for known in ports)})
+        ports.append(Port(name, port, not free and _is_loopback(host), plugin.name))
 
 
 def _port(name: str, address: str, setting: str) -> Port:

@@ -28,8 +28,8 @@ def check_values(plugins: Iterable[SetUpPlugin], printed: Iterable[Configuration
     known = {canonical(plugin.name): plugin for plugin in plugins}
     for configuration in printed:
         for name, table in configuration.tree["plugins"].items():
-            one = known.get(canonical(name))
-            if one is None:
+            plugin_known = known.get(canonical(name))
+            if plugin_known is None:
                 hint = (
                     f"leave the table out of {configuration.source}"
                     if configuration.source
@@ -39,9 +39,9 @@ def check_values(plugins: Iterable[SetUpPlugin], printed: Iterable[Configuration
                     f"plugins.{name}: the manifests would show these settings, but they deploy no plugin `{name}`",
                     hint=hint,
                 )
-            kind = one.plugin.settings_type()
-            for setting in () if kind is None else _shown(table, inspect.type_info(kind), one.name):
-                file = setting.removeprefix(f"{one.name}.") in secret_settings(kind)
+            kind = plugin_known.plugin.settings_type()
+            for setting in () if kind is None else _shown(table, inspect.type_info(kind), plugin_known.name):
+                file = setting.removeprefix(f"{plugin_known.name}.") in secret_settings(kind)
                 raise ConfigError(
                     f"plugins.{setting}: the manifests would show the secret",
                     hint=f"leave it out, and write `--secret {setting}=SECRET/KEY`"
@@ -119,10 +119,10 @@ def _holds_secret(kind: inspect.Type) -> bool:
     """Return whether the type is or contains a secret. Structs may contain themselves."""
     seen, left = set(), [kind]
     while left:
-        one = left.pop()
-        if _is_secret(one):
+        part_left = left.pop()
+        if _is_secret(part_left):
             return True
-        if id(one) not in seen:
-            seen.add(id(one))
-            left += _within(one)
+        if id(part_left) not in seen:
+            seen.add(id(part_left))
+            left += _within(part_left)
     return False

@@ -108,21 +108,21 @@ class _Node:
                 schema["allOf"] = [{"enum": schema.pop("enum")}]
         return self._constrained(schema, described.marks)
 
-    def _alternatives(self, found: _Type) -> Schema:
-        if not found.alternatives:
+    def _alternatives(self, described: _Type) -> Schema:
+        if not described.alternatives:
             raise self.error("a field that can only be null has no schema")
-        if len(found.alternatives) == 1:
-            return self._one(found.alternatives[0])
-        if all(typing.get_origin(part) is Literal for part in found.alternatives):
-            return self.enum([value for part in found.alternatives for value in typing.get_args(part)])
-        kinds = set(map(_plain, found.alternatives))
+        if len(described.alternatives) == 1:
+            return self._one(described.alternatives[0])
+        if all(typing.get_origin(part) is Literal for part in described.alternatives):
+            return self.enum([value for part in described.alternatives for value in typing.get_args(part)])
+        kinds = set(map(_plain, described.alternatives))
         if kinds == {int, str}:
             return {"x-kubernetes-int-or-string": True}
         if kinds == {int, float}:
             return {"type": "number"}
         what = "structs" if all(map(_is_struct, kinds)) else "types"
         raise self.error(
-            f"a structural schema cannot express a union of {what}: {' | '.join(map(_name, found.alternatives))}",
+            f"a structural schema cannot express a union of {what}: {' | '.join(map(_name, described.alternatives))}",
             hint="use one struct with an optional field for each alternative"
             if what == "structs"
             else "only `int | str` and a type with None are possible",
@@ -195,11 +195,11 @@ class _Node:
                 hint="import the types at run time, and define the structs at the top level of a module",
             ) from None
 
-    def field(self, one: msgspec.structs.FieldInfo, text: str | None) -> Schema:
+    def field(self, info: msgspec.structs.FieldInfo, text: str | None) -> Schema:
         # The server drops null from a field that is not nullable: it is absent then.
-        schema = self.schema(one.type, nullable=one.required)
-        if not one.required and (default := _default(one)) is not None:
-            if default != _default(one):
+        schema = self.schema(info.type, nullable=info.required)
+        if not info.required and (default := _default(info)) is not None:
+            if default != _default(info):
                 raise self.error(
                     "its default is another one at each call, but a schema has one for all objects",
                     hint="use a type with None, and None as the default; the controller then sets the value",
@@ -339,9 +339,9 @@ def _constraints(meta: msgspec.Meta, schema: Schema) -> Schema:
     return {name: value for name, value in content.items() if value is not None} | (meta.extra_json_schema or {})
 
 
-def _default(one: msgspec.structs.FieldInfo) -> Any:
+def _default(info: msgspec.structs.FieldInfo) -> Any:
     """Return a field's default as in JSON; None if it has none, or one that reads as absent."""
-    value = default_of(one)
+    value = default_of(info)
     if value is msgspec.UNSET:
         return None
     if isinstance(value, msgspec.Struct):

@@ -201,19 +201,19 @@ def series_of(sample: Sample) -> Series:
     return sample.name, frozenset(sample.labels.items())
 
 
-def _copied(given: Any, limit: int) -> tuple[Metric, bool]:
+def _copied(metric: Any, limit: int) -> tuple[Metric, bool]:
     """Return a metric of plain types with its first series, and whether it has more; Invalid for a bad one.
 
     The times at which series were created are left out: each is a series more, and few read them.
     """
-    if not isinstance(given, Metric):
-        raise Invalid(f"a collector gave a {type(given).__name__}, which is no metric")
-    name = str(given.name)
+    if not isinstance(metric, Metric):
+        raise Invalid(f"a collector gave a {type(metric).__name__}, which is no metric")
+    name = str(metric.name)
     if not _NAME.fullmatch(name):
         raise Invalid(f"`{name}` is not the name of a metric")
-    copy = Metric(name, str(given.documentation), given.type, str(given.unit))
-    created = f"{name}_created" if given.type in _WITH_CREATION_TIMES else None
-    wanted = (sample for sample in given.samples if sample.name != created)
+    copy = Metric(name, str(metric.documentation), metric.type, str(metric.unit))
+    created = f"{name}_created" if metric.type in _WITH_CREATION_TIMES else None
+    wanted = (sample for sample in metric.samples if sample.name != created)
     for sample in islice(wanted, limit):
         labels = {str(label): str(value) for label, value in sample.labels.items()}
         if not str(sample.name).startswith(name) or not _NAME.fullmatch(sample.name):

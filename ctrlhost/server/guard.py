@@ -187,9 +187,9 @@ def refusal(status: int, error: str, hint: str = "") -> ASGIApp:
     return answer
 
 
-def _with_headers(given: Any, policy: bytes) -> list[tuple[bytes, bytes]]:
+def _with_headers(headers: Any, policy: bytes) -> list[tuple[bytes, bytes]]:
     defaults = {**dict(HEADERS), _POLICY: policy}
-    own = [(name.lower(), value) for name, value in given if not name.lower().startswith(_NEVER)]
+    own = [(name.lower(), value) for name, value in headers if not name.lower().startswith(_NEVER)]
     own = [(name, value) for name, value in own if name not in defaults or name in _OF_THE_APP]
     present = {name for name, _ in own}
     return own + [(name, value) for name, value in defaults.items() if name not in present]

@@ -40,19 +40,14 @@ def tag(name: str, *children: object, **attributes: object) -> Html:
     return Html(f"<{name}{_attributes(attributes)}>{''.join(map(html, children))}</{name}>")
 
 
-def void(name: str, **attributes: object) -> Html:
-    """Return an element without an end."""
-    return Html(f"<{name}{_attributes(attributes)}>")
-
-
 def join(parts: Iterable[object], between: str = "") -> Html:
     """Return the parts as HTML, with a text between them."""
     return Html(escape(between).join(map(html, parts)))
 
 
-def _attributes(given: dict[str, object]) -> str:
+def _attributes(attributes: dict[str, object]) -> str:
     parts = []
-    for name, value in given.items():
+    for name, value in attributes.items():
         if value is None or value is False:
             continue
         attribute = name.rstrip("_").replace("_", "-")

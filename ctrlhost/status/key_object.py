@@ -63,9 +63,9 @@ def live_object(context: PluginContext, source: KindSource, key: Request) -> Obj
     return Object(items[0]) if items else None
 
 
-def _observed(shown: Object | None, live: Object | None) -> int | None:
+def _observed(cached: Object | None, live: Object | None) -> int | None:
     """Return the generation that the status is of; only a part of the object may be cached."""
-    whole = live if shown is None or shown.partial else shown
+    whole = live if cached is None or cached.partial else cached
     generation = whole.get_path("status", "observedGeneration", default=None) if whole is not None else None
     return generation if isinstance(generation, int) else None
 

@@ -35,13 +35,13 @@ def queue_page(controller: Controller, part: str, limit: str, after: str | None)
     return QueuePage([_item(part, key) for key in page.keys], page.next, page.total)
 
 
-def _item(part: str, one: Any) -> QueueItem:
-    key = key_text(one.key)
+def _item(part: str, item: Any) -> QueueItem:
+    key = key_text(item.key)
     if part == "queued":
-        return QueueItem(key, one.priority, one.age, one.failures, None, *_NO_ERROR)
+        return QueueItem(key, item.priority, item.age, item.failures, None, *_NO_ERROR)
     if part == "processing":
-        return QueueItem(key, one.again, one.running, one.failures, None, *_NO_ERROR)
-    return QueueItem(key, one.priority, None, one.failures, one.due_in, *_NO_ERROR)
+        return QueueItem(key, item.again, item.running, item.failures, None, *_NO_ERROR)
+    return QueueItem(key, item.priority, None, item.failures, item.due_in, *_NO_ERROR)
 
 
 def _failing(controller: Controller, count: int, after: str | None) -> QueuePage:

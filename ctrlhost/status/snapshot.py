@@ -307,19 +307,19 @@ class StatusReader:
         return [shown_write(write) for write in self.writes.of_plugin(plugin)]
 
 
-def _shown_error(one: ErrorEntry) -> model.ErrorRow:
+def _shown_error(entry: ErrorEntry) -> model.ErrorRow:
     return model.ErrorRow(
-        model.moment(one.time), one.controller.partition("/")[0], one.controller, one.key, one.reconcile_id,
-        one.kind, one.error, one.place,
+        model.moment(entry.time), entry.controller.partition("/")[0], entry.controller, entry.key, entry.reconcile_id,
+        entry.kind, entry.error, entry.place,
     )  # fmt: skip
 
 
-def shown_write(one: Write) -> model.LastWrite:
+def shown_write(write: Write) -> model.LastWrite:
     """Return a write as it is shown."""
-    where = one.target
+    where = write.target
     return model.LastWrite(
-        model.moment(one.time), one.verb, where.resource, where.namespace, where.name, one.code,
-        one.controller, one.key, one.reconcile_id,
+        model.moment(write.time), write.verb, where.resource, where.namespace, where.name, write.code,
+        write.controller, write.key, write.reconcile_id,
     )  # fmt: skip
 
 

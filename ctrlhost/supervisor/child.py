@@ -225,17 +225,17 @@ class ChildAttempt:
             return None
 
     def _begin(self, directory: Path) -> messages.Start:
-        one = self._isolation
+        isolation = self._isolation
         return messages.Start(
             self.owner.name,
-            one.settings,
-            one.configuration,
+            isolation.settings,
+            isolation.configuration,
             str(directory / "feed.sock"),
             str(directory / "pages.sock"),
-            elects_itself=one.elects(self.owner.name),
-            pauses=one.pauses.states(),
-            controllers=tuple(one.pauses.known(self.owner.name)),
-            log_levels=one.log_levels(),
+            elects_itself=isolation.elects(self.owner.name),
+            pauses=isolation.pauses.states(),
+            controllers=tuple(isolation.pauses.known(self.owner.name)),
+            log_levels=isolation.log_levels(),
         )
 
     def _receive(self, process: Process) -> None:

@@ -141,16 +141,16 @@ def make_private(directory: Path) -> None:
         directory.chmod(0o700)
 
 
-def _unsafe(found: os.stat_result) -> str | None:
+def _unsafe(status: os.stat_result) -> str | None:
     """Return why something is no place for sockets."""
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return "is a symbolic link"
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         return "is not a directory"
-    if found.st_uid != os.geteuid():
-        return f"belongs to the user {found.st_uid}, not to {os.geteuid()}"
-    if found.st_mode & _WRITABLE_BY_OTHERS:
-        return f"is writable by other users: its mode is {stat.S_IMODE(found.st_mode):04o}"
+    if status.st_uid != os.geteuid():
+        return f"belongs to the user {status.st_uid}, not to {os.geteuid()}"
+    if status.st_mode & _WRITABLE_BY_OTHERS:
+        return f"is writable by other users: its mode is {stat.S_IMODE(status.st_mode):04o}"
     return None
 
 

@@ -86,8 +86,10 @@ def _seed_of_environment() -> int:
     return int(text) if text else random.randrange(2**32)  # noqa: S311
 
 
-def _report(actions: Sequence[Action], order: Sequence[int], seed: int, expected: str, found: str) -> str:
-    diff = difflib.unified_diff(expected.splitlines(), found.splitlines(), "the given order", "this order", lineterm="")
+def _report(actions: Sequence[Action], order: Sequence[int], seed: int, expected: str, outcome: str) -> str:
+    diff = difflib.unified_diff(
+        expected.splitlines(), outcome.splitlines(), "the given order", "this order", lineterm=""
+    )
     return "\n".join([_named("the outcome depends on the order of the actions", actions, order, seed), *diff])
 
 

@@ -150,16 +150,16 @@ class RealServer:
         finally:
             self._close()
 
-    def _delete(self, one: Written) -> None:
+    def _delete(self, written: Written) -> None:
         query: dict[str, str | int | bool | None] = {"propagationPolicy": "Background", "gracePeriodSeconds": 0}
-        answer = self.client.transport.request("DELETE", one.path, query=query)
-        if answer.status == 200 and one.resource not in _LAST:
+        answer = self.client.transport.request("DELETE", written.path, query=query)
+        if answer.status == 200 and written.resource not in _LAST:
             patch = b'{"metadata":{"finalizers":null}}'
             headers = {"Content-Type": "application/merge-patch+json"}
-            self.client.transport.request("PATCH", one.path, body=patch, headers=headers)
+            self.client.transport.request("PATCH", written.path, body=patch, headers=headers)
 
-    def _exists(self, one: Written) -> bool:
-        return self.client.transport.request("GET", one.path).status == 200
+    def _exists(self, written: Written) -> bool:
+        return self.client.transport.request("GET", written.path).status == 200
 
     def _close(self) -> None:
         self.client.close()

@@ -59,31 +59,31 @@ class Shown(NamedTuple):
     span: float
 
 
-def controller_page(shown: Shown, query: Mapping[str, str]) -> Page:
+def controller_page(content: Shown, query: Mapping[str, str]) -> Page:
     """Return the page; `query` has the cursors of the parts of the queue."""
-    plugin = shown.name.partition("/")[0]
+    plugin = content.name.partition("/")[0]
     return Page(
-        f"Controller {shown.name}",
+        f"Controller {content.name}",
         [
-            _notice(shown),
-            tables.controllers([shown.status] if shown.status is not None else [], {plugin: shown.state}),
-            _plots(shown),
-            *(_part(shown, part, query) for part in PARTS),
-            runs("Last reconciles", shown.name, shown.runs),
+            _notice(content),
+            tables.controllers([content.status] if content.status is not None else [], {plugin: content.state}),
+            _plots(content),
+            *(_part(content, part, query) for part in PARTS),
+            runs("Last reconciles", content.name, content.runs),
         ],
         trail=(("Host", "/"), (f"Plugin {plugin}", f"/status/plugins/{quote(plugin)}")),
     )
 
 
-def _notice(shown: Shown) -> Section:
-    rows = [Row("notice", tag("p", tables.state("warn", shown.notice), id="notice"))] if shown.notice else []
-    return Section("facts", [*rows, updated(shown.time)])
+def _notice(content: Shown) -> Section:
+    rows = [Row("notice", tag("p", tables.state("warn", content.notice), id="notice"))] if content.notice else []
+    return Section("facts", [*rows, updated(content.time)])
 
 
-def _plots(shown: Shown) -> Section:
-    series = shown.series or {key: [None] for key in ("rate", "errors", "p50", "p99", "depth")}
+def _plots(content: Shown) -> Section:
+    series = content.series or {key: [None] for key in ("rate", "errors", "p50", "p99", "depth")}
     durations = [Line("p50", series["p50"]), Line("p99", series["p99"])]
-    span = shown.span
+    span = content.span
     return Section(
         "plots",
         [
@@ -100,9 +100,9 @@ def _depth(value: float | None) -> str:
     return NONE if value is None else count(value)
 
 
-def _part(shown: Shown, part: str, query: Mapping[str, str]) -> Section:
-    page, columns = shown.parts.get(part), PARTS[part]
-    rows = [_key(shown.name, part, item) for item in page.items] if page is not None else []
+def _part(content: Shown, part: str, query: Mapping[str, str]) -> Section:
+    page, columns = content.parts.get(part), PARTS[part]
+    rows = [_key(content.name, part, item) for item in page.items] if page is not None else []
     title = f"{part.capitalize()} keys"
     rows = tables.unique(rows)
     beyond = part in query and page is not None and page.total > 0
@@ -111,9 +111,9 @@ def _part(shown: Shown, part: str, query: Mapping[str, str]) -> Section:
     if page is not None and (page.next is not None or part in query):
         links = []
         if part in query:
-            links.append(tag("a", "first", href=_address(shown.name, query, part, None)))
+            links.append(tag("a", "first", href=_address(content.name, query, part, None)))
         if page.next is not None:
-            links.append(tag("a", "next", href=_address(shown.name, query, part, page.next)))
+            links.append(tag("a", "next", href=_address(content.name, query, part, page.next)))
         text = tag(
             "td",
             f"{count(len(page.items))} of {count(page.total)}: ",
@@ -144,10 +144,10 @@ def _key(controller: str, part: str, item: model.QueueItem) -> Row:
     return table_row(f"{part}-{item.key}", [head_cell(key_link(controller, item.key)), *cells])
 
 
-def runs(title: str, controller: str, found: Sequence[model.Reconcile]) -> Section:
+def runs(title: str, controller: str, reconciles: Sequence[model.Reconcile]) -> Section:
     """Return runs that have ended, the newest first."""
     rows = []
-    for run in found:
+    for run in reconciles:
         kind = "good" if run.result in ("success", "requeue_after") else "bad"
         result = [tables.state(kind, run.result), *([tag("span", run.error, class_="t")] if run.error else [])]
         cells = [

@@ -61,10 +61,10 @@ _PLUGINS = (
 )
 
 
-def plugins(found: Iterable[model.PluginStatus]) -> Section:
+def plugins(statuses: Iterable[model.PluginStatus]) -> Section:
     """Return the plugins, with their state and why they are degraded."""
     rows = []
-    for row in found:
+    for row in statuses:
         kind = _STATES.get(row.state, "warn")
         parts = [state("warn" if kind == "good" and row.degraded else kind, row.state)]
         reasons: list[object] = [row.reason] if row.reason else []
@@ -115,10 +115,10 @@ _CONTROLLERS = (
 )
 
 
-def controllers(found: Iterable[model.ControllerStatus], states: Mapping[str, str]) -> Section:
+def controllers(statuses: Iterable[model.ControllerStatus], states: Mapping[str, str]) -> Section:
     """Return the controllers, with their rates over the last minute, and their queues; `states` are of the plugins."""
     rows = []
-    for row in found:
+    for row in statuses:
         queue, failing = row.queue, bool(row.errors_per_second)
         plugin = states.get(row.name.partition("/")[0], "running")
         if plugin not in ("running", "waiting"):
@@ -162,10 +162,10 @@ _FAILING = (
 )
 
 
-def failing(found: Iterable[model.FailingKey]) -> Section:
+def failing(keys: Iterable[model.FailingKey]) -> Section:
     """Return the most failing keys."""
     rows = []
-    for row in found:
+    for row in keys:
         cells = [
             head_cell(key_link(row.controller, row.key)),
             controller_link(row.controller),
@@ -201,10 +201,10 @@ _INFORMERS = (
 )
 
 
-def informers(found: Iterable[model.InformerRow]) -> Section:
+def informers(statuses: Iterable[model.InformerRow]) -> Section:
     """Return the informers, with what each of their users reads, and what its functions cost."""
     rows = []
-    for row in found:
+    for row in statuses:
         kind = "good" if row.state in _CURRENT else "warn"
         name = f"{row.resource}.{row.group}" if row.group else row.resource
         parts: list[object] = [state(kind, row.state)]
@@ -288,10 +288,10 @@ def writes(server: model.ApiServerStatus) -> Section:
     return _section("writes", "Writes to the API server", _WRITES, rows)
 
 
-def last_writes(found: Iterable[model.LastWrite]) -> Section:
+def last_writes(writes: Iterable[model.LastWrite]) -> Section:
     """Return the last writes."""
     rows = []
-    for row in found:
+    for row in writes:
         target = "/".join(part for part in (row.namespace, row.name) if part)
         cells = [
             code_cell(clock(row.time)),
@@ -314,10 +314,10 @@ def code(text: str) -> Html:
 _ERRORS = (Column("Time (UTC)"), Column("Key"), Column("Plugin"), Column("Reconcile"), Column("Error"))
 
 
-def errors(found: Iterable[model.ErrorRow]) -> Section:
+def errors(entries: Iterable[model.ErrorRow]) -> Section:
     """Return the last errors."""
     rows = []
-    for row in found:
+    for row in entries:
         cells = [
             code_cell(clock(row.time)),
             key_link(row.controller, row.key) if row.key else NONE,
