@@ -4,42 +4,28 @@ from __future__ import annotations
 
 from datetime import datetime
 
-_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+from ctrlhost.status import amounts
+
 _NONE = "-"
 
 
 def duration(seconds: float | None) -> str:
-    """Return seconds as `12ms`, `0.2s`, `48s`, `5m12s` or `3d4h`."""
-    if seconds is None:
-        return _NONE
-    if 0 < seconds < 0.0995:
-        return f"{seconds * 1000:.0f}ms" if seconds >= 0.0005 else "<1ms"
-    if seconds < 9.95:
-        return f"{seconds:.2g}s"
-    left = round(seconds)
-    parts: list[str] = []
-    for size, unit in _UNITS:
-        count, left = divmod(left, size)
-        if count or parts:
-            parts.append(f"{count}{unit}" if count else "")
-    return "".join(parts[:2])
+    """Return seconds as `12ms`, `48s`, `5.2min` or `3.2d`."""
+    return _NONE if seconds is None else _compact(amounts.seconds(seconds))
 
 
 def size(count: int | None) -> str:
     """Return bytes as `512B`, `1.9MiB` or `104MiB`."""
-    if count is None:
-        return _NONE
-    amount, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB"):
-        if amount < 1023.5:
-            break
-        amount, unit = amount / 1024, larger
-    return f"{amount:.1f}{unit}" if amount < 9.95 and unit != "B" else f"{amount:.0f}{unit}"
+    return _NONE if count is None else _compact(amounts.size(count))
 
 
 def rate(per_second: float | None) -> str:
-    """Return a rate with one digit after the point."""
-    return _NONE if per_second is None else f"{per_second:.1f}"
+    """Return a rate."""
+    return _NONE if per_second is None else amounts.rate(per_second)
+
+
+def _compact(text: str) -> str:
+    return text.replace(" ", "")
 
 
 def percent(share: float | None) -> str:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from ctrlhost.server.html import Html, breakable, html, join, tag
 from ctrlhost.server.page import Column, Row, Section, code_cell, head_cell, number_cell, table_row, text_cell
+from ctrlhost.status.amounts import size
 from ctrlhost.status.pages.plots import sparkline
 from ctrlhost.status.pages.text import (
     NONE,
@@ -18,7 +19,6 @@ from ctrlhost.status.pages.text import (
     plugin_link,
     rate,
     seconds,
-    size,
 )
 
 if TYPE_CHECKING:

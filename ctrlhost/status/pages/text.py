@@ -5,22 +5,14 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from ctrlhost.server.html import Html, tag
+from ctrlhost.status import amounts
 
 NONE = "\N{EN DASH}"
 
-_UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
-
 
 def seconds(value: float | None) -> str:
-    """Return a duration in one unit, with one digit after the point below ten."""
-    if value is None:
-        return NONE
-    for size, unit in _UNITS:
-        if value >= size:
-            return f"{value / size:.{1 if value < 10 * size else 0}f} {unit}"
-    if value >= 1:
-        return f"{value:.0f} s"
-    return f"{value * 1000:.{1 if 0 < value < 0.01 else 0}f} ms"
+    """Return a duration."""
+    return NONE if value is None else amounts.seconds(value)
 
 
 def age(value: float | None) -> str:
@@ -32,21 +24,12 @@ def age(value: float | None) -> str:
 
 def rate(value: float | None) -> str:
     """Return something per second."""
-    return NONE if value is None else f"{value:,.{2 if 0 < value < 0.1 else 1}f}"
+    return NONE if value is None else amounts.rate(value)
 
 
 def count(value: float) -> str:
     """Return a whole number."""
     return f"{value:,.0f}"
-
-
-def size(value: float) -> str:
-    """Return bytes in one unit."""
-    for unit in ("B", "KiB", "MiB"):
-        if value < 1024:
-            return f"{value:.{1 if unit != 'B' and value < 100 else 0}f} {unit}"
-        value /= 1024
-    return f"{value:.1f} GiB"
 
 
 def clock(moment: str) -> str:

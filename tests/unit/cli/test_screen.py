@@ -82,13 +82,13 @@ def words(line: str) -> str:
 
 
 def test_the_header_says_how_the_host_is() -> None:
-    assert header(status()) == "ctrlhost 0.2.0  ready  leads ctrlhost  up 3d4h  api ok 0.2s  cpu 3%  rss 104MiB"
+    assert header(status()) == "ctrlhost 0.2.0  ready  leads ctrlhost  up 3.2d  api ok 200ms  cpu 3%  rss 104MiB"
     bad = status(
         host={"ready": False, "dry_run": True},
         leader={"elected": True, "leases": [{"name": "ctrlhost", "mine": False, "holder": "other"}]},
         apiserver={"up": False, "last_answer_seconds": 21.0},
     )
-    assert "NOT READY  dry run  standby of other  up 3d4h  API DOWN 21s" in header(bad)
+    assert "NOT READY  dry run  standby of other  up 3.2d  API DOWN 21s" in header(bad)
     leases = [{"name": name, "mine": name == "a", "holder": "x"} for name in "abc"]
     assert "leads 1 of 3 leases" in header(status(leader={"elected": True, "leases": leases}))
     assert "stopping" in header(status(host={"state": "stopping"}))

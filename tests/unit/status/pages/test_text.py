@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from ctrlhost.server.page import table_row
+from ctrlhost.status.amounts import size
 from ctrlhost.status.pages.tables import unique
-from ctrlhost.status.pages.text import NONE, age, count, key_link, rate, seconds, size
+from ctrlhost.status.pages.text import NONE, age, count, key_link, rate, seconds
 
 
 @pytest.mark.parametrize(
