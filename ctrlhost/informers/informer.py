@@ -11,8 +11,8 @@ from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.callback_metrics import FunctionMetrics, HandlerMetrics, handler_name
 from ctrlhost.informers.delivery import Callbacks, Delivery, OnAdd, OnDelete, OnUpdate
 from ctrlhost.informers.handle import Handle
-from ctrlhost.informers.handler import Handler
 from ctrlhost.informers.lister import Lister
+from ctrlhost.informers.namespace_informers import PartFollower
 from ctrlhost.informers.predicates import in_core
 from ctrlhost.informers.verify import Difference, check_parts
 from ctrlhost.reflector.status import InformerStatus, State
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ctrlhost.clock import Clock
     from ctrlhost.duration import DurationLike
     from ctrlhost.informers.caller import Caller
-    from ctrlhost.informers.handler import Added
+    from ctrlhost.informers.handle import Added
     from ctrlhost.informers.indexers import UnionIndexer, ViewIndexer
     from ctrlhost.informers.namespace_follower import NamespaceFollower
     from ctrlhost.informers.namespace_informer import NamespaceInformer, Scope
@@ -153,7 +153,8 @@ class Informer:
             return listener, Delivery(callbacks, listener, metrics, entry)
 
         functions = (FunctionMetrics("handler", name, metrics),)
-        return self._keep(Handler(self._parts, f"{name} for {self.key}", caller, add), name, functions)
+        key = f"{name} for {self.key}"
+        return self._keep(Handle(self._parts, name, key, caller, add, lambda: self.has_synced, functions))
 
     def enqueue_to(
         self,
@@ -189,10 +190,19 @@ class Informer:
             added = engine.enqueue_to(queue, mapping, **options, **buffer)
             return added, None if isinstance(added, int) else added
 
-        handler = Handler(self._parts, f"{controller or name} for {self.key}", caller, add)
-        if isinstance(mapping, _core.Owner):
-            handler.on_remove(lambda: self.owners.forget(mapping))
-        return self._keep(handler, name, tuple(metrics), fills_queue=True)
+        handle = Handle(
+            self._parts,
+            name,
+            f"{controller or name} for {self.key}",
+            caller,
+            add,
+            # The first list, and what the functions had to do with it.
+            lambda: self.has_synced,
+            tuple(metrics),
+            fills_queue=True,
+            on_remove=lambda: self.owners.forget(mapping) if isinstance(mapping, _core.Owner) else None,
+        )
+        return self._keep(handle)
 
     def widen(self, scope: Scope, key: str) -> bool:
         """Keep what a scope of the same objects reads; before the start. False for a view, which keeps nothing."""
@@ -207,7 +217,8 @@ class Informer:
 
         `add` returns a function that the end calls for parts that are still in use, with False.
         """
-        follower = self._parts.attach(add)
+        follower = PartFollower(add)
+        self._parts.attach(follower)
         return lambda: self._parts.detach(follower, False)
 
     def add_indexers(
@@ -235,28 +246,11 @@ class Informer:
                 name: index_metric for name, index_metric in self._index_metrics.items() if name not in names
             }
 
-    def _keep(
-        self, handler: Handler, name: str, metrics: tuple[FunctionMetrics, ...], *, fills_queue: bool = False
-    ) -> Handle:
-        handler.attach()
-
-        def synced() -> bool:
-            # The first list, and what the functions had to do with it.
-            return self.has_synced and handler.has_synced
-
-        handle = Handle(
-            name,
-            handler.remove,
-            synced,
-            metrics,
-            fills_queue=fills_queue,
-            owner=handler.caller.name,
-            pending=lambda: handler.pending,
-        )
+    def _keep(self, handle: Handle) -> Handle:
         with self._lock:
             self._handles = [*(known for known in self._handles if known.active), handle]
-        if handler.caller is not self.caller:
-            handler.caller.owns_handler(handle)
+        if handle.caller is not self.caller:
+            handle.caller.owns_handler(handle)
         return handle
 
     def _narrowed(self, filter: Callable[[Any], bool] | None) -> Callable[[Any], bool] | None:  # noqa: A002 - as above

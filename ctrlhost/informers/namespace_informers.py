@@ -52,7 +52,7 @@ class PartFollower:
         with self._lock:
             self._removes.pop(part, None)
 
-    def remove(self, wait: bool) -> None:
+    def leave(self, wait: bool) -> None:
         """Remove the handler from all parts; may be repeated, also after an exception."""
         with self._lock:
             self._removed = True
@@ -101,9 +101,8 @@ class NamespaceInformers:
             self._union = UnionIndexer(indexers)
         return self._union
 
-    def attach(self, add: Callable[[NamespaceInformer], Callable[[bool], None]]) -> PartFollower:
+    def attach(self, follower: PartFollower) -> None:
         """Add a handler to each part, present and future."""
-        follower = PartFollower(add)
         with self._lock:
             parts = self.now
             self._followers = [*self._followers, follower]
@@ -113,14 +112,13 @@ class NamespaceInformers:
         except BaseException:
             self.detach(follower, wait=False)
             raise
-        return follower
 
     def detach(self, follower: PartFollower, wait: bool) -> None:
         """Remove a handler from all parts; with `wait`, return after a running callback has ended. May be repeated."""
         self._made_here.check()
         with self._lock:
             self._followers = [known for known in self._followers if known is not follower]
-        follower.remove(wait)
+        follower.leave(wait)
 
     def start(self) -> None:
         """Start the parts that are not running, and each future one when it is made."""

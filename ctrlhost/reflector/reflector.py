@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -20,10 +19,10 @@ from ctrlhost.errors import (
     OverBudget,
     TooManyRequests,
     TransportError,
-    Unauthorized,
 )
 from ctrlhost.reflector.backoff import Backoff, RetryWindow
 from ctrlhost.reflector.driver import Driver
+from ctrlhost.reflector.failures import Failures
 from ctrlhost.reflector.feed import Feed
 from ctrlhost.reflector.list_watch import ListWatch
 from ctrlhost.reflector.lists import SHORT_WATCH, Lists, NoStreamingList
@@ -51,9 +50,6 @@ watcher_log = logging.getLogger("ctrlhost.informers.watcher")
 
 NO_PERMISSION = "no permission to"
 """How the reason begins for which an informer without rights waits."""
-
-_LOG_INTERVAL = 60.0
-"""Seconds after which the same failure is logged again."""
 
 _OVER_BUDGET_DELAY = 300.0
 """Seconds until a list is tried again for which the memory budget had no room."""
@@ -107,19 +103,16 @@ class Reflector:
         self._clock = clock
         self._options = options
         self._namespace = namespace
-        self._on_error = on_error
         self._on_change = on_change
         self._cluster_scoped = cluster_scoped
         self._missing = missing
-        self._optional = optional
         self._status = ReflectorStatus(namespace)
         self._position = ResumePoint(page_size=options.page_size)
         #: Whether to try streaming lists, which the server may not support.
         self._streaming = options.watch_list
         #: The delays of the next attempts after a `wake`.
         self._fast: Iterator[float] = iter(())
-        #: The failure that was logged last, and when.
-        self._logged: tuple[str, float] | None = None
+        self._failures = Failures(kind, self._status, clock, on_error, optional=optional)
         self._negotiation = Negotiation(api_version, kind, engine, options.encodings, metadata_only=metadata_only)
         self._requests = ListWatch(
             client.transport,
@@ -282,7 +275,7 @@ class Reflector:
             raise error
         self._set("reconnecting", str(error) if error else "")
         if error is not None:
-            yield from self._report("watch", error)
+            yield from self._failures.report("watch", error)
         # A watch that fails repeatedly without progress must back off.
         progressed = watching.proved or self._position.last != before or self._clock.now() - started >= SHORT_WATCH
         failures = watching.silent + 1 if silent and isinstance(error, TransportError) else 0
@@ -363,7 +356,7 @@ class Reflector:
     def _wait_for_server(self, error: CtrlhostError) -> Steps[None]:
         """Report why no stream can be opened, which may differ from why the last one ended, and back off."""
         self._set("reconnecting" if self._position.last else "listing", str(error))
-        yield from self._report("watch", error)
+        yield from self._failures.report("watch", error)
         yield from self._back_off(error)
 
     def _back_off(self, error: CtrlhostError | None, *, made_room: bool = False) -> Steps[None]:
@@ -402,7 +395,7 @@ class Reflector:
             self._set("over budget", (yield from self._describe(error)))
         else:
             self._set("reconnecting" if self._position.last else "listing", str(error))
-        yield from self._report(verb, error)
+        yield from self._failures.report(verb, error)
 
     def _describe(self, error: OverBudget) -> Steps[str]:
         """Describe what the cache has and what the memory budget has no room for."""
@@ -422,21 +415,3 @@ class Reflector:
 
     def _set(self, state: StatusState, reason: str) -> None:
         self._status.set(state, reason, self._clock.now())
-
-    def _report(self, verb: str, error: Exception) -> Steps[None]:
-        """Count a failure and log it, once a minute while it stays the same."""
-        self._status.failed(type(error).__name__, str(error))
-        self._log(verb, error)
-        if self._on_error is not None:
-            yield Call(partial(self._on_error, error))
-
-    def _log(self, verb: str, error: Exception) -> None:
-        now = self._clock.now()
-        text = str(error)
-        if self._logged is not None and self._logged[0] == text and now - self._logged[1] < _LOG_INTERVAL:
-            return
-        self._logged = (text, now)
-        expected = isinstance(error, ApiError) and error.status in (404, 410)
-        level = logging.DEBUG if self._optional else logging.INFO if expected else logging.WARNING
-        hint = " (credentials rejected)" if isinstance(error, Unauthorized) else ""
-        log.log(level, "cannot %s %s%s: %s", verb, self._kind, hint, self._status.reason or text)
