@@ -30,7 +30,7 @@ _Path = tuple[str | int, ...]
 
 def contents(obj: Mapping[str, Any], *, secret: bool = False) -> str:
     """Return what a new object sets, as `path: value; path: value`; values of a `secret` are masked."""
-    content = _shown(obj)
+    content = _relevant(obj)
     changes = _changes(_MISSING if content else content, content, (), secret=secret, leaves=True)
     return _joined(f"{_text(path)}: {new}" for path, _, new in changes)
 
@@ -42,12 +42,12 @@ def differences(
 
     The times at which conditions changed count only `with_times`.
     """
-    sides = [_shown(side, with_times=with_times) for side in (before, after)]
+    sides = [_relevant(side, with_times=with_times) for side in (before, after)]
     changes = _changes(sides[0], sides[1], (), secret=secret, leaves=secret)
     return _joined(f"{_text(path)}: {old} -> {new}" for path, old, new in changes)
 
 
-def _shown(obj: Mapping[str, Any], *, with_times: bool = False) -> dict[str, Any]:
+def _relevant(obj: Mapping[str, Any], *, with_times: bool = False) -> dict[str, Any]:
     kept = {name: value for name, value in obj.items() if name not in _LEFT_OUT}
     content = kept if with_times else {name: _without_times(value) for name, value in kept.items()}
     metadata = content.pop("metadata", None)

@@ -115,7 +115,7 @@ class _Turns:
         #: Set by the loop when it turns; and when it was asked to, in seconds of `time.monotonic`.
         self._turned = threading.Event()
         self._turned.set()
-        self._asked = 0.0
+        self._requested_at = 0.0
         self._reported = False
         self._failed = False
         self.end = entries.watch(self._check, _PERIOD)
@@ -126,12 +126,12 @@ class _Turns:
             # The loop may be closed, or begin tasks so fast that they cannot be listed: it turns then.
             with contextlib.suppress(RuntimeError):
                 if asyncio.all_tasks(self._loop):
-                    turned, self._asked = threading.Event(), time.monotonic()
+                    turned, self._requested_at = threading.Event(), time.monotonic()
                     self._loop.call_soon_threadsafe(turned.set)
                     self._turned = turned
             return
-        self._asked += excused
-        seconds = time.monotonic() - self._asked
+        self._requested_at += excused
+        seconds = time.monotonic() - self._requested_at
         if seconds < _REPORTED_AFTER:
             return
         self.blocked = seconds

@@ -133,10 +133,10 @@ class HotLoops:
         if type(key) is not Request:
             # Only objects have events.
             return
-        one = self._watched.get(key)
-        if one is not None:
-            one.wrote = run
-            self._note_writer(one, write)
+        watched = self._watched.get(key)
+        if watched is not None:
+            watched.wrote = run
+            self._note_writer(watched, write)
             return
         now = self._clock.now()
         with self._lock:
@@ -150,9 +150,9 @@ class HotLoops:
             if window.runs < _WATCHED_AFTER:
                 return
             del self._windows[key]
-            one = self._watched[key] = _Watched(window.since, window.runs)
+            watched = self._watched[key] = _Watched(window.since, window.runs)
             self.reconcile = self._slowed
-        self._note_writer(one, write)
+        self._note_writer(watched, write)
         self._queue.record_causes(key)
 
     def _forget_old(self, now: float) -> None:
@@ -162,99 +162,99 @@ class HotLoops:
                 return
             del self._windows[key]
 
-    def _note_writer(self, one: _Watched, write: Write) -> None:
-        one.writers.setdefault(Writer(write.field_manager, write.verb))
+    def _note_writer(self, watched: _Watched, write: Write) -> None:
+        watched.writers.setdefault(Writer(write.field_manager, write.verb))
 
     def _reconcile(self, context: Run, key: Any) -> Any:
-        one = self._watched.get(key)
-        if one is None:
+        watched = self._watched.get(key)
+        if watched is None:
             return self._plain(context, key)
-        cause = self._cause(key, one)
-        if (wait := self._wait(one, cause)) > 0:
+        cause = self._cause(key, watched)
+        if (wait := self._wait(watched, cause)) > 0:
             return Result(requeue_after=wait)
         failed = True
         try:
             result = self._plain(context, key)
             failed = False
         finally:
-            self._ended(context, key, one, cause, failed=failed)
+            self._ended(context, key, watched, cause, failed=failed)
         return result
 
     async def _reconcile_async(self, context: Run, key: Any) -> Any:
-        one = self._watched.get(key)
-        if one is None:
+        watched = self._watched.get(key)
+        if watched is None:
             return await self._plain(context, key)
-        cause = self._cause(key, one)
-        if (wait := self._wait(one, cause)) > 0:
+        cause = self._cause(key, watched)
+        if (wait := self._wait(watched, cause)) > 0:
             return Result(requeue_after=wait)
         failed = True
         try:
             result = await self._plain(context, key)
             failed = False
         finally:
-            self._ended(context, key, one, cause, failed=failed)
+            self._ended(context, key, watched, cause, failed=failed)
         return result
 
-    def _cause(self, key: Request, one: _Watched) -> Literal["own", "others", "none"]:
+    def _cause(self, key: Request, watched: _Watched) -> Literal["own", "others", "none"]:
         """Return who caused the run that begins; `none`: no change of an object did, but a timer or a call."""
         now, taken = self._clock.now(), self._queue.take_causes(key)
-        one.unknown += [(now, uid, version) for uid, version in taken]
+        watched.unknown += [(now, uid, version) for uid, version in taken]
         unknown = []
-        for seen, uid, version in one.unknown:
+        for seen, uid, version in watched.unknown:
             if writer := self._written.writer(uid, version):
-                one.writers.setdefault(writer)
+                watched.writers.setdefault(writer)
             elif uid and now - seen < _ANSWER:
                 unknown.append((seen, uid, version))
             else:
-                one.others = True
-        one.unknown = unknown
-        if one.others:
+                watched.others = True
+        watched.unknown = unknown
+        if watched.others:
             return "others"
         # The same change may run the key twice; while its writer is unknown, it is not taken for a call.
         return "own" if taken or unknown else "none"
 
-    def _wait(self, one: _Watched, cause: str) -> float:
+    def _wait(self, watched: _Watched, cause: str) -> float:
         """Return the seconds that a run has to wait; 0 if it may begin."""
-        if not one.hot:
+        if not watched.hot:
             return 0.0
         now = self._clock.now()
         # A timer of the plugin, or a call of `enqueue`, counts as somebody else.
-        others = cause == "others" or (cause == "none" and now < one.back)
-        due = min(one.due, one.began + _OTHERS_WAIT) if others else one.due
-        one.others = others
+        others = cause == "others" or (cause == "none" and now < watched.back)
+        due = min(watched.due, watched.began + _OTHERS_WAIT) if others else watched.due
+        watched.others = others
         if now >= due:
-            one.began, one.others = now, False
+            watched.began, watched.others = now, False
             return 0.0
-        wait = min(due - now, _ANSWER) if one.unknown else due - now
-        one.back = now + wait
+        wait = min(due - now, _ANSWER) if watched.unknown else due - now
+        watched.back = now + wait
         return wait
 
-    def _ended(self, context: Run, key: Request, one: _Watched, cause: str, *, failed: bool) -> None:
+    def _ended(self, context: Run, key: Request, watched: _Watched, cause: str, *, failed: bool) -> None:
         """Count a run, and decide whether the key is hot."""
-        wrote, now = one.wrote == (context.worker, context.number), self._clock.now()
-        if one.hot:
+        wrote, now = watched.wrote == (context.worker, context.number), self._clock.now()
+        if watched.hot:
             if wrote:
-                one.due = now + next(one.delays)
+                watched.due = now + next(watched.delays)
             elif not failed:
-                self._release(key, one)
+                self._release(key, watched)
             return
         if wrote:
-            one.runs += 1
-            one.unexplained += cause == "none"
-        if one.others or one.unexplained > _UNEXPLAINED or now - one.since > SECONDS:
-            self._release(key, one)
-        elif wrote and one.runs >= RUNS and not one.unknown:
-            self._heat(key, one, now)
+            watched.runs += 1
+            watched.unexplained += cause == "none"
+        if watched.others or watched.unexplained > _UNEXPLAINED or now - watched.since > SECONDS:
+            self._release(key, watched)
+        elif wrote and watched.runs >= RUNS and not watched.unknown:
+            self._heat(key, watched, now)
 
-    def _heat(self, key: Request, one: _Watched, now: float) -> None:
-        one.hot, one.began, one.due = True, now, now + next(one.delays)
+    def _heat(self, key: Request, watched: _Watched, now: float) -> None:
+        watched.hot, watched.began, watched.due = True, now, now + next(watched.delays)
         with self._lock:
             self._counts.hot_keys += 1
-        seconds = now - one.since
-        writers = ", ".join(f"{writer.verb} by {writer.field_manager}" for writer in one.writers)
+        seconds = now - watched.since
+        writers = ", ".join(f"{writer.verb} by {writer.field_manager}" for writer in watched.writers)
         subject = "/".join(part for part in (key.cluster, key.namespace, key.name) if part)
         why = (
-            f"reconcile of {subject} ran {one.runs} times in {seconds:.2f} s, "
+            f"reconcile of {subject} ran {watched.runs} times in {seconds:.2f} s, "
             f"caused by nothing but writes of this host ({writers})"
         )
         log.warning(
@@ -265,17 +265,17 @@ class HotLoops:
             LONGEST_WAIT,
             extra={
                 "object": subject,
-                "rate": round(one.runs / max(seconds, 0.01), 1),
-                "verbs": sorted({writer.verb for writer in one.writers}),
-                "managers": sorted({writer.field_manager for writer in one.writers}),
+                "rate": round(watched.runs / max(seconds, 0.01), 1),
+                "verbs": sorted({writer.verb for writer in watched.writers}),
+                "managers": sorted({writer.field_manager for writer in watched.writers}),
             },
         )
         self._entries.degrade("hot-loop", f"controller {self._controller}: {why}")
 
-    def _release(self, key: Request, one: _Watched) -> None:
+    def _release(self, key: Request, watched: _Watched) -> None:
         with self._lock:
             del self._watched[key]
-            if one.hot:
+            if watched.hot:
                 self._counts.hot_keys -= 1
                 self._cooled_at = self._clock.now()
             if not self._watched:

@@ -100,12 +100,12 @@ class StatusWriter:
                 raise TypeError(f"the {name} of a condition is a text, got {text!r:.80}")
         if not _TYPE(type) or len(type) > MAX_TYPE:
             raise ValueError(
-                f"invalid type {_shown(type)} of a condition: it must be one word of at most {MAX_TYPE} letters, "
+                f"invalid type {_repr(type)} of a condition: it must be one word of at most {MAX_TYPE} letters, "
                 "digits, `-`, `_` and `.`, such as `Ready`, or with a domain `example.com/Ready`"
             )
         if not _REASON(reason) or len(reason) > MAX_REASON:
             raise ValueError(
-                f"invalid reason {_shown(reason)} of the condition {type}: it must be one word of at most {MAX_REASON} "
+                f"invalid reason {_repr(reason)} of the condition {type}: it must be one word of at most {MAX_REASON} "
                 "letters, digits, `_`, `,` and `:` that begins with a letter, such as `MinimumReplicasAvailable`"
             )
         # The text of an exception may have what UTF-8 has not.
@@ -184,7 +184,7 @@ class StatusWriter:
         return f"the status of {self._shape.kind} has no field `{name}`; {suggest(name, known) or 'it has none'}"
 
 
-def _shown(text: str) -> str:
+def _repr(text: str) -> str:
     return repr(text if len(text) <= 64 else f"{text[:63]}…")
 
 

@@ -86,9 +86,9 @@ class Correlator:
         return [(self._series_event(series, series.last_seen), series.permit) for series in grown]
 
     @staticmethod
-    def _series_event(one: _Series, now: float) -> dict[str, Any]:
-        one.written, one.written_at = one.count, now
-        return {**one.event, "series": {"count": one.count, "lastObservedTime": micro_time(one.last_seen)}}
+    def _series_event(series: _Series, now: float) -> dict[str, Any]:
+        series.written, series.written_at = series.count, now
+        return {**series.event, "series": {"count": series.count, "lastObservedTime": micro_time(series.last_seen)}}
 
     def _admit(self, event: dict[str, Any]) -> bool:
         """Take a token of the event's source and object; return whether one was left."""

@@ -30,7 +30,7 @@ class OwnerKinds:
         """Prepare; the thread exists while there are unknown kinds."""
         self._client = client
         self._lock = threading.Lock()
-        self._asked = threading.Event()
+        self._woken = threading.Event()
         self._stopped = False
         self._waiting: tuple[_core.Owner, ...] = ()
         self._thread: threading.Thread | None = None
@@ -65,12 +65,12 @@ class OwnerKinds:
 
     def wake(self) -> None:
         """Ask at once, for example after CRDs were installed."""
-        self._asked.set()
+        self._woken.set()
 
     def stop(self) -> None:
         """Ask no more."""
         self._stopped = True
-        self._asked.set()
+        self._woken.set()
 
     def _ask(self, api_version: str, kind: str) -> bool | None:
         group = api_version.rpartition("/")[0]
@@ -93,9 +93,9 @@ class OwnerKinds:
     def _run(self) -> None:
         pauses = doubling(_FIRST, _LAST)
         while True:
-            if self._asked.wait(next(pauses)):
+            if self._woken.wait(next(pauses)):
                 pauses = doubling(_FIRST, _LAST)
-            self._asked.clear()
+            self._woken.clear()
             for owner in self._waiting:
                 cluster_scoped = None if self._stopped else self._ask(owner.api_version, owner.kind)
                 if cluster_scoped is not None:

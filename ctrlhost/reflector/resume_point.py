@@ -39,11 +39,11 @@ class ResumePoint:
             return PAGE
         return 0
 
-    def listed(self, version: str, pages: int, asked: str) -> None:
+    def listed(self, version: str, pages: int, requested: str) -> None:
         """Record a complete list."""
         self.unavailable = False
         self.last = version
-        if asked == "0" and pages > 1:
+        if requested == "0" and pages > 1:
             self.paginated = True
 
 

@@ -26,7 +26,7 @@ class Authorization:
         self._credentials = credentials
         self._lock = threading.Lock()
         #: When the last refresh ended, by `time.monotonic`, and whether it found another credential.
-        self._refreshed_at, self._found = float("-inf"), False
+        self._refreshed_at, self._renewed = float("-inf"), False
         #: The one thread that waits for credentials; it starts with the first wait.
         self._waiting = ThreadPoolExecutor(1, "ctrlhost credentials")
 
@@ -49,9 +49,9 @@ class Authorization:
             raise TransportError(f"the credentials were not renewed within {timeout:.3g} s", sent=False)
         try:
             if self._refreshed_at < sent_at:
-                self._found = self._credentials.refresh(rejected, max(deadline - time.monotonic(), 0.0))
+                self._renewed = self._credentials.refresh(rejected, max(deadline - time.monotonic(), 0.0))
                 self._refreshed_at = time.monotonic()
-            return self._found
+            return self._renewed
         finally:
             self._lock.release()
 

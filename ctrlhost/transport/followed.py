@@ -28,7 +28,7 @@ class NativeStream(Stream):
         self._idle = idle
         self._following: Following | None = None
         #: What the decode threads have been asked and have not answered.
-        self._asked: Awaited | None = None
+        self._awaited: Awaited | None = None
 
     @property
     def waiting(self) -> int:
@@ -56,10 +56,10 @@ class NativeStream(Stream):
         """
         if self._following is None:
             self._following = Following(engine, self._stream, body, self._idle)
-        if self._asked is None:
-            self._asked = Awaited(asyncio.get_running_loop())
-            self._following.ask(answers(), self._asked.done)
-        report = self._asked.future
+        if self._awaited is None:
+            self._awaited = Awaited(asyncio.get_running_loop())
+            self._following.ask(answers(), self._awaited.done)
+        report = self._awaited.future
         if body == "initial":
             await asyncio.wait((report,), timeout=_REPORT)
             if not report.done():
@@ -67,7 +67,7 @@ class NativeStream(Stream):
         try:
             outcome: WatchProgress | ListMeta | None = await report
         finally:
-            self._asked = None
+            self._awaited = None
         return outcome
 
     def set_idle(self, seconds: float) -> None:
