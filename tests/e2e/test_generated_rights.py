@@ -38,13 +38,8 @@ LIMIT = 60.0
 BITCOIN = bitcoin.NETWORK[0].partition("/")[0]
 #: Rights, beside `list` where a server does not stream lists, that these steps need not use, and what they are for.
 FALLBACKS = {
-    ("apps", "statefulsets", "get"): "to read a StatefulSet again after a conflict",
-    ("", "services", "get"): "to read a Service again after a conflict",
-    (
-        "bitcoincontroller.christianb93.github.com",
-        "bitcoinnetworks",
-        "get",
-    ): "to read a network again after a conflict of its status",
+    ("apps", "statefulsets", "create"): "for an apply that creates, which the audit shows as a patch",
+    ("", "services", "create"): "for an apply that creates, which the audit shows as a patch",
     (BITCOIN, "bitcoinnetworks/finalizers", "update"): (
         "some clusters require it for an ownerReference that blocks the deletion of the owner"
     ),
