@@ -34,11 +34,6 @@ def until(condition: Callable[[], Any], limit: float = 10.0) -> Any:
     return found
 
 
-def _established(crd: dict[str, Any]) -> bool:
-    conditions = (crd.get("status") or {}).get("conditions", ())
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
-
-
 def _served(client: ctrlhost.Client, kind: tuple[str, str]) -> bool:
     try:
         list(client.list(*kind, Objects.namespace))
@@ -104,12 +99,10 @@ class Cluster:
         return state
 
     def install(self, crd: dict[str, Any]) -> None:
-        """Create a CRD and wait until its objects can be created."""
+        """Create a CRD and wait until its objects are served."""
         self.client.create(crd)
-        name, version = crd["metadata"]["name"], crd["spec"]["versions"][0]["name"]
-        kind = (f"{crd['spec']['group']}/{version}", crd["spec"]["names"]["kind"])
-        until(lambda: _established(self.client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)))
-        until(lambda: _served(self.client, kind))
+        spec = crd["spec"]
+        until(lambda: _served(self.client, (f"{spec['group']}/{spec['versions'][0]['name']}", spec["names"]["kind"])))
 
     def namespace(self, name: str) -> None:
         if name not in self._namespaces:

@@ -50,6 +50,29 @@ IMPOSSIBLE = [
 ]
 
 
+_WEB = """
+- {name: db, image: "postgres:16", count: 1, expose: [{port: 5432, service: web}]}
+- name: web
+  image: nginx:1.27
+  count: 2
+  expose:
+  - {port: 9100, proto: TCP}
+  - {port: 8080, external_port: 80, proto: TCP, global: true, hosts: [shop.example.com]}
+"""
+_API_AND_WORKER = """
+- name: api
+  count: 1
+  expose:
+  - {port: 3000, external_port: 80, proto: TCP, global: true, http_options: {max_body_size: 2097152, read_timeout: 1500,
+     send_timeout: 60001, next_tries: 5, next_timeout: 0, next_cases: [error, timeout, "500", "502", "429"]}}
+- name: worker
+  count: 1
+  expose:
+  - {port: 8081, proto: TCP, global: true, http_options: {max_body_size: 104857600, read_timeout: 60000,
+     send_timeout: 30000, next_tries: 3, next_timeout: 1, next_cases: ["off"]}}
+"""
+
+
 class Objects:
     """Builds leases, ProviderHosts and Manifests; the first two leases have one owner, the third another."""
 
@@ -73,75 +96,35 @@ class Objects:
         service: str = "web",
         port: int = 80,
         name: str | None = None,
-        annotations: dict[str, str] | None = None,
         **spec: Any,
     ) -> dict[str, Any]:
-        fields = {
-            "hostname": hostname,
-            "owner": lease.owner,
-            "provider": lease.provider,
-            "dseq": lease.dseq,
-            "gseq": lease.gseq,
-            "oseq": lease.oseq,
-            "service_name": service,
-            "external_port": port,
-        }
+        parts = {key: value for key, value in lease.as_json().items() if key != "bseq"}
+        metadata = {"name": name or hostname, "namespace": cls.namespace, "labels": dict(lease.labels)}
         return {
             "apiVersion": "akash.network/v2beta2",
             "kind": "ProviderHost",
-            "metadata": {
-                "name": name or hostname,
-                "namespace": cls.namespace,
-                "labels": dict(lease.labels),
-                "annotations": annotations or {},
-            },
-            "spec": {**fields, **spec},
+            "metadata": metadata,
+            "spec": {"hostname": hostname, **parts, "service_name": service, "external_port": port, **spec},
         }
 
     @classmethod
     def manifest(cls, lease: LeaseID, services: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+        parts = {key: value for key, value in lease.as_json().items() if key != "bseq"}
+        labels = {"akash.network": "true", "akash.network/namespace": lease.namespace}
+        group = {"name": "main", "services": copy.deepcopy(services or cls.web_services())}
         return {
             "apiVersion": "akash.network/v2beta2",
             "kind": "Manifest",
-            "metadata": {
-                "name": lease.namespace,
-                "namespace": cls.namespace,
-                "labels": {"akash.network": "true", "akash.network/namespace": lease.namespace},
-            },
-            "spec": {
-                "lease_id": {
-                    "owner": lease.owner,
-                    "dseq": str(lease.dseq),
-                    "gseq": lease.gseq,
-                    "oseq": lease.oseq,
-                    "provider": lease.provider,
-                },
-                "group": {"name": "main", "services": copy.deepcopy(services or cls.web_services())},
-            },
+            "metadata": {"name": lease.namespace, "namespace": cls.namespace, "labels": labels},
+            "spec": {"lease_id": {**parts, "dseq": str(lease.dseq)}, "group": group},
         }
 
     @staticmethod
     def web_services(options: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         """A private database and a web service with a private and a global port."""
-        return [
-            {"name": "db", "image": "postgres:16", "count": 1, "expose": [{"port": 5432, "service": "web"}]},
-            {
-                "name": "web",
-                "image": "nginx:1.27",
-                "count": 2,
-                "expose": [
-                    {"port": 9100, "proto": "TCP"},
-                    {
-                        "port": 8080,
-                        "external_port": 80,
-                        "proto": "TCP",
-                        "global": True,
-                        "hosts": ["shop.example.com"],
-                        "http_options": options or {},
-                    },
-                ],
-            },
-        ]
+        services: list[dict[str, Any]] = yaml.safe_load(_WEB)
+        services[1]["expose"][1]["http_options"] = options or {}
+        return services
 
     @staticmethod
     def service(*expose: dict[str, Any], name: str = "web", count: int = 1) -> dict[str, Any]:
@@ -150,34 +133,8 @@ class Objects:
     @staticmethod
     def api_and_worker() -> list[dict[str, Any]]:
         """The services of the examples B and C."""
-        api = {
-            "max_body_size": 2097152,
-            "read_timeout": 1500,
-            "send_timeout": 60001,
-            "next_tries": 5,
-            "next_timeout": 0,
-            "next_cases": ["error", "timeout", "500", "502", "429"],
-        }
-        worker = {
-            "max_body_size": 104857600,
-            "read_timeout": 60000,
-            "send_timeout": 30000,
-            "next_tries": 3,
-            "next_timeout": 1,
-            "next_cases": ["off"],
-        }
-        return [
-            {
-                "name": "api",
-                "count": 1,
-                "expose": [{"port": 3000, "external_port": 80, "proto": "TCP", "global": True, "http_options": api}],
-            },
-            {
-                "name": "worker",
-                "count": 1,
-                "expose": [{"port": 8081, "proto": "TCP", "global": True, "http_options": worker}],
-            },
-        ]
+        services: list[dict[str, Any]] = yaml.safe_load(_API_AND_WORKER)
+        return services
 
     @staticmethod
     def route(hostname: str, lease: LeaseID, service: str = "web", port: int = 80) -> dict[str, Any]:

@@ -14,11 +14,11 @@ CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
 @pytest.fixture
 def ten(cluster, objects):
-    """A cluster with ten hostnames to connect."""
+    """A running cluster with ten hostnames."""
     cluster.lease(objects.first)
     for name in NAMES:
         cluster.declare(name, objects.first)
-    return cluster
+    return cluster.start()
 
 
 def connected(cluster):
@@ -41,7 +41,6 @@ def mass_removals(cluster):
 
 @pytest.mark.behaviour("findings/FP4")
 def test_removals_stop_when_over_a_fifth_of_the_hosts_vanish_within_a_minute_until_they_return(ten, objects):
-    ten.start()
     release(ten, *NAMES[:2])
     assert connected(ten) == NAMES[2:]
     assert held(ten) == 0
@@ -75,7 +74,6 @@ def test_removals_stop_when_over_a_fifth_of_the_hosts_vanish_within_a_minute_unt
 
 @pytest.mark.behaviour("findings/FP4")
 def test_a_host_that_did_not_return_loses_its_route_when_the_others_are_back(ten, objects):
-    ten.start()
     release(ten, *NAMES[:4])
     assert held(ten) == 2
     for name in NAMES[:3]:
@@ -88,7 +86,6 @@ def test_a_host_that_did_not_return_loses_its_route_when_the_others_are_back(ten
 
 @pytest.mark.behaviour("findings/FP4")
 def test_the_routes_stay_when_the_crd_is_deleted(ten, objects):
-    ten.start()
     crd = ten.client.get(*CRD, PROVIDER_HOSTS)
     ten.client.delete(*CRD, PROVIDER_HOSTS)
     ten.host.wait_for(lambda: held(ten) >= 8)
@@ -108,7 +105,6 @@ def test_the_routes_stay_when_the_crd_is_deleted(ten, objects):
 
 @pytest.mark.behaviour("findings/FP4")
 def test_a_confirmed_removal_is_carried_out(ten, objects):
-    ten.start()
     release(ten, *NAMES[:5])
     assert held(ten) == 3
     confirm = {"metadata": {"annotations": {CONFIRM: "true"}}}
@@ -126,7 +122,6 @@ def test_a_confirmed_removal_is_carried_out(ten, objects):
 
 @pytest.mark.behaviour("findings/FP4")
 def test_a_connected_route_keeps_no_confirmation(ten, objects):
-    ten.start()
     ten.edit_route(NAMES[0], objects.first, {"metadata": {"annotations": {CONFIRM: "true"}}})
     ten.idle()
     assert CONFIRM not in ten.route(NAMES[0], objects.first)["metadata"]["annotations"]
@@ -134,7 +129,6 @@ def test_a_connected_route_keeps_no_confirmation(ten, objects):
 
 @pytest.mark.behaviour("findings/FP4")
 def test_a_restart_does_not_confirm(ten):
-    ten.start()
     release(ten, *NAMES[:5])
     kept = connected(ten)
     assert held(ten) == 3
@@ -148,6 +142,7 @@ def test_a_restart_does_not_confirm(ten):
 
 @pytest.mark.behaviour("findings/FP4")
 def test_a_brake_of_zero_is_off(ten):
+    ten.stop()
     ten.start(removal_brake_percent=0)
     release(ten, *NAMES)
     assert connected(ten) == []
@@ -157,7 +152,6 @@ def test_a_brake_of_zero_is_off(ten):
 
 
 def test_hosts_that_go_one_by_one_are_no_mass_removal(ten):
-    ten.start()
     for name in NAMES:
         release(ten, name)
         ten.after(31)
@@ -165,7 +159,6 @@ def test_hosts_that_go_one_by_one_are_no_mass_removal(ten):
 
 
 def test_a_route_that_was_removed_by_hand_is_not_held_any_longer(ten, objects):
-    ten.start()
     release(ten, *NAMES[:3])
     assert held(ten) == 1
     ten.client.delete(*INGRESS, NAMES[2], objects.first.namespace)

@@ -129,11 +129,8 @@ def test_every_other_option_is_a_32_bit_number(objects, name, value):
 def test_a_buffer_size_that_nginx_does_not_know_is_rejected_at_start(size):
     with pytest.raises(msgspec.ValidationError, match="proxy-buffer-size"):
         msgspec.convert({"proxy-buffer-size": size}, HostnameSettings)
-
-
-@pytest.mark.parametrize("size", ["", "4096", "16k", "16K", "1m", "1M"])
-def test_a_buffer_size_has_nginxs_syntax(size):
-    assert msgspec.convert({"proxy-buffer-size": size}, HostnameSettings).proxy_buffer_size == size
+    for valid in ("", "4096", "16k", "16K", "1m", "1M"):
+        assert msgspec.convert({"proxy-buffer-size": valid}, HostnameSettings).proxy_buffer_size == valid
 
 
 @pytest.mark.behaviour("findings/FP5")

@@ -9,17 +9,18 @@ It has two controllers: `connect` reconciles ProviderHosts, and `release` the ro
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ctrlhost
 from ctrlhost import predicates
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
 from ctrlhost_hostname.brake import WINDOW
-from ctrlhost_hostname.claims import PROVIDER_HOST, ProviderHost, choose_holder, read_claim, valid_claims
+from ctrlhost_hostname.claims import PROVIDER_HOST, ProviderHost, choose_holder, read_claim
 from ctrlhost_hostname.errors import InvalidClaimError, ResourceNotFoundError, for_retry, is_counted
 from ctrlhost_hostname.manifest import MANIFEST, READS, Manifest
 from ctrlhost_hostname.pages import status_pages
-from ctrlhost_hostname.routes import CONFIRM, MANAGED_SELECTOR, Connection, removable_owner
+from ctrlhost_hostname.routes import CONFIRM, MANAGED_SELECTOR, removable_owner
 from ctrlhost_hostname.settings import HostnameSettings
 from ctrlhost_hostname.state import OperatorState
 
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
 Context: TypeAlias = "ctrlhost.Context[ProviderHost, HostnameSettings]"
 Host: TypeAlias = "ctrlhost.PluginContext[HostnameSettings]"
 
-#: Why a ProviderHost has no route, or why its route is not updated; absent while it never had a problem.
+#: The condition that says why a ProviderHost has no route, or why its route is not updated.
 STALLED = "Stalled"
-_MAX_MESSAGE = 1024
+#: Not a change of a status, such as the plugin's own.
+CHANGED = (predicates.desired_state_changed,)
 
 plugin = ctrlhost.Plugin(settings=HostnameSettings, crds="crds/*.yaml")
 
@@ -153,14 +155,12 @@ def sources_of_connect(settings: HostnameSettings) -> list[ctrlhost.Watches]:
     """Return what decides about the route of a ProviderHost, and the routes."""
     namespaces = [settings.k8s_manifest_ns]
     return [
-        ctrlhost.Watches(
-            ProviderHost, namespaces=namespaces, predicates=[predicates.desired_state_changed], map=rivals
-        ),
+        ctrlhost.Watches(ProviderHost, namespaces=namespaces, predicates=CHANGED, map=rivals),
         ctrlhost.Watches(MANIFEST, namespaces=namespaces, reads=READS, map=hosts_of_manifest),
         ctrlhost.Watches(
             settings.routes().kind,
             label_selector=MANAGED_SELECTOR,
-            predicates=[predicates.desired_state_changed],
+            predicates=CHANGED,
             indexes={"name": "metadata.name"},
             map=hosts_of_route,
             # In another namespace than its ProviderHost, which therefore cannot own it.
@@ -225,14 +225,15 @@ def connect_claim(ctx: Context, host: ProviderHost) -> str:
 
 def find_holder(ctx: Context, claim: Claim, live: list[ctrlhost.Object]) -> Claim:
     """Return which of the valid claims for a hostname gets it."""
-    hosts = ctx.cache(ProviderHost).by_index(by_hostname, claim.hostname)
-    claims = {one.name: one for one in (*valid_claims(hosts, ctx.settings.bech32_prefix), claim)}
-    ignore_list = ctx.state.ignore_list
-    for one in claims.values():
+    claims, ignore_list = {claim.name: claim}, ctx.state.ignore_list
+    for host in ctx.cache(ProviderHost).by_index(by_hostname, claim.hostname):
+        with suppress(InvalidClaimError):
+            claims[host.metadata.name] = read_claim(host, ctx.settings.bech32_prefix)
+    for lease in {other.lease for other in claims.values()}:
         # The Manifest appeared or changed since the last failure.
-        if ctx.settings.forgives and ignore_list.forgive(one.lease, manifest_version(ctx, one.lease)):
-            ctx.log.info("lease no longer ignored: its manifest changed", extra={"lease": str(one.lease)})
-    incumbents = {lease for route in live if (lease := removable_owner(route))}
+        if ctx.settings.forgives and ignore_list.forgive(lease, manifest_version(ctx, lease)):
+            ctx.log.info("lease no longer ignored: its manifest changed", extra={"lease": str(lease)})
+    incumbents = {owner for route in live if (owner := removable_owner(route))}
     return choose_holder(claims.values(), flagged=ignore_list.is_flagged, incumbents=incumbents)
 
 
@@ -295,19 +296,18 @@ def write_route(ctx: Context, claim: Claim, options: HTTPOptions, live: list[ctr
         route = ctx.ensure(desired, owner=None, adopt=True)
         if unwanted := routes.unwanted(route, desired):
             ctx.client.patch(*routes.kind, claim.hostname, namespace, unwanted)
-    except ctrlhost.ApiError:
+    except (ctrlhost.ApiError, ctrlhost.TransportError):
         state.metrics.called(f"{routes.action}-apply", "fail")
         raise
     written = bool(unwanted) or route.resource_version not in {one.resource_version for one in live}
     if written:
         state.metrics.called(f"{routes.action}-apply")
-    connection = Connection(claim.lease, claim.service_name, claim.external_port, state.clock.time())
-    state.connected(claim, before, connection, written=written)
+    state.connected(claim, before, written=written)
 
 
 def stall(ctx: Context, host: ProviderHost, reason: str, message: str) -> bool:
     """Set the condition `Stalled`, with an Event if reason or message are new; return whether they are."""
-    message = message[:_MAX_MESSAGE]
+    message = message[:1024]
     ctx.status.condition(STALLED, True, reason, message)
     before = None if host.status is None else host.status.condition(STALLED)
     if before is not None and (before.status, before.reason, before.message) == ("True", reason, message):
@@ -325,7 +325,7 @@ def stall(ctx: Context, host: ProviderHost, reason: str, message: str) -> bool:
     ),
     name="release",
     watches=lambda settings: [
-        ctrlhost.Watches(ProviderHost, namespaces=[settings.k8s_manifest_ns], map=routes_of_host)
+        ctrlhost.Watches(ProviderHost, namespaces=[settings.k8s_manifest_ns], predicates=CHANGED, map=routes_of_host)
     ],
     every=lambda settings: settings.resync_interval,
     workers=lambda settings: settings.workers,
@@ -346,7 +346,8 @@ def release(
     if ctx.cache(ProviderHost).by_index(by_hostname, hostname):
         return None
     if route is None:
-        state.forget(hostname)
+        if not ctx.cache(state.routes.kind).by_index("name", hostname):
+            state.forget(hostname)
         return None
     was_claimed = hostname in state.claimed
     if not was_claimed:

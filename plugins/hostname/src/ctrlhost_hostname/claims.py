@@ -103,17 +103,6 @@ def read_claim(host: ProviderHost, prefix: str) -> Claim:
     )
 
 
-def valid_claims(hosts: Iterable[ProviderHost], prefix: str) -> list[Claim]:
-    """Return the claims of the valid ones among some ProviderHosts."""
-    claims = []
-    for host in hosts:
-        try:
-            claims.append(read_claim(host, prefix))
-        except InvalidClaimError:
-            continue
-    return claims
-
-
 def choose_holder(
     claims: Iterable[Claim], *, flagged: Callable[[LeaseID], bool], incumbents: Collection[LeaseID]
 ) -> Claim:

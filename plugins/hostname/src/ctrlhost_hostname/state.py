@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
@@ -13,13 +12,12 @@ from ctrlhost_hostname.ignore_list import IgnoreList
 from ctrlhost_hostname.lease import LabelError
 from ctrlhost_hostname.metrics import HostnameMetrics
 from ctrlhost_hostname.pages import IGNORE_LIST, MANAGED_HOSTNAMES, REMOVAL_BRAKE, PreparedPages, go_time, to_json
-from ctrlhost_hostname.routes import MANAGED_SELECTOR, removable_owner
+from ctrlhost_hostname.routes import MANAGED_SELECTOR, Connection, removable_owner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ctrlhost_hostname.claims import Claim
-    from ctrlhost_hostname.routes import Connection
     from ctrlhost_hostname.settings import HostnameSettings
 
 
@@ -100,25 +98,19 @@ class OperatorState:
         fields = {"kind": live.kind, "object": live.key, "reason": reason}
         self.log.warning("skipping invalid object: %s", error, extra=fields)
 
-    def connected(self, claim: Claim, before: Connection | None, connection: Connection, *, written: bool) -> None:
+    def connected(self, claim: Claim, before: Connection | None, *, written: bool) -> None:
         """Note the connected hostname of a claim; `before` is its entry from before the reconcile."""
-        if not written and before is not None and before.last_update is not None:
-            connection = replace(connection, last_update=before.last_update)
-            if connection == before:
-                return
+        kept = None if written or before is None else before.last_update
+        last_update = self.clock.time() if kept is None else kept
+        connection = Connection(claim.lease, claim.service_name, claim.external_port, last_update)
+        if connection == before:
+            return
         self.hostnames[claim.hostname] = connection
         self._managed_page.flag()
         change = "new" if before is None else "changed" if before.lease == claim.lease else "swap"
-        self.log.info(
-            "connected" if written else "found connected",
-            extra={
-                "hostname": claim.hostname,
-                "lease": str(claim.lease),
-                "service": claim.service_name,
-                "external_port": claim.external_port,
-                "change": change,
-            },
-        )
+        fields = {"lease": str(claim.lease), "service": claim.service_name, "external_port": claim.external_port}
+        text = "connected" if written else "found connected"
+        self.log.info(text, extra={"hostname": claim.hostname, "change": change, **fields})
 
     def disconnected(self, hostname: str) -> None:
         """Note that a hostname has no route any longer, whichever lease held it."""
