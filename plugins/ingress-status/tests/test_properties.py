@@ -18,7 +18,6 @@ from ctrlhost_ingress_status.metrics import Progress, StatusMetrics
 from ctrlhost_ingress_status.passes import Passes
 from ctrlhost_ingress_status.settings import IngressStatusSettings, ServiceRef
 from ctrlhost_ingress_status.write_budget import WriteBudget
-from ctrlhost_ingress_status.writer import Failures
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -77,7 +76,7 @@ class Cluster(RuleBasedStateMachine):
         self.passes = Passes(informer, self.target, self.desired)
         progress = Progress(self.passes.remaining, 4, self.clock, log)
         self.writer = writer_module.Writer(
-            plugin, self.target, self.desired, self.budget, metrics, Failures(), Contention(), progress
+            plugin, self.target, self.desired, self.budget, metrics, Contention(), progress
         )
         clearing = Clearing(300.0 if self.on_empty == "clear" else None)
         self.discovery = Discovery(

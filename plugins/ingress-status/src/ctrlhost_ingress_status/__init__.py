@@ -14,7 +14,7 @@ from ctrlhost_ingress_status.metrics import Progress, StatusMetrics
 from ctrlhost_ingress_status.passes import Passes
 from ctrlhost_ingress_status.settings import IngressStatusSettings
 from ctrlhost_ingress_status.write_budget import WriteBudget
-from ctrlhost_ingress_status.writer import Failures, Writer
+from ctrlhost_ingress_status.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,9 +53,7 @@ class IngressStatus:
         self.passes = Passes(informer, target, self.desired)
         self.progress = Progress(self.passes.remaining, settings.status_qps, host.clock, host.log)
         self.metrics.count_objects, self.metrics.progress = self.passes.count, self.progress
-        self.writer = Writer(
-            host, target, self.desired, self.budget, self.metrics, Failures(), self.contention, self.progress
-        )
+        self.writer = Writer(host, target, self.desired, self.budget, self.metrics, self.contention, self.progress)
         # Not `@plugin.controller`: the predicate is one of this host, and the writer sends or holds back each of many
         # thousand writes itself, within its budget.
         self._writes = host.add_controller(

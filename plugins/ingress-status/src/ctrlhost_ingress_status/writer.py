@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
-from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
 from ctrlhost_ingress_status.addresses import fingerprint
 from ctrlhost_ingress_status.ingress import Verdict
 
@@ -27,8 +26,8 @@ _DOUBTFUL = 1.0
 #: Waits after the first, second and third conflict in a row, in seconds; after the fourth the object is backed off.
 CONFLICT_WAITS = (0.01, 0.05, 0.25)
 _JITTER = 0.1
-_BASE_WAIT, _MAX_WAIT = 0.005, 60.0
-_FORBIDDEN_BASE_WAIT, _FORBIDDEN_MAX_WAIT = 1.0, 300.0
+#: The first wait after a failure, which doubles, and the longest.
+_WAITS, _FORBIDDEN_WAITS = (0.005, 60.0), (1.0, 300.0)
 _LOG_INTERVAL = 60.0
 
 
@@ -52,82 +51,31 @@ def _is_about_uid(error: ctrlhost.ApiError) -> bool:
 
 @dataclass(slots=True)
 class Attempt:
-    """An unfinished update of one object."""
+    """The updates of one object since its status was right: the last one, and how often they failed."""
 
-    started: float
+    #: When the open update began; None if there is none.
+    started: float | None = None
+    #: The tries of the open update that failed on a newer object.
     conflicts: int = 0
+    failures: int = 0
+    #: What the server will refuse again: the address by its number, for the object in this version.
+    refused: tuple[int, str] | None = None
 
-
-class Failures:
-    """The state of objects whose update failed; nothing of the others. Thread-safe.
-
-    Only the worker of an object uses its state, so only the log intervals need a lock.
-    """
-
-    def __init__(self) -> None:
-        """Start without failures."""
-        self._back_off = ItemExponentialFailureRateLimiter(_BASE_WAIT, _MAX_WAIT)
-        self._forbidden = ItemExponentialFailureRateLimiter(_FORBIDDEN_BASE_WAIT, _FORBIDDEN_MAX_WAIT)
-        self._open: dict[Request, Attempt] = {}
-        #: What the server will refuse again: the address by its number, for the object in this version.
-        self._refused: dict[Request, tuple[int, str]] = {}
-        self._logged: dict[str, float] = {}
-        self._lock = threading.Lock()
-
-    def attempt(self, key: Request, now: float) -> tuple[Attempt, bool]:
-        """Return the object's open update, or a new one, and whether it is new."""
-        known = self._open.get(key)
-        if known is not None:
-            return known, False
-        attempt = self._open[key] = Attempt(now)
-        return attempt, True
-
-    def opened(self, key: Request) -> Attempt | None:
-        """Return the object's open update, if it has one."""
-        return self._open.get(key)
-
-    def close(self, key: Request) -> None:
-        """End the object's update; its back-off stays."""
-        self._open.pop(key, None)
-
-    def forget(self, key: Request) -> None:
-        """Drop the state of an object that is right, gone, or not ours."""
-        self._open.pop(key, None)
-        self._refused.pop(key, None)
-        self._back_off.forget(key)
-        self._forbidden.forget(key)
-
-    def refuse(self, key: Request, number: int, version: str) -> None:
-        """Record that the server refuses this address permanently, for this version of the object."""
-        self._refused[key] = number, version
-
-    def refused(self, key: Request, number: int, version: str) -> bool:
-        """Return whether the server would refuse a retry."""
-        return self._refused.get(key) == (number, version)
-
-    def conflicted(self, attempt: Attempt) -> float | None:
+    def conflicted(self) -> float | None:
         """Return the wait before the next try; None after the last one."""
-        attempt.conflicts += 1
-        if attempt.conflicts > len(CONFLICT_WAITS):
+        self.conflicts += 1
+        if self.conflicts > len(CONFLICT_WAITS):
             return None
         jitter = 1.0 + random.random() * _JITTER  # noqa: S311 - only keeps tries of several objects apart
-        return CONFLICT_WAITS[attempt.conflicts - 1] * jitter
+        return CONFLICT_WAITS[self.conflicts - 1] * jitter
 
-    def wait(self, key: Request, reason: str, error: Exception) -> float:
-        """Return the seconds until the object is retried."""
+    def failed(self, reason: str, error: Exception) -> float:
+        """End the update, and return the seconds until the next one: what the server asks for, else growing ones."""
+        self.started, self.conflicts = None, 0
         asked = error.retry_after if isinstance(error, ctrlhost.ApiError) else None
-        if asked:
-            return asked
-        return (self._forbidden if reason == "forbidden" else self._back_off).when(key)
-
-    def may_log(self, reason: str, now: float) -> bool:
-        """Return whether a minute has passed since the last log line with this reason."""
-        with self._lock:
-            last = self._logged.get(reason)
-            if last is not None and now - last < _LOG_INTERVAL:
-                return False
-            self._logged[reason] = now
-            return True
+        base, most = _FORBIDDEN_WAITS if reason == "forbidden" else _WAITS
+        self.failures += 1
+        return asked or min(base * 2.0 ** min(self.failures - 1, 64), most)
 
 
 class Writer:
@@ -140,7 +88,6 @@ class Writer:
         desired: Desired,
         budget: WriteBudget,
         metrics: StatusMetrics,
-        failures: Failures,
         contention: Contention,
         progress: Progress,
     ) -> None:
@@ -148,8 +95,13 @@ class Writer:
         self._log, self._clock, self._events = plugin.log, plugin.clock, plugin.events
         self._by_update = plugin.settings.write_method == "update"
         self._target, self._desired, self._budget = target, desired, budget
-        self._metrics, self._failures, self._contention = metrics, failures, contention
+        self._metrics, self._contention = metrics, contention
         self._progress = progress
+        #: Of the objects whose update failed or is open; only the worker of an object uses its own.
+        self._attempts: dict[Request, Attempt] = {}
+        #: When a line was logged last, by reason.
+        self._logged: dict[str, float] = {}
+        self._lock = threading.Lock()
         #: Since when writes are forbidden; None after a successful one.
         self.forbidden_since: float | None = None
 
@@ -189,7 +141,8 @@ class Writer:
         if verdict is Verdict.RIGHT:
             self._needless(request)
             return None
-        if self._failures.refused(request, known.number, obj.resource_version):
+        attempt = self._attempts.get(request) or Attempt()
+        if attempt.refused == (known.number, obj.resource_version):
             self._budget.leave(request)
             return None
         now = self._clock.now()
@@ -198,19 +151,20 @@ class Writer:
             return ctrlhost.Result(requeue_after=pause)
         if wait := self._budget.take(request, now, bulk=ctx.priority < 0):
             return ctrlhost.Result(requeue_after=wait)
-        attempt, new = self._failures.attempt(request, now)
-        if new:
+        self._attempts[request] = attempt
+        if attempt.started is None:
+            attempt.started = now
             self._metrics.started()
         try:
             needless = self._send(ctx, obj, known.entries or None, attempt)
         except ctrlhost.NotLeading:
-            self._failures.close(request)
+            attempt.started, attempt.conflicts = None, 0
             return ctrlhost.Result(requeue_after=_DOUBTFUL)
         except (ctrlhost.ApiError, ctrlhost.TransportError) as error:
             return self._failed(request, obj, known.number, attempt, error)
         self._metrics.ended(self._clock.now() - attempt.started, needless=needless)
         self.forbidden_since = None
-        self._failures.forget(request)
+        self._attempts.pop(request, None)
         if ctx.priority < 0:
             self._progress.written()
         return None
@@ -240,25 +194,32 @@ class Writer:
         name = f"{request.namespace}/{request.name}"
         if reason == "conflict":
             self._metrics.conflict()
-            if (wait := self._failures.conflicted(attempt)) is not None:
+            if (wait := attempt.conflicted()) is not None:
                 return ctrlhost.Result(requeue_after=wait)
-        self._metrics.failed(now - attempt.started, reason)
+        self._metrics.failed(now - (attempt.started or now), reason)
         if reason in ("gone", "replaced"):
             self._log.debug("%s: %s, nothing to write", name, reason)
             self._drop(request)
             return None
-        self._failures.close(request)
+        wait = attempt.failed(reason, error)
         if reason == "invalid":
-            self._failures.refuse(request, number, obj.resource_version)
+            attempt.refused = number, obj.resource_version
             self._log.error("%s: the server refuses the address: %s", name, _detail(error))
             self._events.warning(obj, "InvalidAddress", f"The address is refused: {_detail(error)}", action="Publish")
             return None
         if reason == "forbidden":
             self.forbidden_since = now if self.forbidden_since is None else self.forbidden_since
-        wait = self._failures.wait(request, reason, error)
-        if self._failures.may_log(reason, now):
+        if self._may_log(reason, now):
             self._log.warning("%s: cannot write the status: %s", name, _detail(error))
         return ctrlhost.Result(requeue_after=wait)
+
+    def _may_log(self, reason: str, now: float) -> bool:
+        """Return whether a minute has passed since the last log line with this reason."""
+        with self._lock:
+            if now - self._logged.get(reason, -_LOG_INTERVAL) < _LOG_INTERVAL:
+                return False
+            self._logged[reason] = now
+            return True
 
     def _verdict(self, obj: Object, known: Known | None) -> Verdict:
         return self._desired.verdict(self._target.class_of(obj), self._target.mark(obj), known)
@@ -276,8 +237,8 @@ class Writer:
         self._events.warning(obj, "IngressStatusContested", note, action="Publish")
 
     def _needless(self, request: ctrlhost.Request) -> None:
-        attempt = self._failures.opened(request)
-        if attempt is None:
+        attempt = self._attempts.get(request)
+        if attempt is None or attempt.started is None:
             self._metrics.needless()
         else:
             self._metrics.ended(self._clock.now() - attempt.started, needless=True)
@@ -285,7 +246,7 @@ class Writer:
 
     def _settled(self, request: ctrlhost.Request) -> None:
         self._budget.leave(request)
-        self._failures.forget(request)
+        self._attempts.pop(request, None)
 
     def _drop(self, request: ctrlhost.Request) -> None:
         self._settled(request)
