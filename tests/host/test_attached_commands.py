@@ -68,7 +68,7 @@ base_delay = "1h"
 max_delay = "1h"
 """
 #: What is left of it with jitter, as commands show it.
-_NEARLY_AN_HOUR = r"1h(\d+m)?|\d\dm(\d+s)?"
+_NEARLY_AN_HOUR = r"1\.\dh|(60|5\d)min"
 WAITING = """
 import ctrlhost
 from ctrlhost import For
