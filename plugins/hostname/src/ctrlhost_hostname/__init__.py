@@ -299,7 +299,7 @@ def write_route(ctx: Context, claim: Claim, options: HTTPOptions, live: list[ctr
     except (ctrlhost.ApiError, ctrlhost.TransportError):
         state.metrics.called(f"{routes.action}-apply", "fail")
         raise
-    written = bool(unwanted) or route.resource_version not in {one.resource_version for one in live}
+    written = bool(unwanted) or route.resource_version not in {other.resource_version for other in live}
     if written:
         state.metrics.called(f"{routes.action}-apply")
     state.connected(claim, before, written=written)

@@ -60,7 +60,7 @@ def _decode(text: str) -> tuple[str, list[int]]:
         raise AddressError(f"decoding bech32 failed: invalid character not part of charset: {foreign!r}")
     words = [_VALUES[character] for character in payload]
     # The checksum covers the prefix too.
-    expanded = [*(ord(one) >> 5 for one in prefix), 0, *(ord(one) & 31 for one in prefix)]
+    expanded = [*(ord(letter) >> 5 for letter in prefix), 0, *(ord(letter) & 31 for letter in prefix)]
     if _polymod(expanded + words) != _BECH32_CONSTANT:
         raise AddressError("decoding bech32 failed: invalid checksum")
     return prefix, words[:-_CHECKSUM_LENGTH]

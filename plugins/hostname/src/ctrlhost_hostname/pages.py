@@ -144,7 +144,7 @@ def status_pages(
         path = scope["path"].removeprefix(root)
         if index and path == "/" and method in ("GET", "HEAD"):
             paths = ("/health", "/version", MANAGED_HOSTNAMES, IGNORE_LIST, REMOVAL_BRAKE)
-            response = _text("".join(f"{root}{one}\n" for one in paths).encode())
+            response = _text("".join(f"{root}{listed}\n" for listed in paths).encode())
         else:
             response = _respond(path, method, pages, leader)
         await response(scope, receive, send)

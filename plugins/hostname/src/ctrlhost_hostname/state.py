@@ -76,12 +76,16 @@ class OperatorState:
             if self.settings.gc_orphans and removable_owner(route) and self.routes.is_plain(route, route.name):
                 removable += 1
             try:
-                hostname, found = self.routes.connection(route)
+                hostname, connection = self.routes.connection(route)
             except (LabelError, InvalidConnectionError) as error:
                 self.report_invalid(route, "connection", error)
                 continue
-            entries[hostname] = found
-            fields = {"lease": str(found.lease), "service": found.service_name, "port": found.external_port}
+            entries[hostname] = connection
+            fields = {
+                "lease": str(connection.lease),
+                "service": connection.service_name,
+                "port": connection.external_port,
+            }
             self.log.info("found connected hostname", extra={"hostname": hostname, **fields})
         self.hostnames = entries
         self._managed_page.flag()
