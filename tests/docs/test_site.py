@@ -52,7 +52,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "html"
 
 
-@pytest.mark.slow
 @pytest.mark.behaviour("authoring/AD3")
 def test_the_site_is_built_offline_without_warnings_and_loads_nothing_remote(site: Path) -> None:
     for page in site.rglob("*.html"):
@@ -63,7 +62,6 @@ def test_the_site_is_built_offline_without_warnings_and_loads_nothing_remote(sit
         assert re.findall(r"@import|url\(\s*[\"']?(?:https?:)?//[^)]*", sheet.read_text(encoding="utf-8")) == [], sheet
 
 
-@pytest.mark.slow
 def test_each_page_is_in_the_side_bar_once(site: Path) -> None:
     index = (site / "index.html").read_text(encoding="utf-8")
     tree = index[index.index('<div class="sidebar-tree">') :].partition("</aside>")[0]
