@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from ctrlhost.controller.controller import Controller
+    from ctrlhost.health import Check
     from ctrlhost.host.child_view import ChildView
-    from ctrlhost.host.inspection import Inspection
     from ctrlhost.host.state import HostState
     from ctrlhost.supervisor.runtime import PluginRuntime
 
@@ -43,10 +43,23 @@ _CURRENT = 3.0
 _RUNS = 50
 
 
+class Inspected(Protocol):
+    """What an inspection shows of the host's checks, pages and processes."""
+
+    def views(self) -> list[ChildView]:
+        """Return what the processes of isolated plugins show."""
+
+    def checks(self, endpoint: str) -> list[Check] | None:
+        """Return the checks of a probe."""
+
+    def page_paths(self) -> dict[str, list[str]]:
+        """Return the paths of the plugins' pages, by plugin."""
+
+
 class Reports:
     """The reports of one host. Callable from any thread."""
 
-    def __init__(self, host: HostState, inspection: Inspection) -> None:
+    def __init__(self, host: HostState, inspection: Inspected) -> None:
         """Report about `host`; the health and the pages are those of its inspection."""
         self._host = host
         self._inspection = inspection

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.entries import Entry
-    from ctrlhost.informers.handle import Handle
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +44,17 @@ class Source(Protocol):
 
     def deliver(self) -> bool:
         """Call the function for some changes; return whether there were any."""
+
+
+class Handler(Protocol):
+    """A handler of an informer, which a caller removes when its plugin stops."""
+
+    @property
+    def active(self) -> bool:
+        """Whether it was not removed."""
+
+    def remove(self) -> None:
+        """Remove it."""
 
 
 class CallbackThread:
@@ -142,17 +152,17 @@ class Caller:
         self.indexes = CallbackThread(f"{name}/indexes", self.entries)
         self._lock = threading.Lock()
         self._stopped = False
-        self._handles: list[Handle] = []
+        self._handlers: list[Handler] = []
         self._indexed: list[Callable[[], None]] = []
 
-    def owns_handler(self, handle: Handle) -> None:
+    def owns_handler(self, handler: Handler) -> None:
         """Remove a handler when this stops, unless it was removed before; at once if this has stopped."""
         with self._lock:
             stopped = self._stopped
             if not stopped:
-                self._handles = [*(known for known in self._handles if known.active), handle]
+                self._handlers = [*(known for known in self._handlers if known.active), handler]
         if stopped:
-            handle.remove()
+            handler.remove()
 
     def owns_indexes(self, remove: Callable[[], None]) -> None:
         """Call `remove`, which removes indexes of a shared informer, when this stops; at once if this has stopped."""
@@ -217,10 +227,10 @@ class Caller:
         deadline = time.monotonic() + timeout
         with self._lock:
             self._stopped = True
-            handles, self._handles = self._handles, []
+            handlers, self._handlers = self._handlers, []
             indexed, self._indexed = self._indexed, []
-        for handle in handles:
-            handle.remove()
+        for handler in handlers:
+            handler.remove()
         for remove in indexed:
             remove()
         threads = (self.callbacks, self.indexes)

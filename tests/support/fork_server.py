@@ -208,6 +208,7 @@ class _Server:
             sys.exit()
         pid = os.fork()
         if pid == 0:
+            self._close()
             self._become(json.loads(message), *fds[1:])
             return True
         connection = socket.socket(fileno=fds[0])
@@ -217,6 +218,15 @@ class _Server:
         end = os.pidfd_open(pid)
         self._selector.register(end, selectors.EVENT_READ, functools.partial(self._report, pid, end, connection))
         return False
+
+    def _close(self) -> None:
+        """Close what the child has of the server: an object that is freed later would close a descriptor of its own."""
+        for key in list(self._selector.get_map().values()):
+            parts = key.data.args if key.data is not None else ()
+            for part in (key.fileobj, *parts):
+                if isinstance(part, socket.socket):
+                    part.close()
+        self._selector.close()
 
     def _report(self, pid: int, end: int, connection: socket.socket) -> None:
         self._selector.unregister(end)

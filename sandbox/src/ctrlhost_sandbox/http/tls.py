@@ -27,8 +27,8 @@ class Certificates:
     """The authority of the server's certificate."""
     leaf: str
     key: str
-    client_ca: str
-    """The authority of clients' certificates."""
+    client_ca: str = ""
+    """The authority of clients' certificates; empty to ask clients for none."""
     client: str = ""
     """A certificate of the administrator, and its key behind it; empty if the client authority is somebody else's."""
     client_key: str = ""
@@ -43,8 +43,9 @@ class Certificates:
             pem.touch(mode=0o600)
             pem.write_text(self.key + self.leaf, encoding="ascii")
             context.load_cert_chain(pem)
-        context.load_verify_locations(cadata=self.client_ca)
-        context.verify_mode = ssl.CERT_OPTIONAL
+        if self.client_ca:
+            context.load_verify_locations(cadata=self.client_ca)
+            context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
 
@@ -87,8 +88,9 @@ def issue(address: str, user: str = "", groups: Iterable[str] = ()) -> Certifica
     pem = serialization.Encoding.PEM
     authority = ca.public_bytes(pem).decode()
     server = sign(_name("ctrlhost-sandbox"), ExtendedKeyUsageOID.SERVER_AUTH, names)
-    client = sign(_name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, []) if user else ("", "")
-    return Certificates(authority, *server, authority, *client)
+    if not user:
+        return Certificates(authority, *server)
+    return Certificates(authority, *server, authority, *sign(_name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, []))
 
 
 def _name(common_name: str, organizations: Iterable[str] = ()) -> x509.Name:
