@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from plugins.hostname.tests.cluster import until
 from plugins.hostname.tests.objects import IMPOSSIBLE, LONGEST, SHOP, encode_address
 
 
@@ -89,6 +90,16 @@ def test_the_claim_named_after_the_hostname_holds_it(cluster, objects, canonical
     cluster.start()
     assert cluster.routes() == {(objects.first.namespace, SHOP)}
     assert cluster.managed()[SHOP]["LeaseID"]["dseq"] == objects.first.dseq
+
+
+def test_runs_for_one_hostname_exclude_each_other(connected, objects):
+    with connected.state.exclusive("third.example"):
+        connected.declare("third.example", objects.first)
+        controller = connected.host.controllers["hostname/hostname"]
+        until(lambda: controller.status().active)
+        assert "third.example" not in {name for _, name in connected.routes()}
+    connected.idle()
+    assert (objects.first.namespace, "third.example") in connected.routes()
 
 
 @pytest.mark.behaviour("hostname/40")

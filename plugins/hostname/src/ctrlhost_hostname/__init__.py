@@ -195,7 +195,8 @@ def connect(ctx: Context, host: ProviderHost | None) -> None:
     state.any_claim = True
     watch_for_mass_removal(ctx, host.spec.hostname)
     state.brake.drop(host.spec.hostname)
-    state.metrics.reconcile(lambda: connect_claim(ctx, host))
+    with state.exclusive(host.spec.hostname):
+        state.metrics.reconcile(lambda: connect_claim(ctx, host))
 
 
 def connect_claim(ctx: Context, host: ProviderHost) -> str:

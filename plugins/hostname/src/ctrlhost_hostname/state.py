@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from ctrlhost_hostname.settings import HostnameSettings
 
 
+_LOCKS = 64
+
+
 class OperatorState:
     """The plugin's state in one host, for use from any thread: each set and dict changes in one step."""
 
@@ -38,6 +42,8 @@ class OperatorState:
         #: Whether a ProviderHost was seen, so that `k8s-manifest-ns` is not the wrong namespace.
         self.any_claim = False
         self._error_logged = False
+        #: Hostnames that hash alike share a lock.
+        self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
         #: When a route was first seen without a claim, and the uids of those that the plugin did not write.
         self._orphans: dict[str, float] = {}
         self._kept: set[str] = set()
@@ -61,6 +67,10 @@ class OperatorState:
             held_removals=self.brake.held,
             conflicts=lambda: len(self.conflicts),
         )
+
+    def exclusive(self, hostname: str) -> threading.Lock:
+        """Return the lock for the routes of a hostname: two ProviderHosts that claim it are two keys."""
+        return self._locks[hash(hostname) % _LOCKS]
 
     def begin_term(self) -> None:
         """Rebuild the map from the live routes, and note which hostnames are claimed; both caches are full.
