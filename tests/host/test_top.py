@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -37,6 +39,11 @@ TOP = (sys.executable, "-m", "ctrlhost", "top", "--interval=250ms")
 KEYS = "[q]uit"
 
 
+def status_of(host: HostProcess) -> dict[str, Any]:
+    status: dict[str, Any] = json.loads(host.get("/api/v1/status")[1])
+    return status
+
+
 class Running:
     """Four plugins on a sandbox, of which one fails, and the environment of commands beside them."""
 
@@ -50,6 +57,8 @@ class Running:
         host = HostProcess("--sandbox", plugins, *settings, environment=self.environment)
         host.line("plugin broken running")
         host.line("local socket at ")
+        # The first runs may not be over, or not yet enough of them.
+        host.eventually(lambda: any(plugin["degraded"] for plugin in status_of(host)["plugins"]), "degraded plugin")
         return host
 
 

@@ -92,7 +92,7 @@ def test_keys_have_the_type_that_the_controller_knows(ctrlhost_host: Any) -> Non
 
     host = ctrlhost_host(Plugin())
     eventually(lambda: all(reconciled[name] == [key] for name, key in given.items() if key is not None))
-    admin = Admin(host.host)
+    admin = Admin(host.host.state)
 
     def enqueue(controller: str, *keys: str) -> tuple[int, Any]:
         body = json.dumps({"controller": f"{controller}", "keys": keys}).encode()

@@ -242,7 +242,7 @@ class _Gated:
 
 def _asked(host: Any, action: str, controller: str | None = None) -> tuple[int, Any]:
     body = json.dumps({"plugin": "demo", "controller": controller}).encode()
-    status, answer = Admin(host.host).act(action, body, "a test")
+    status, answer = Admin(host.host.state).act(action, body, "a test")
     return status, json.loads(answer)
 
 
