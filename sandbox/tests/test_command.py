@@ -13,9 +13,10 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-import yaml
 from ctrlhost_sandbox.cli.options import _TIME, _UNITS
 from ctrlhost_sandbox.http import tls
+
+from tests.support.tls_files import Authority
 
 COMMAND = [sys.executable, "-m", "ctrlhost_sandbox"]
 LIMIT = 60
@@ -147,10 +148,10 @@ def assets(tmp_path: Path) -> Path:
 
 
 def test_the_programs_for_envtest_serve_its_certificates(assets: Path, tmp_path: Path) -> None:
-    issued = tls.issue("127.0.0.1", "alice", ["system:masters", "authors"])
+    issued, clients = tls.issue("127.0.0.1"), Authority(tmp_path / "clients")
     (tmp_path / "apiserver.crt").write_text(issued.leaf)
     (tmp_path / "apiserver.key").write_text(issued.key)
-    (tmp_path / "ca.crt").write_text(issued.ca)
+    (tmp_path / "ca.crt").write_text(clients.pem)
     flags = [f"--cert-dir={tmp_path}", f"--client-ca-file={tmp_path / 'ca.crt'}", "--secure-port=0"]
     flags += [
         "--authorization-mode=RBAC",
@@ -161,7 +162,8 @@ def test_the_programs_for_envtest_serve_its_certificates(assets: Path, tmp_path:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().split()[-1]
-        user = review(url, context_with(issued.ca, issued.client, issued.client_key, tmp_path))
+        alice = clients.issue("alice", groups=["system:masters", "authors"])
+        user = review(url, context_with(issued.ca, *alice, tmp_path))
         assert user == {"username": "alice", "groups": ["system:masters", "authors", "system:authenticated"]}
         with pytest.raises(urllib.error.HTTPError, match="403"):
             review(url, ssl.create_default_context(cadata=issued.ca))
@@ -178,15 +180,3 @@ def test_etcd_of_envtest_only_says_that_it_is_well(assets: Path) -> None:
             assert json.load(answer) == {"health": "true"}
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT) == 0
-
-
-@pytest.mark.behaviour("findings3/NS14")
-def test_the_kubeconfig_has_a_client_certificate_beside_the_token(server: object, tmp_path: Path) -> None:
-    config = yaml.safe_load(Path(server.kubeconfig).read_text())  # type: ignore[attr-defined]
-    user = config["users"][0]["user"]
-    assert set(user) == {"token", "client-certificate-data", "client-key-data"}
-    import base64
-
-    certificate, key = (base64.b64decode(user[f"client-{what}-data"]).decode() for what in ("certificate", "key"))
-    found = review(server.url, context_with(server.ca, certificate, key, tmp_path))  # type: ignore[attr-defined]
-    assert found == {"username": "sandbox-admin", "groups": ["system:masters", "system:authenticated"]}

@@ -56,17 +56,16 @@ class Recorded:
     def caught_up(self, client: Client, namespace: str) -> None:
         """Wait until the informers have seen what the test wrote, and nothing is queued."""
         (controller,) = self.host.plugins[0].controllers
-        newest = {
-            "CronJob": client.find("batch/v1", "CronJob", "nightly", namespace),
-            "ConfigMap": client.find("v1", "ConfigMap", "copy", namespace),
-        }
+        kinds = {"CronJob": ("batch/v1", "nightly"), "ConfigMap": ("v1", "copy")}
         for informer in controller.informers:
-            obj = newest[informer.kind]
-            version = obj["metadata"]["resourceVersion"] if obj else None
 
-            def seen(informer: Any = informer, obj: Any = obj, version: str | None = version) -> bool:
-                cached = informer.lister.get(obj["metadata"]["name"], namespace) if obj else None
-                return (cached.resource_version if cached else None) == version and not informer.pending
+            def seen(informer: Any = informer) -> bool:
+                # The controller may write meanwhile.
+                api_version, name = kinds[informer.kind]
+                obj = client.find(api_version, informer.kind, name, namespace)
+                cached = informer.lister.get(name, namespace)
+                versions = [cached.resource_version if cached else None, obj and obj["metadata"]["resourceVersion"]]
+                return versions[0] == versions[1] and not informer.pending
 
             eventually(seen)
         eventually(lambda: controller.busy() is None)

@@ -101,7 +101,7 @@ class FullHost:
             self.client_certificate = self._credentials(program, authority, sandbox)
             self._distributions.add("toy", TOY)
             # One that is answered with a time to retry after, and one that fails an informer.
-            proxy.next(Fault.answer(429, retry_after=1), verb="create")
+            proxy.next(Fault.answer(429, retry_after=1), verb="create", resource="customresourcedefinitions")
             for verb in ("watch", "list"):  # An informer that cannot stream its list asks for it in pages.
                 proxy.next(Fault.answer(500), verb=verb, resource="clusterroles")
             (self._folder / "settings.toml").write_text(SETTINGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,13 @@ class Authority:
         builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
         return builder.serial_number(x509.random_serial_number()).not_valid_before(begin).not_valid_after(end)
 
-    def issue(self, name: str, *, address: str | None = None, days: float = 1) -> tuple[str, str]:
+    def issue(
+        self, name: str, *, address: str | None = None, days: float = 1, groups: Sequence[str] = ()
+    ) -> tuple[str, str]:
         """Return a certificate for some days from now and its key as PEM."""
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+        subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = self.builder(subject, key.public_key(), (-1, days))
         names: list[x509.GeneralName] = [x509.DNSName(name)]
         if address is not None:

@@ -20,9 +20,7 @@ def tls_context(connection: Connection) -> ssl.SSLContext | None:
     if not connection.configuration.verify_ssl:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    # The server would take every request through the proxy for one of the certificate's user, whatever its token.
-    token = not connection.credentials.ready() or connection.credentials.authorization(0.0) is not None
-    cert, key = (None, None) if token else connection.certificate.read()
+    cert, key = connection.certificate.read()
     if cert is not None and key is not None:
         # OpenSSL reads keys from files only; no other user can read the folder, and it is removed at once.
         with tempfile.TemporaryDirectory(prefix="ctrlhost-") as folder:

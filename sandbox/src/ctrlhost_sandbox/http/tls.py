@@ -1,4 +1,4 @@
-"""A certificate authority for each start, and the certificates that it signs."""
+"""A certificate authority for each start, and the server certificate that it signs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ import ssl
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +25,6 @@ class Certificates:
     key: str
     client_ca: str = ""
     """The authority of clients' certificates; empty to ask clients for none."""
-    client: str = ""
-    """A certificate of the administrator, and its key behind it; empty if the client authority is somebody else's."""
-    client_key: str = ""
 
     def server_context(self) -> ssl.SSLContext:
         """Return the context of the listening socket. The key is on disk only while OpenSSL reads it."""
@@ -49,10 +42,8 @@ class Certificates:
         return context
 
 
-def issue(address: str, user: str = "", groups: Iterable[str] = ()) -> Certificates:
-    """Create an authority, and what it signs for a year: a server's certificate for `address` and the loopback names,
-    and a client's for a `user` in `groups`.
-    """
+def issue(address: str) -> Certificates:
+    """Create an authority and a leaf for `address` and the loopback names, valid for a year."""
     now = dt.datetime.now(dt.UTC)
     until = now + dt.timedelta(days=364)
     ca_key = ec.generate_private_key(ec.SECP256R1())
@@ -65,37 +56,28 @@ def issue(address: str, user: str = "", groups: Iterable[str] = ()) -> Certifica
         .add_extension(ca_id, critical=False)
         .sign(ca_key, hashes.SHA256())
     )
+    key = ec.generate_private_key(ec.SECP256R1())
     names: list[x509.GeneralName] = [
         x509.IPAddress(ipaddress.ip_address(text)) for text in dict.fromkeys(("127.0.0.1", "::1", address))
     ]
     names.append(x509.DNSName("localhost"))
-
-    def sign(subject: x509.Name, usage: x509.ObjectIdentifier, names: list[x509.GeneralName]) -> tuple[str, str]:
-        key = ec.generate_private_key(ec.SECP256R1())
-        builder = (
-            _builder(subject, ca_name, key.public_key(), now, until)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(signs_certificates=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(ca_id), critical=False)
-        )
-        if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        return builder.sign(ca_key, hashes.SHA256()).public_bytes(pem).decode(), secret.decode()
-
+    leaf = (
+        _builder(_name("ctrlhost-sandbox"), ca_name, key.public_key(), now, until)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(ca_id), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
     pem = serialization.Encoding.PEM
-    authority = ca.public_bytes(pem).decode()
-    server = sign(_name("ctrlhost-sandbox"), ExtendedKeyUsageOID.SERVER_AUTH, names)
-    if not user:
-        return Certificates(authority, *server)
-    return Certificates(authority, *server, authority, *sign(_name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, []))
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return Certificates(ca.public_bytes(pem).decode(), leaf.public_bytes(pem).decode(), secret.decode())
 
 
-def _name(common_name: str, organizations: Iterable[str] = ()) -> x509.Name:
-    groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
-    return x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
 def _builder(

@@ -12,30 +12,16 @@ import yaml
 CONTEXT = "ctrlhost-sandbox"
 
 
-def write(
-    path: Path,
-    *,
-    url: str,
-    ca: str | None,
-    token: str | None,
-    certificate: tuple[str, str] = ("", ""),
-    namespace: str = "default",
-) -> None:
-    """Write a kubeconfig for `url` atomically, readable by its owner only.
-
-    The user has a token, a client's `certificate` with its key, both as PEM, or all of these.
-    """
+def write(path: Path, *, url: str, ca: str | None, token: str | None, namespace: str = "default") -> None:
+    """Write a kubeconfig for `url` atomically, readable by its owner only."""
     cluster: dict[str, str] = {"server": url}
     if ca is not None:
-        cluster["certificate-authority-data"] = _encoded(ca)
-    user = {} if token is None else {"token": token}
-    if all(certificate):
-        user["client-certificate-data"], user["client-key-data"] = map(_encoded, certificate)
+        cluster["certificate-authority-data"] = base64.b64encode(ca.encode()).decode()
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": CONTEXT, "cluster": cluster}],
-        "users": [{"name": CONTEXT, "user": user}],
+        "users": [{"name": CONTEXT, "user": {} if token is None else {"token": token}}],
         "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": namespace}}],
         "current-context": CONTEXT,
     }
@@ -49,7 +35,3 @@ def write(
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-def _encoded(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()

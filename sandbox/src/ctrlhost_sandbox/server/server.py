@@ -91,7 +91,6 @@ class Sandbox:
         self._audit = Audit()
         self._insecure = insecure_http
         self._certificates = certificates
-        self._client_certificate = ("", "")
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: ServerContext | None = None
@@ -279,11 +278,8 @@ class Sandbox:
         loop = context.loop
         stop = self._stop
         assert stop is not None
-        certificates = (
-            None if self._insecure else self._certificates or tls.issue(self._address, ADMIN.name, ADMIN.groups[:1])
-        )
+        certificates = None if self._insecure else self._certificates or tls.issue(self._address)
         self.ca = "" if certificates is None else certificates.ca
-        self._client_certificate = ("", "") if certificates is None else (certificates.client, certificates.client_key)
         self.token = "" if certificates is None else secrets.token_urlsafe(32)
         tokens = None if certificates is None else {self.token: ADMIN}
         admin = Admin(context) if self._options.admin else None
@@ -321,13 +317,7 @@ class Sandbox:
         else:
             self.kubeconfig = (self._data_dir or self._own_directory()) / "kubeconfig"
         try:
-            kubeconfig_file.write(
-                self.kubeconfig,
-                url=self.url,
-                ca=self.ca or None,
-                token=self.token or None,
-                certificate=self._client_certificate,
-            )
+            kubeconfig_file.write(self.kubeconfig, url=self.url, ca=self.ca or None, token=self.token or None)
         except OSError as error:
             raise SandboxError(f"cannot write the kubeconfig {self.kubeconfig}: {error.strerror}") from error
 
