@@ -26,7 +26,7 @@ NO_LISTENERS = ("--listen=",)
 def sandbox_process(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """Run a sandbox, which can be stopped by a signal; yield its process and its kubeconfig."""
     kubeconfig = folder / "kubeconfig"
-    options = ("--sandbox-addr=127.0.0.1:0", f"--sandbox-kubeconfig={kubeconfig}")
+    options = ("--addr=127.0.0.1:0", f"--kubeconfig={kubeconfig}")
     command = [sys.executable, "-m", "ctrlhost", "sandbox", *options]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:
