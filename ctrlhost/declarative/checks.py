@@ -61,7 +61,7 @@ class DeclarationError(PluginLoadError):
         self.mistakes = tuple(mistakes[:MOST])
         self.settings = settings
         more = f"; and {len(mistakes) - MOST} more" if len(mistakes) > MOST else ""
-        hints = dict.fromkeys(one.hint for one in self.mistakes)
+        hints = dict.fromkeys(mistake.hint for mistake in self.mistakes)
         super().__init__(plugin, "; ".join(map(str, self.mistakes)) + more, hint="; ".join(hints))
 
 
@@ -106,7 +106,7 @@ def _mistakes(declaration: Declaration) -> Iterator[Mistake]:
                 _place(controller.declared), controller.declared.name, text, 'give it another one: `name="…"`'
             )
     pages = [one for one in (*declaration.pages, *declaration.reports) if is_path(one.options["path"])]
-    paths = Counter(one.options["path"] for one in pages)
+    paths = Counter(page.options["path"] for page in pages)
     for declared in pages:
         if paths[path := declared.options["path"]] > 1:
             text = f"{paths[path]} pages have the path {path}"
@@ -116,7 +116,7 @@ def _mistakes(declaration: Declaration) -> Iterator[Mistake]:
 
 def _of_indexes(declaration: Declaration) -> Iterator[Mistake]:
     """Check the indexes, of which those of a kind have different names."""
-    sources = [one for one in _references(declaration) if isinstance(one, KindSource)]
+    sources = [reference for reference in _references(declaration) if isinstance(reference, KindSource)]
     names = Counter({(source.reference[:2], name) for source in sources for name in source.indexes})
     names.update((index.kind[:2], index.name) for index in declaration.indexes)
     for index in declaration.indexes:
@@ -142,7 +142,7 @@ def _of_structs(declaration: Declaration) -> Iterator[Mistake]:
     """Check that msgspec can decode the settings and the objects."""
     given = [declaration.settings, *(index.kind.model for index in declaration.indexes), *_references(declaration)]
     models = [one.reference.model if isinstance(one, KindSource) else one for one in given]
-    structs = [one for one in models if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+    structs = [model for model in models if isinstance(model, type) and issubclass(model, msgspec.Struct)]
     reasons = {found: struct for struct in structs if (found := undecodable(struct)) is not None}
     for found, struct in reasons.items():
         # What no schema can express is an error of its CRD.
@@ -162,7 +162,7 @@ def _without_schema(struct: type[Any]) -> bool:
 
 def _functions(declaration: Declaration) -> list[DeclaredFunction]:
     """Return all decorated functions but indexes, those of a kind in the order of their declaration."""
-    found: list[DeclaredFunction] = [one.declared for one in declaration.controllers]
+    found: list[DeclaredFunction] = [controller.declared for controller in declaration.controllers]
     for field in declaration.__slots__:
         listed = getattr(declaration, field)
         if isinstance(listed, list):
@@ -323,7 +323,7 @@ def _misfit(function: Callable[..., Any], called_with: Iterable[str]) -> str | N
     try:
         signature.bind(*called_with)
     except TypeError:
-        plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+        plain = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
         return str(signature.replace(parameters=plain, return_annotation=signature.empty))[1:-1]
     return None
 

@@ -136,11 +136,12 @@ class Declaration:
     def permissions_for(self, settings: Any) -> list[Permission]:
         """Return the permissions; PluginLoadError for a function of the settings that returns anything else."""
         found: list[Permission] = []
-        for one in self.permissions:
-            returned: Any = [one] if isinstance(one, Permission) else one.function(settings)
+        for permission in self.permissions:
+            returned: Any = [permission] if isinstance(permission, Permission) else permission.function(settings)
             given = list(returned) if isinstance(returned, Iterable) else [returned]
-            if isinstance(one, DeclaredFunction) and not all(isinstance(each, Permission) for each in given):
-                message = f"{one.place}: {one.name}: returned {returned!r:.80}; return a list of ctrlhost.Permission"
+            if isinstance(permission, DeclaredFunction) and not all(isinstance(each, Permission) for each in given):
+                where = f"{permission.place}: {permission.name}"
+                message = f"{where}: returned {returned!r:.80}; return a list of ctrlhost.Permission"
                 hint = 'write `return [ctrlhost.Permission("", ["pods"], ["get"])]`, or an empty list'
                 raise PluginLoadError(self.loaded_as or self.module, message, hint=hint)
             found += given

@@ -204,7 +204,7 @@ class _Child:
     def changed(self, leaves: list[Leaf]) -> str:
         """Return the first fields that differed, as in a message; never their values, which may be secret."""
         own = (("metadata", "annotations", self.annotation), ("metadata", "ownerReferences"))
-        paths = [path_text(one.path) for one in leaves if one.path not in own]
+        paths = [path_text(leaf.path) for leaf in leaves if leaf.path not in own]
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         return f": {', '.join(paths[:_NAMED])}{more}" if paths else ""
 
@@ -254,7 +254,7 @@ def _is_kept(context: Context[Any, Any], owner: Mapping[str, Any]) -> Steps[bool
         None,
         field_selector=f"metadata.name={reference['name']}",
     )
-    kept = (one["metadata"] for one in page.get("items") or () if not one["metadata"].get("deletionTimestamp"))
+    kept = (item["metadata"] for item in page.get("items") or () if not item["metadata"].get("deletionTimestamp"))
     return reference["uid"] in [metadata["uid"] for metadata in kept]
 
 

@@ -95,7 +95,13 @@ def problem_of(declared: DeclaredFunction, declaration: Declaration) -> tuple[st
         return text, f"write it as `{forms[1]} {declared.name}(ctx, obj)`"
     if when is not None and not callable(when):
         return f"when={when!r} is not a function of the object", "write `when=lambda obj: …`"
-    if sum(one.options["name"] == name and one.options["of"] is controller for one in declaration.finalizers) > 1:
+    if (
+        sum(
+            finalizer.options["name"] == name and finalizer.options["of"] is controller
+            for finalizer in declaration.finalizers
+        )
+        > 1
+    ):
         return f"the controller {controller.name} has two finalizers {name}", "give each another name"
     return None
 
@@ -125,7 +131,7 @@ class ObjectFinalizers:
     @property
     def names(self) -> frozenset[str]:
         """The names of the finalizers."""
-        return frozenset(one.name for one in self._finalizers)
+        return frozenset(finalizer.name for finalizer in self._finalizers)
 
     def gone(self, key: Request) -> None:
         """Forget an object that no longer exists."""

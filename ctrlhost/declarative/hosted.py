@@ -79,15 +79,15 @@ class HostedController:
         return [*self.kinds, *([Every(every)] if every is not None else [])]
 
     def _kinds(self) -> list[KindSource]:
-        owns = [one if isinstance(one, Owns) else Owns(one) for one in self.options.get("owns") or ()]
+        owns = [own if isinstance(own, Owns) else Owns(own) for own in self.options.get("owns") or ()]
         primary = self._primary()
         sources: list[KindSource] = [replace(primary, writes=(*primary.writes, *writes_of_owner(owns)))]
-        for one in owns:
-            indexes = {**one.indexes, OWNERS: "metadata.ownerReferences[*].uid"}
-            writes = (*one.writes, *writes_of(one))
-            sources.append(replace(one, indexes=indexes, writes=writes, suppress_echo=True))
-        for one in self.options.get("watches") or ():
-            watches = one if isinstance(one, Watches) else Watches(one)
+        for own in owns:
+            indexes = {**own.indexes, OWNERS: "metadata.ownerReferences[*].uid"}
+            writes = (*own.writes, *writes_of(own))
+            sources.append(replace(own, indexes=indexes, writes=writes, suppress_echo=True))
+        for watch in self.options.get("watches") or ():
+            watches = watch if isinstance(watch, Watches) else Watches(watch)
             sources.append(replace(watches, after_sync=True, writes=(*watches.writes, *writes_of(watches))))
         return sources
 
@@ -135,5 +135,7 @@ class HostedController:
 
 def _indexed(source: KindSource, indexes: Sequence[Index[Any]]) -> KindSource:
     """Return the source with the indexes of its kind."""
-    own: dict[str, Any] = {one.name: one.over_objects for one in indexes if one.kind[:2] == source.reference[:2]}
+    own: dict[str, Any] = {
+        index.name: index.over_objects for index in indexes if index.kind[:2] == source.reference[:2]
+    }
     return replace(source, indexes={**source.indexes, **own}) if own else source

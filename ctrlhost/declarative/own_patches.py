@@ -101,7 +101,7 @@ class OwnPatches:
 
         Nothing is written after the end of the term, behind the cache, or after a cancellation.
         """
-        if any(isinstance(one, _ENDS_WRITING) for leaf in leaves(error) for one in causes(leaf)):
+        if any(isinstance(cause, _ENDS_WRITING) for leaf in leaves(error) for cause in causes(leaf)):
             return
         try:
             yield from self._send_status()

@@ -79,7 +79,7 @@ def writes_of(source: Owns | Watches) -> Writes:
 
 def writes_of_owner(owns: Sequence[Owns]) -> Writes:
     """Return what `blockOwnerDeletion` of the owned objects needs of their owner's kind."""
-    return (("finalizers", ("update",)),) if any(is_ensured(one) for one in owns) else ()
+    return (("finalizers", ("update",)),) if any(is_ensured(own) for own in owns) else ()
 
 
 def is_ensured(source: Owns | Watches) -> bool:

@@ -512,8 +512,8 @@ class Plugin(Parameters[S]):
 
 
 def _call_all(functions: list[DeclaredFunction], host: PluginContext) -> None:
-    for one in functions:
-        one.function(host)
+    for function in functions:
+        function.function(host)
 
 
 def _plugin_module(module: str) -> str:

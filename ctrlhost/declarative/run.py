@@ -143,11 +143,11 @@ class Run:
         """
         forgotten, raised = self.calls.end(), error
         if error is not None:
-            for one in leaves(error):
-                if isinstance(one, NotOwned) and self._found is not None:
-                    self.context.events.warning(self._found, "NotOwned", one.message, action="Reconcile")
-                if isinstance(one, InvalidObject):
-                    self._does_not_fit(one)
+            for leaf in leaves(error):
+                if isinstance(leaf, NotOwned) and self._found is not None:
+                    self.context.events.warning(self._found, "NotOwned", leaf.message, action="Reconcile")
+                if isinstance(leaf, InvalidObject):
+                    self._does_not_fit(leaf)
             error = decisive(error)
         if forgotten and (error is None or _uses_a_call(error)):
             used, error = (
@@ -178,7 +178,7 @@ class Run:
 
 def _uses_a_call(error: BaseException) -> bool:
     """Return whether an error is about the use of what was not awaited, whose type it names."""
-    return any(isinstance(one, (TypeError, AttributeError)) and _CALL.search(str(one)) for one in causes(error))
+    return any(isinstance(cause, (TypeError, AttributeError)) and _CALL.search(str(cause)) for cause in causes(error))
 
 
 def _wrong_result(result: Any) -> tuple[str, str]:

@@ -28,14 +28,14 @@ def set_up(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping
         state = one.function(host)
         if state is not None:
             host.state = state
-    for one in declaration.tasks:
-        _add_task(one, host)
+    for task in declaration.tasks:
+        _add_task(task, host)
     for one in declaration.health:
         host.add_health_check(one.options["name"], partial(one.function, host))
-    for one in declaration.pages:
-        host.add_page(one.options["path"], _page(one, host))
-    for one in declaration.reports:
-        host.add_report(one.options["path"], _with_host(one, host), title=one.options["title"])
+    for page in declaration.pages:
+        host.add_page(page.options["path"], _page(page, host))
+    for report in declaration.reports:
+        host.add_report(report.options["path"], _with_host(report, host), title=report.options["title"])
     if declaration.synced:
         host.start_together()
 
@@ -45,7 +45,7 @@ def _hosted(declaration: Declaration, host: PluginContext, crds: Sequence[Mappin
     hosted = [HostedController(one, host, declaration, crds) for one in declaration.controllers]
     controllers = [one for one in hosted if one.options.get("enabled", True)]
     declared = {source.reference[:2] for one in controllers for source in one.kinds}
-    read = {one.kind[:2]: one.kind for one in declaration.indexes if one.kind[:2] not in declared}
+    read = {index.kind[:2]: index.kind for index in declaration.indexes if index.kind[:2] not in declared}
     for controller in controllers:
         for kind in read.values():
             controller.read(Watches(kind.api_version, kind.kind))

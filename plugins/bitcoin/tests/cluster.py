@@ -284,4 +284,4 @@ class Cluster:
         return [one for one in found if reason is None or one["reason"] == reason]
 
     def reasons(self) -> list[str]:
-        return [one["reason"] for one in self.events()]
+        return [event["reason"] for event in self.events()]

@@ -57,7 +57,7 @@ def test_a_foreign_stateful_set_is_left_alone(still_cluster: Any, foreign: Any, 
     assert event["note"].startswith(f"StatefulSet test/{NAME}-sts ")
     replica.enqueue()
     assert len(cluster.events("NameConflict")) == 1
-    assert not [one for one in replica.writes() if "/statefulsets" in one.path]
+    assert not [write for write in replica.writes() if "/statefulsets" in write.path]
     # Once it is deleted, ours is created at once.
     cluster.client.delete(*STS, f"{NAME}-sts", "test")
     if not adopt:
@@ -79,7 +79,7 @@ def test_a_stateful_set_that_is_nobodys_is_taken_over(cluster: Any) -> None:
     assert sts["metadata"]["ownerReferences"][0]["uid"] == net["metadata"]["uid"]
     assert sts["spec"]["replicas"] == 4
     assert sts["spec"]["serviceName"] == "old"
-    notes = sorted(one["note"] for one in cluster.events("Adopted"))
+    notes = sorted(event["note"] for event in cluster.events("Adopted"))
     assert [note.partition(":")[0] for note in notes] == [
         f"adopted Service test/{NAME}-svc",
         f"adopted StatefulSet test/{NAME}-sts",
@@ -103,7 +103,7 @@ def test_upstreams_stateful_set_is_taken_over_with_its_selector(cluster: Any, ow
     (owner,) = sts["metadata"]["ownerReferences"]
     assert (owner["uid"], owner["controller"]) == (net["metadata"]["uid"], True)
     assert sts["spec"]["replicas"] == 4
-    notes = sorted(one["note"] for one in cluster.events("Adopted"))
+    notes = sorted(event["note"] for event in cluster.events("Adopted"))
     adopted = [] if owned else [f"adopted StatefulSet test/{NAME}-sts"]
     assert [note.partition(":")[0] for note in notes] == [f"adopted Service test/{NAME}-svc", *adopted]
     assert sts["spec"]["selector"] == {"matchLabels": UPSTREAM}

@@ -88,7 +88,9 @@ def test_manual_edits_are_reverted(cluster: Any, edit: Any, field: str) -> None:
     assert set_back["env"] == [{"name": "MINE", "value": "1"}]
     assert after["metadata"]["labels"]["mine"] == "too"
     # An apply with a second handler of the probe is refused first.
-    assert len([one for one in replica.writes() if "/statefulsets" in one.path]) == 1 + (field == "readinessProbe")
+    assert len([write for write in replica.writes() if "/statefulsets" in write.path]) == 1 + (
+        field == "readinessProbe"
+    )
     (event,) = cluster.events("Repaired")
     assert f"containers[0].{field}" in event["note"] or event["note"].startswith("replaced ports and probes")
 
@@ -104,7 +106,7 @@ def test_another_secret_changes_the_pods_in_one_update(cluster: Any) -> None:
     after = cluster.sts()["spec"]["template"]
     assert after["spec"]["containers"][0]["envFrom"][0]["secretRef"]["name"] == "second"
     assert after["metadata"]["annotations"] != before["metadata"]["annotations"]
-    assert len([one for one in replica.writes() if "/statefulsets" in one.path]) == 1
+    assert len([write for write in replica.writes() if "/statefulsets" in write.path]) == 1
     (event,) = cluster.events("Updated")
     assert "containers[0].envFrom" in event["note"]
 
@@ -189,7 +191,7 @@ def test_a_terminating_child_is_not_reported_as_reconciled(cluster: Any, kind: A
     cluster.edit(nodes=2, rpcPort=18000)
     assert cluster.condition("Reconciled") == ("False", "Terminating")
     assert cluster.condition("Ready") == ("False", "Terminating")
-    (told,) = [one for one in cluster.status()["conditions"] if one["type"] == "Reconciled"]
+    (told,) = [condition for condition in cluster.status()["conditions"] if condition["type"] == "Reconciled"]
     assert told["message"] == f"being deleted, and created again after that: {kind[1]} {child}"
     replica.forget()
     cluster.after(60, step=30)

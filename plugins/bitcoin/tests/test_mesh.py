@@ -127,7 +127,9 @@ def test_links_never_drop_where_the_rule_changes(cluster: Any) -> None:
 
     def linked() -> bool:
         return all(
-            one is two or two.host in one.links or one.host in two.links for one in daemons[:9] for two in daemons[:9]
+            daemon is two or two.host in daemon.links or daemon.host in two.links
+            for daemon in daemons[:9]
+            for two in daemons[:9]
         )
 
     assert linked()
@@ -261,7 +263,7 @@ def test_a_node_is_reported_once_until_it_recovers(net: Any) -> None:
     three.script(Silent())
 
     def reported() -> int:
-        return sum((one.get("series") or {}).get("count", 1) for one in net.events("NodeUnreachable"))
+        return sum((event.get("series") or {}).get("count", 1) for event in net.events("NodeUnreachable"))
 
     net.after(30)
     assert reported() == 0

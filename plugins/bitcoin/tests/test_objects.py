@@ -45,7 +45,7 @@ def test_the_status_lists_the_pods_and_who_is_ready(cluster: Any) -> None:
     cluster.pods(2)
     cluster.pod(2, "10.0.0.3", ready=False)
     nodes = cluster.status()["nodes"]
-    assert [(one["ordinal"], one["ip"], one["ready"]) for one in nodes] == [
+    assert [(node["ordinal"], node["ip"], node["ready"]) for node in nodes] == [
         (0, "10.0.0.1", True),
         (1, "10.0.0.2", True),
         (2, "10.0.0.3", False),
@@ -115,9 +115,9 @@ def test_a_new_network_has_two_events(cluster: Any) -> None:
     cluster.start()
     cluster.net()
     events = cluster.events()
-    assert [(one["regarding"]["kind"], one["regarding"]["name"]) for one in events] == [(NET[1], NAME)] * 2
+    assert [(event["regarding"]["kind"], event["regarding"]["name"]) for event in events] == [(NET[1], NAME)] * 2
     # Upstream gives both the reason `Info`; here they are those of `ctx.ensure`.
-    assert sorted((one["reason"], one["note"]) for one in events) == [
+    assert sorted((event["reason"], event["note"]) for event in events) == [
         ("Created", f"created Service test/{NAME}-svc"),
         ("Created", f"created StatefulSet test/{NAME}-sts"),
     ]

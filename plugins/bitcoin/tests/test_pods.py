@@ -137,7 +137,7 @@ def test_the_event_of_an_own_status_write_causes_no_write(net: Any) -> None:
     replica.forget()
     net.set_pod(1, ready=False)
     written = net.client.get(*NET, NAME, "test")
-    assert [one["ready"] for one in written["status"]["nodes"]] == [True, False]
+    assert [node["ready"] for node in written["status"]["nodes"]] == [True, False]
     before = replica.writes()
     assert {one.path.rpartition("/")[2] for one in before} == {"status"}
     statuses = [one.body["status"] for one in before]
@@ -155,7 +155,9 @@ def test_a_status_that_was_removed_is_written_again(net: Any) -> None:
     net.client.replace(live, "status")
     net.idle()
     net.after(31)
-    assert {one["type"] for one in net.status()["conditions"]} == {one["type"] for one in wanted["conditions"]}
+    assert {condition["type"] for condition in net.status()["conditions"]} == {
+        condition["type"] for condition in wanted["conditions"]
+    }
     assert net.status()["nodes"] == wanted["nodes"]
 
 
@@ -201,7 +203,10 @@ def test_the_status_is_the_one_of_the_example(net: Any) -> None:
     status = net.status()
     assert (status["observedGeneration"], status["replicas"], status["readyReplicas"]) == (2, 3, 3)
     assert status["selector"] == f"app={NAME},bitcoincontroller.christianb93.github.com/network={NAME}"
-    told = {one["type"]: (one["status"], one["reason"], one["message"]) for one in status["conditions"]}
+    told = {
+        condition["type"]: (condition["status"], condition["reason"], condition["message"])
+        for condition in status["conditions"]
+    }
     assert told == {
         "Reconciled": ("True", "Reconciled", "service and stateful set are up to date"),
         "CredentialsReady": ("True", "FromSecret", "using secret unit-test-secret"),
@@ -209,7 +214,7 @@ def test_the_status_is_the_one_of_the_example(net: Any) -> None:
         "MeshConverged": ("True", "Converged", "3 ready nodes know and reach their peers"),
         "Ready": ("True", "Ready", "network is up"),
     }
-    assert {one["observedGeneration"] for one in status["conditions"]} == {2}
+    assert {condition["observedGeneration"] for condition in status["conditions"]} == {2}
 
 
 def test_the_scale_subresource_changes_the_number_of_nodes(net: Any) -> None:

@@ -111,7 +111,7 @@ def test_every_daemon_knows_its_peers_once_the_faults_end(cluster: Any, seed: in
             daemon = cluster.http.daemons[ip]
             assert {one for one in daemon.added if is_ip(one)} == chaos.targets(ordinal), (seed, ordinal)
             assert chaos.targets(ordinal) <= daemon.links
-    shown = [(one["ordinal"], one["ip"], one["ready"]) for one in cluster.status()["nodes"]]
+    shown = [(node["ordinal"], node["ip"], node["ready"]) for node in cluster.status()["nodes"]]
     assert shown == [(ordinal, ip, ready) for ordinal, (ip, ready, _) in sorted(chaos.pods.items())]
     replica.forget()
     for _ in range(2):

@@ -126,7 +126,7 @@ def test_requests_are_json_rpc_two_with_typed_parameters(daemon: FakeDaemon, mon
     first, second = daemon.calls
     assert {**first.content, "id": 0} == {"jsonrpc": "2.0", "id": 0, "method": "getnetworkinfo", "params": []}
     assert second.content["params"] == [5, True, "5", None]
-    assert [type(one) for one in second.content["params"]] == [int, bool, str, type(None)]
+    assert [type(param) for param in second.content["params"]] == [int, bool, str, type(None)]
     assert type(first.content["id"]) is int
     assert first.headers[""] == "POST / HTTP/1.1"
     assert first.headers["host"] == f"127.0.0.1:{daemon.port}"

@@ -56,7 +56,7 @@ def test_events_that_are_refused_change_nothing_and_equal_ones_are_counted(
     cluster.pods(2)
     assert cluster.condition("MeshConverged") == ("True", "Converged")
     assert replica.host.events("test") == []
-    refused = [one.getMessage() for one in caplog.records if "no events for you" in one.getMessage()]
+    refused = [record.getMessage() for record in caplog.records if "no events for you" in record.getMessage()]
     # One line for each event, though the network is reconciled many times.
     assert len(refused) == len(set(refused)) == 3
 
@@ -73,8 +73,8 @@ def test_events_that_are_refused_change_nothing_and_equal_ones_are_counted(
         return (event.get("series") or {}).get("count") == 5
 
     eventually(counted, what="the end of a series of five")
-    patches = [one for one in replica.writes(events=True) if "/events/" in one.path]
-    assert {one.method for one in patches} == {"PATCH"}
+    patches = [write for write in replica.writes(events=True) if "/events/" in write.path]
+    assert {patch.method for patch in patches} == {"PATCH"}
     assert cluster.svc()["spec"]["clusterIP"] == "None"
 
 
@@ -86,7 +86,7 @@ def test_nothing_is_reconciled_before_all_caches_are_full(cluster: Any) -> None:
     replica.host.host.start()
     host = replica.host
     eventually(lambda: host.controllers)
-    eventually(lambda: sum(one.has_synced for one in replica.controller.informers) >= 3)
+    eventually(lambda: sum(informer.has_synced for informer in replica.controller.informers) >= 3)
     cluster.net(3)
     seen = replica.controller.informers[0]
     eventually(lambda: len(seen.lister.list()) == 1)
@@ -130,7 +130,7 @@ def test_a_stop_during_a_pass_starts_no_call_and_writes_no_partial_status(cluste
     for write in replica.writes():
         if write.path.partition("?")[0].endswith("/status"):
             shown.update(write.body["status"])
-            assert {one["type"] for one in shown["conditions"]} == parts
+            assert {condition["type"] for condition in shown["conditions"]} == parts
             assert shown["replicas"] == len(shown["nodes"])
 
 

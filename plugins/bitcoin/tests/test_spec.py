@@ -62,7 +62,7 @@ def test_an_impossible_number_of_nodes_is_only_reported(cluster: Any, nodes: Any
     assert cluster.condition("Reconciled") == ("False", "InvalidSpec")
     assert cluster.condition("Ready") == ("False", "InvalidSpec")
     assert cluster.client.find(*STS, f"{NAME}-sts", "test") is None
-    assert {one.path.rpartition("/")[2] for one in replica.writes()} == {"status"}
+    assert {write.path.rpartition("/")[2] for write in replica.writes()} == {"status"}
     # The probe may have been reconciled as well, before it was deleted.
     (event,) = [one for one in cluster.events("InvalidSpec") if one["regarding"]["name"] == NAME]
     assert "spec.nodes" in event["note"]
@@ -105,8 +105,8 @@ def test_a_name_from_before_the_schema_gets_a_status_and_nothing_else(cluster: A
         cluster.client.create(network(name))
         cluster.idle()
         assert cluster.condition("Reconciled", name) == ("False", "InvalidName")
-        assert len([one for one in cluster.events("InvalidName") if one["regarding"]["name"] == name]) == 1
-        assert {one.path.rpartition("/")[2] for one in replica.writes()} == {"status"}
+        assert len([event for event in cluster.events("InvalidName") if event["regarding"]["name"] == name]) == 1
+        assert {write.path.rpartition("/")[2] for write in replica.writes()} == {"status"}
 
 
 @pytest.mark.parametrize(

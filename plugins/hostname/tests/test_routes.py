@@ -140,7 +140,7 @@ def test_an_http_route_has_one_parent_one_hostname_and_one_rule_without_timeouts
     assert (parent["name"], parent["namespace"]) == ("akash-gateway", "akash-gateway")
     assert spec["hostnames"] == [SHOP]
     assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/"}}]
-    assert [(one["name"], one["port"]) for one in rule["backendRefs"]] == [("web", 8080)]
+    assert [(ref["name"], ref["port"]) for ref in rule["backendRefs"]] == [("web", 8080)]
     assert rule.keys() == {"matches", "backendRefs"}
 
 

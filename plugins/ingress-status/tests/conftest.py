@@ -97,7 +97,7 @@ class Replica:
 
     def written(self) -> list[Any]:
         """Return the addresses in the bodies of the writes."""
-        return [one.body["status"]["loadBalancer"].get("ingress") for one in self.writes()]
+        return [write.body["status"]["loadBalancer"].get("ingress") for write in self.writes()]
 
     def forget(self) -> None:
         self.sent.clear()

@@ -87,7 +87,7 @@ def test_ingresses_outside_the_watched_namespaces_are_ignored(cluster: Any) -> N
         cluster.client.create({key: ingress[key] for key in ("apiVersion", "kind", "metadata", "spec")})
         cluster.client.patch("networking.k8s.io/v1", "Ingress", "web", name, {"metadata": {"labels": {"a": "b"}}})
     cluster.idle()
-    assert sorted(one.path.split("/")[5] for one in replica.writes()) == ["ns1", "ns2"]
+    assert sorted(write.path.split("/")[5] for write in replica.writes()) == ["ns1", "ns2"]
 
 
 def test_a_service_deleted_while_the_watch_was_down_is_noticed(cluster: Any, replica: Any, entries: Any) -> None:
@@ -157,7 +157,7 @@ def test_a_service_without_addresses_is_logged_once(
     assert entries() == []
     cluster.client.patch("v1", "Service", "envoy", "projectcontour", {"metadata": {"labels": {"a": "b"}}})
     assert entries() == []
-    warnings = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     (warning,) = [text for text in warnings if "no address" in text]
     assert f"projectcontour/envoy ({told})" in warning
     assert "ingress-status-address" in warning

@@ -27,7 +27,7 @@ def first_cells(title: str) -> set[str]:
 
 
 def test_the_page_names_every_setting_and_no_other() -> None:
-    assert first_cells("Settings") == {one.encode_name for one in msgspec.structs.fields(IngressStatusSettings)}
+    assert first_cells("Settings") == {field.encode_name for field in msgspec.structs.fields(IngressStatusSettings)}
 
 
 def test_the_page_names_every_metric_and_no_other() -> None:

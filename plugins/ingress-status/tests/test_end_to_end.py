@@ -93,7 +93,9 @@ def test_the_address_of_the_service_is_published_followed_and_left_at_the_end(st
     first = [{"hostname": "lb-1.example.net", "ip": "203.0.113.9"}]
     until(lambda: running.status("web") == first)
     managers = running.client.get(*INGRESS, "web", namespace)["metadata"]["managedFields"]
-    assert ("ctrlhost-ingress-status", "status") in {(one["manager"], one.get("subresource")) for one in managers}
+    assert ("ctrlhost-ingress-status", "status") in {
+        (manager["manager"], manager.get("subresource")) for manager in managers
+    }
 
     running.assign({"ip": "203.0.113.7", "ports": PORTS})
     until(lambda: running.status("web") == [{"ip": "203.0.113.7", "ports": PORTS}])

@@ -119,7 +119,7 @@ def test_without_an_address_old_statuses_stay_and_new_ingresses_wait(cluster: An
     cluster.idle()
     cluster.after(2)
     assert cluster.status("old") == cluster.status("new") == A
-    assert [one.name for one in leader.writes()] == ["old", "new"]
+    assert [write.name for write in leader.writes()] == ["old", "new"]
 
 
 @pytest.mark.behaviour("ingress-status/R21")

@@ -31,12 +31,12 @@ def test_a_changed_address_is_one_write_each_and_the_next_pass_none(cluster: Any
     for name in names:
         cluster.ingress(name)
     leader = cluster.start()
-    assert sorted(one.name for one in leader.writes()) == names
+    assert sorted(write.name for write in leader.writes()) == names
     leader.forget()
     cluster.service(B)
     cluster.idle()
     cluster.after(1.1)
-    assert sorted(one.name for one in leader.writes()) == names
+    assert sorted(write.name for write in leader.writes()) == names
     assert leader.written() == [B] * len(names)
     leader.forget()
     leader.plugin.publish()
@@ -77,13 +77,13 @@ def test_a_limited_pass_leaves_tokens_for_a_new_ingress(many: Any) -> None:
     assert 0 < len(leader.writes()) < COUNT
     many.ingress("new")
     many.idle()
-    assert [one.name for one in leader.writes("new")] == ["new"]
+    assert [write.name for write in leader.writes("new")] == ["new"]
     while leader.metric("ctrlhost_ingress_status_objects", state="pending"):
         many.after(0.05)
     took = many.clock.now() - begun
     assert (COUNT - 40) / 100 <= took <= COUNT / 100 * 1.15
     assert len(leader.writes()) == COUNT + 1
-    assert len({one.name for one in leader.writes()}) == COUNT + 1
+    assert len({write.name for write in leader.writes()}) == COUNT + 1
 
 
 @pytest.mark.behaviour("findings/FP12")
@@ -111,7 +111,7 @@ def test_a_long_pass_shows_what_remains_and_how_long_it_takes(cluster: Any, capl
     left, estimated = shown()
     assert left == count - len(leader.writes()) <= count - 30 - 60 * 20
     assert estimated == f"{left / 20:.0f} s"
-    (line,) = [one.getMessage() for one in caplog.records if "left to write" in one.getMessage()]
+    (line,) = [record.getMessage() for record in caplog.records if "left to write" in record.getMessage()]
     found = re.fullmatch(r"(\d+) statuses left to write, about (\d+) s at status-qps 20", line)
     assert found is not None
     assert left <= int(found[1]) < count
@@ -132,7 +132,7 @@ def test_without_a_limit_no_time_is_estimated(many: Any, caplog: pytest.LogCaptu
     assert leader.metric("ctrlhost_ingress_status_remaining_seconds") == 0
     leader.elect()
     many.idle()
-    assert f"enqueued {COUNT} statuses to write" in [one.getMessage() for one in caplog.records]
+    assert f"enqueued {COUNT} statuses to write" in [record.getMessage() for record in caplog.records]
     assert leader.plugin.report()["remaining writes"] == 0
 
 

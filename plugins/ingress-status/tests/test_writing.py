@@ -65,7 +65,7 @@ def test_another_order_is_kept_and_a_surplus_entry_is_removed(cluster: Any) -> N
     cluster.ingress("other-order", status=[*C, *A])
     cluster.ingress("too-many", status=[*A, *B, *C])
     leader = cluster.start()
-    assert [one.name for one in leader.writes()] == ["too-many"]
+    assert [write.name for write in leader.writes()] == ["too-many"]
     assert leader.written() == [[*A, *C]]
     assert cluster.status("other-order") == [*C, *A]
 
@@ -79,7 +79,7 @@ def test_nothing_is_written_before_an_address_is_known_and_everything_then(clust
     assert leader.writes() == []
     cluster.service(A)
     cluster.idle()
-    assert sorted(one.name for one in leader.writes()) == sorted(f"i{number}" for number in range(100))
+    assert sorted(write.name for write in leader.writes()) == sorted(f"i{number}" for number in range(100))
     assert leader.written() == [A] * 100
 
 
@@ -94,7 +94,7 @@ def test_a_changed_address_reaches_ours_and_no_others(cluster: Any, leader: Any)
     cluster.service(B)
     cluster.idle()
     cluster.after(1.5)
-    assert sorted(one.name for one in leader.writes()) == ["one", "three", "two"]
+    assert sorted(write.name for write in leader.writes()) == ["one", "three", "two"]
     assert leader.written() == [B] * 3
     assert cluster.status("four") == cluster.status("five") == C
 
@@ -109,7 +109,7 @@ def test_an_address_that_changes_during_a_pass_is_never_followed_by_an_older_one
     cluster.idle()
     cluster.after(1.1)
     cluster.after(1.05, step=0.05)
-    half = {one.name for one in leader.writes()}
+    half = {write.name for write in leader.writes()}
     assert 8 <= len(half) <= 12
     cluster.service(C)
     cluster.idle()
@@ -117,7 +117,7 @@ def test_an_address_that_changes_during_a_pass_is_never_followed_by_an_older_one
     cluster.after(6, step=0.05)
     assert all(cluster.status(f"i{number:02}") == C for number in range(20))
     for number in range(20):
-        sent = [one.body["status"]["loadBalancer"]["ingress"] for one in leader.writes(f"i{number:02}")]
+        sent = [write.body["status"]["loadBalancer"]["ingress"] for write in leader.writes(f"i{number:02}")]
         assert sent in ([B, C], [C])
         assert len(sent) == 2 or f"i{number:02}" not in half
     only_c = sum(len(leader.writes(f"i{number:02}")) == 1 for number in range(20))
@@ -132,7 +132,7 @@ def test_deleted_and_terminating_ingresses_are_not_written(cluster: Any) -> None
     for name in ("first", "gone"):
         cluster.ingress(name)
         cluster.idle()
-    assert [one.name for one in leader.writes()] == ["first"]
+    assert [write.name for write in leader.writes()] == ["first"]
     cluster.client.delete(*INGRESS, "gone", "default")
     cluster.idle()
     cluster.after(5, step=1)
@@ -143,7 +143,7 @@ def test_deleted_and_terminating_ingresses_are_not_written(cluster: Any) -> None
         cluster.client.delete(*INGRESS, "going", "default")
         cluster.edit("going", spec={"ingressClassName": None})
     cluster.after(5, step=1)
-    assert [one.name for one in leader.writes()] == ["first"]
+    assert [write.name for write in leader.writes()] == ["first"]
 
 
 @pytest.mark.behaviour("ingress-status/R10")
@@ -215,8 +215,8 @@ def test_an_address_that_the_server_refuses_is_not_sent_again(
     cluster.ingress("web")
     cluster.after(3600, step=600)
     assert len(leader.writes()) == 1
-    assert any("status.loadBalancer.ingress[0].ip" in one.getMessage() for one in caplog.records)
-    assert [one["reason"] for one in leader.host.events()] == ["InvalidAddress"]
+    assert any("status.loadBalancer.ingress[0].ip" in record.getMessage() for record in caplog.records)
+    assert [event["reason"] for event in leader.host.events()] == ["InvalidAddress"]
     cluster.edit("web", metadata={"labels": {"a": "b"}})
     cluster.idle()
     assert len(leader.writes()) == 2
@@ -305,7 +305,7 @@ def test_a_manual_edit_is_reverted_until_it_becomes_contention(cluster: Any, lea
     assert cluster.status("web") == C
     assert leader.metric("ctrlhost_ingress_status_contested_total") == 1
     assert leader.plugin.report()["contested"] == ["default/web"]
-    assert [one["reason"] for one in leader.host.events()] == ["IngressStatusContested"]
+    assert [event["reason"] for event in leader.host.events()] == ["IngressStatusContested"]
     cluster.after(11)
     assert cluster.status("web") == A
     cluster.edit_status("web", C)
@@ -334,7 +334,9 @@ def test_a_missing_right_is_logged_once_a_minute_and_recovered_from(
     assert [plugin.state for plugin in leader.host.host.plugins] == ["running"]
     cluster.after(50, step=1)
     assert cluster.status("web") == cluster.status("web2") == A
-    told = [one for one in caplog.records if "not allowed" in one.getMessage() and one.levelno >= logging.INFO]
+    told = [
+        record for record in caplog.records if "not allowed" in record.getMessage() and record.levelno >= logging.INFO
+    ]
     assert len(told) == 1
     assert leader.plugin.report()["conditions"] == []
 
@@ -354,7 +356,7 @@ def test_changes_missed_by_a_broken_watch_are_written_once(cluster: Any, leader:
     lists = [one for one in leader.sent if one.method == "STREAM" and one.path.endswith("/ingresses")]
     assert [one for one in lists if not one.query.get("watch") or "sendInitialEvents" in one.query], "a relist"
     assert cluster.status("missed") == cluster.status("kept") == A
-    assert sorted(one.name for one in leader.writes()) == ["kept", "missed"]
+    assert sorted(write.name for write in leader.writes()) == ["kept", "missed"]
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,8 @@ def test_each_write_keeps_all_other_fields(
         assert {**new["metadata"], "resourceVersion": ""} == {**old["metadata"], "resourceVersion": ""}
         assert new["status"]["storedVersions"] == old["status"]["storedVersions"]
         others, kept = (
-            [one for one in obj["status"].get("conditions", ()) if one["type"] == foreign["type"]] for obj in (old, new)
+            [condition for condition in obj["status"].get("conditions", ()) if condition["type"] == foreign["type"]]
+            for obj in (old, new)
         )
         assert kept == others
 

@@ -118,7 +118,7 @@ class PolledSecrets:
         """Return a Secret, None if there is none; `Rejected` where it may not be read."""
         key, now = (namespace, name), self._clock.now()
         with self._lock:
-            self._known = {one: known for one, known in self._known.items() if now - known[0] < self._max_age}
+            self._known = {item: known for item, known in self._known.items() if now - known[0] < self._max_age}
             known = self._known.get(key)
         if known is None:
             answer = _fetched(ctx, namespace, name)

@@ -47,9 +47,9 @@ def _entry(raw: Mapping[str, Any]) -> Entry:
     ports = raw.get("ports")
     if entry and _is_list(ports):
         plain = [
-            {field: one[field] for field in ("port", "protocol", "error") if one.get(field)}
-            for one in ports
-            if isinstance(one, Mapping)
+            {field: port[field] for field in ("port", "protocol", "error") if port.get(field)}
+            for port in ports
+            if isinstance(port, Mapping)
         ]
         if plain:
             entry["ports"] = plain

@@ -53,7 +53,7 @@ class ClassRules:
         """Return the effective classes that are ours; `""` stands for Ingresses without a class."""
         ours = set(self.names) if self.names else {"", DEFAULT_CLASS}
         if self.controller:
-            mine = [one.metadata for one in classes if one.spec.controller == self.controller]
+            mine = [class_.metadata for class_ in classes if class_.spec.controller == self.controller]
             ours.update(meta.name for meta in mine)
             if self.unclassed_if_default and any(meta.annotations.get(DEFAULT_ANNOTATION) == "true" for meta in mine):
                 ours.add("")

@@ -162,7 +162,7 @@ class Crd(msgspec.Struct, frozen=True):
         return self._condition(ESTABLISHED)
 
     def _condition(self, type_: str) -> Condition | None:
-        return next((one for one in self.status.conditions or () if one.type == type_), None)
+        return next((condition for condition in self.status.conditions or () if condition.type == type_), None)
 
 
 #: What is cached of each CRD. Its schemas, which may be a megabyte, are left out.

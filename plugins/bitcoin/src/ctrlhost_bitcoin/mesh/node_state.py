@@ -128,7 +128,7 @@ class NetworkMemory:
     def links(self) -> Mapping[str, int]:
         """Count the wanted and the connected links, for the metrics."""
         states = list(self.nodes.values())
-        return {"wanted": sum(each.wanted for each in states), "connected": sum(each.connected for each in states)}
+        return {"wanted": sum(state.wanted for state in states), "connected": sum(state.connected for state in states)}
 
 
 class Memory:

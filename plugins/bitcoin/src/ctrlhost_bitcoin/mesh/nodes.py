@@ -86,10 +86,10 @@ def _node(ordinal: int, pod: Object) -> Node:
 def is_ready(pod: Object) -> bool:
     """Return whether the pod's condition Ready is True."""
     conditions: Sequence[Mapping[str, Any]] = pod.get_path("status", "conditions", default=())
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
 
 
 def containers(pod: Object) -> tuple[Any, ...]:
     """Return what distinguishes the pod's containers from those before a restart."""
     statuses: Sequence[Mapping[str, Any]] = pod.get_path("status", "containerStatuses", default=())
-    return tuple((each.get("name"), each.get("restartCount"), each.get("containerID")) for each in statuses)
+    return tuple((status.get("name"), status.get("restartCount"), status.get("containerID")) for status in statuses)

@@ -68,7 +68,7 @@ class Observer:
             if listed is None:
                 return
             known = {each.addednode for each in listed}
-            missing = [each for each in task.targets if each not in known]
+            missing = [target for target in task.targets if target not in known]
             stale = [each for each in known - set(task.targets) if ip_of(each, task.p2p_port) is not None]
             lost = [each.addednode for each in listed if each.addednode in task.targets and not each.connected]
             dialled = [*missing, *(lost if task.dial else ())]
