@@ -34,7 +34,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Give the tests that need more than Python and Rust their marker."""
+    """Mark the tests that need more than Python and Rust."""
     from tests.support.real import mark_if_real
 
     mark_if_real(item)

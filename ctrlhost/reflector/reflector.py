@@ -375,7 +375,7 @@ class Reflector:
         self._feed.check()
 
     def _failed(self, state: State, error: Exception) -> Steps[None]:
-        """Say in the status and the log why a state could not be left in the usual way."""
+        """Report in the status and the log why a state could not be left in the usual way."""
         verb = "list" if isinstance(state, Unlisted) else "watch"
         if isinstance(error, NotFound):
             self._client.resources.forget(self._api_version, self._kind)

@@ -122,7 +122,7 @@ class Plugin:
         return any(caller.name == hook for caller in callers)
 
     def loaded(self) -> None:
-        """Tell the plugin its name."""
+        """Pass its name to the plugin."""
         self._call("ctrlhost_loaded", name=self.name)
 
     def settings_type(self) -> type[msgspec.Struct] | None:

@@ -121,7 +121,7 @@ def ctrlhost_least_privilege() -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_sandbox_arguments(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Let the sandbox of a test whose hosts have limited rights check them."""
+    """Return that the sandbox checks rights, if the hosts of the test have limited ones."""
     return {"rbac": request.getfixturevalue("ctrlhost_least_privilege")}
 
 

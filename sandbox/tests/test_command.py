@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -11,9 +12,11 @@ import sys
 import urllib.request
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
+import click
 import pytest
-from ctrlhost_sandbox.cli.options import _TIME, _UNITS
+from ctrlhost_sandbox.cli.options import sandbox_options
 from ctrlhost_sandbox.http import tls
 
 from tests.support.tls_files import Authority
@@ -87,7 +90,13 @@ def test_invalid_usage_is_a_line_and_code_2(arguments: list[str], message: str) 
 
 
 def test_times_have_units() -> None:
-    assert sum(float(number) * _UNITS[unit] for number, unit in _TIME.findall("1m30s500ms")) == 90.5
+    @click.command()
+    @sandbox_options()
+    def command(**values: Any) -> float:
+        delay: float = values["sandbox_pod_run_delay"]
+        return delay
+
+    assert command.main(["--pod-run-delay=1m30s500ms"], standalone_mode=False) == 90.5
 
 
 # ---- the pytest plugin ----
@@ -169,6 +178,15 @@ def test_the_programs_for_envtest_serve_its_certificates(assets: Path, tmp_path:
             review(url, ssl.create_default_context(cadata=issued.ca))
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT) == 0
+
+
+@pytest.mark.parametrize(
+    ("program", "flag"), [("etcd", "listen-client-urls"), ("kube-apiserver", "authorization-mode")]
+)
+def test_the_programs_print_the_flags_that_envtest_asks_for(assets: Path, program: str, flag: str) -> None:
+    done = subprocess.run([assets / program, "--help"], capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 0
+    assert re.search(rf"^\s*--{flag}\b", done.stdout, re.MULTILINE)
 
 
 def test_etcd_of_envtest_only_says_that_it_is_well(assets: Path) -> None:

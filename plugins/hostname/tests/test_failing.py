@@ -29,7 +29,7 @@ def waiting(cluster, objects):
 
 
 def flag(cluster):
-    """Let a hostname that has failed once fail until its lease is flagged."""
+    """Fail a hostname that has failed once until its lease is flagged."""
     cluster.after(3)
     cluster.after(3)
     assert flagged(cluster) == 1

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ctrlhost_sandbox import Sandbox
 
 from ctrlhost.testing.fault_proxy import FaultProxy
 from sandbox.tests.clients.comparison import Comparison, Server
@@ -90,3 +92,19 @@ def test_a_client_go_informer_with_cut_connections_loses_nothing(compare: Compar
         server.note("steps", [step for step in found if "cache" in step["step"]])
 
     compare("client-go through a proxy", steps, at_once=False)
+
+
+@pytest.mark.real
+def test_envtest_starts_the_programs_of_the_sandbox(tmp_path: Path) -> None:
+    assets = tmp_path / "assets"
+    subprocess.run([sys.executable, "-m", "ctrlhost_sandbox", "assets", assets], check=True, timeout=LIMIT)
+    # It starts a server of its own.
+    with Sandbox() as unused:
+        command = [str(CLIENTS), "envtest", str(unused.kubeconfig), "default"]
+        environment = {**os.environ, "KUBEBUILDER_ASSETS": str(assets)}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    steps = {step["step"]: step["answer"] for step in json.loads(done.stdout)}
+    assert steps["administrator"] == "default"
+    assert steps["system:masters"] is True
+    assert "403" in json.dumps(steps["readers"])

@@ -6,6 +6,7 @@
 //	clients informer KUBECONFIG NAMESPACE COUNT   an informer over COUNT creates, updates and deletes; it may read with another kubeconfig, or from unix:PATH
 //	clients election KUBECONFIG NAMESPACE         two candidates for one Lease, the first releases it
 //	clients manager KUBECONFIG NAMESPACE          a controller-runtime manager: cache, status writes, election; start, stop, start
+//	clients envtest KUBECONFIG NAMESPACE          the control plane that envtest starts from KUBEBUILDER_ASSETS
 //
 // Each prints one JSON array on standard output: its steps and their answers, in order.
 package main
@@ -50,10 +51,10 @@ func (r *run) note(name string, answer any, err error) {
 func main() {
 	programs := map[string]func(*run) error{
 		"typed": typed, "dynamic": dynamicAndMetadata, "apply": apply,
-		"informer": informer, "election": election, "manager": manager,
+		"informer": informer, "election": election, "manager": manager, "envtest": control,
 	}
 	if len(os.Args) < 4 || programs[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: clients typed|dynamic|apply|informer|election|manager KUBECONFIG NAMESPACE [COUNT [KUBECONFIG | unix:PATH]]")
+		fmt.Fprintln(os.Stderr, "usage: clients typed|dynamic|apply|informer|election|manager|envtest KUBECONFIG NAMESPACE [COUNT [KUBECONFIG | unix:PATH]]")
 		os.Exit(2)
 	}
 	ctrl.SetLogger(klog.Background())

@@ -1,7 +1,8 @@
 """The two programs of a control plane that Go's envtest starts, as programs that run a sandbox.
 
-envtest starts `etcd` and waits until its `/health` answers, then `kube-apiserver` with certificates of its own, and
-waits until `/healthz` answers: `pkg/internal/testing/controlplane` of sigs.k8s.io/controller-runtime.
+envtest asks for their flags with `--help`. It starts `etcd` and waits until its `/health` answers, then
+`kube-apiserver` with certificates of its own, and waits until `/healthz` answers. That is the package
+`pkg/internal/testing/controlplane` of sigs.k8s.io/controller-runtime.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ from ctrlhost_sandbox.cli import envtest
 sys.exit(envtest.{function}(sys.argv[1:]))
 """
 
+_HELP = "--help"
+_APISERVER_FLAGS = (
+    *("bind-address", "secure-port", "cert-dir", "tls-cert-file", "tls-private-key-file", "client-ca-file"),
+    *("authorization-mode", "service-cluster-ip-range"),
+)
+
 
 def write_programs(directory: Path) -> None:
     """Write `kube-apiserver` and `etcd` into a directory; SandboxError if that cannot be."""
@@ -41,6 +48,8 @@ def write_programs(directory: Path) -> None:
 
 def run_etcd(arguments: list[str]) -> int:
     """Answer that all is well until a signal arrives; the objects are in the sandbox."""
+    if _HELP in arguments:
+        return _print_flags("listen-client-urls")
     ended = _signalled()
     url = urlsplit(_flags(arguments).get("listen-client-urls", "http://127.0.0.1:2379").partition(",")[0])
     address = (url.hostname or "127.0.0.1", 2379 if url.port is None else url.port)
@@ -53,6 +62,8 @@ def run_etcd(arguments: list[str]) -> int:
 
 def run_apiserver(arguments: list[str]) -> int:
     """Serve at the address and with the certificates of the flags until a signal arrives; ignore other flags."""
+    if _HELP in arguments:
+        return _print_flags(*_APISERVER_FLAGS)
     ended, flags = _signalled(), _flags(arguments)
     try:
         sandbox = Sandbox(
@@ -86,6 +97,12 @@ class _Health(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""
+
+
+def _print_flags(*names: str) -> int:
+    """Print the flags that count, as envtest reads them; others are accepted, and ignored."""
+    print(*(f"  --{name} string" for name in names), sep="\n")
+    return 0
 
 
 def _flags(arguments: list[str]) -> dict[str, str]:
