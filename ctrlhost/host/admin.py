@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
+from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -41,6 +42,8 @@ log = logging.getLogger("ctrlhost.host")
 _ALL = ("", "ctrlhost")
 #: Seconds for the answer of another process; less than the listener allows.
 _TIMEOUT = 50.0
+#: For how many seconds the processes of plugins may take to change a level.
+_LEVEL_TIMEOUT = 5.0
 #: The keys that warnings name one by one, and those of each part of a queue that tell the type of a controller's keys.
 _WARNINGS = _KNOWN = 100
 #: States of a plugin that does not start again.
@@ -169,9 +172,10 @@ class Admin:
             raise StatusProblem(404, error.message, error.hint) from None
         was = logging.getLevelName(logging.getLogger(loggers[0]).getEffectiveLevel()).lower()
         levels.set(loggers, request.level, request.seconds)
-        for plugin in plugins:
-            if plugin.attempt is not None:
-                plugin.attempt.set_log_level(loggers, request.level, request.seconds)
+        # One that hangs changes it when it reads on.
+        attempts = [plugin.attempt for plugin in plugins if plugin.attempt is not None]
+        changes = [attempt.set_log_level(loggers, request.level, request.seconds) for attempt in attempts]
+        wait([change for change in changes if change is not None], _LEVEL_TIMEOUT)
         until = moment(time.time() + request.seconds) if request.seconds else None
         return LogLevelAnswer(request.target_name, request.level, was, until)
 

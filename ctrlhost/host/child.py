@@ -325,6 +325,8 @@ class Child:
                     self._host.waits(message)
                 case messages.LogLevel():
                     levels.set(message.loggers, message.level, message.seconds)
+                    if message.number:
+                        self._channel.send(messages.Acted(message.number, 200, b""))
                 case messages.Act():
                     threading.Thread(target=self._act, args=(message,), name="admin", daemon=True).start()
                 case messages.Drain(seconds):

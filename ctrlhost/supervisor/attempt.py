@@ -21,6 +21,7 @@ from ctrlhost.supervisor.crds import Installation, check_crds
 from ctrlhost.supervisor.threads import processor_seconds
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from pathlib import Path
 
     from ctrlhost.controller.controller import Controller
@@ -100,8 +101,9 @@ class Attempt:
         """Return None: what an operator asks for is done in this process."""
         return None
 
-    def set_log_level(self, loggers: tuple[str, ...], level: str, seconds: float) -> None:
-        """Do nothing: the loggers of this process have their level already."""
+    def set_log_level(self, _loggers: tuple[str, ...], _level: str, _seconds: float) -> Future[Any] | None:
+        """Return None: the loggers of this process have their level already."""
+        return None
 
     def processor_seconds(self) -> float | None:
         """Return the processor time of the attempt's own thread; None where it cannot be read."""

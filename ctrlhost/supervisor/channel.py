@@ -88,11 +88,15 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class LogLevel:
-    """From the host: the level of these loggers, for some seconds, or with 0 until the process ends."""
+    """From the host: the level of these loggers, for some seconds, or with 0 until the process ends.
+
+    With a number the answer is Acted, once the level is set.
+    """
 
     loggers: tuple[str, ...]
     level: str
     seconds: float
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """From the process: the status of HTTP and the body with which the host answers an Act."""
+    """From the process: the status of HTTP and the body with which the host answers an Act or LogLevel."""
 
     number: int
     status: int

@@ -27,6 +27,7 @@ from ctrlhost.supervisor.process import Process, described
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Future
     from pathlib import Path
 
     from ctrlhost.entries import Entries
@@ -137,14 +138,18 @@ class ChildAttempt:
         if self.socket is None:
             return None
         try:
-            answer = self.actions.ask(action, body, by).result(timeout)
+            answer = self.actions.ask(lambda number: messages.Act(number, action, body, by)).result(timeout)
         except ConnectionError:
             return None
         return answer.status, answer.body
 
-    def set_log_level(self, loggers: tuple[str, ...], level: str, seconds: float) -> None:
-        """Ask the process to change the level of loggers."""
-        self._inbox.put(messages.LogLevel(loggers, level, seconds))
+    def set_log_level(self, loggers: tuple[str, ...], level: str, seconds: float) -> Future[Any] | None:
+        """Ask the process to change the level of loggers; return what ends when it has, if it runs."""
+        if self.socket is None:
+            # One that begins now may have been told the levels of before.
+            self._inbox.put(messages.LogLevel(loggers, level, seconds))
+            return None
+        return self.actions.ask(lambda number: messages.LogLevel(loggers, level, seconds, number))
 
     def _run(self) -> None:
         failure: Failure | None = None

@@ -7,16 +7,16 @@ import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from ctrlhost.supervisor.channel import Act, Acted
-
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ctrlhost.supervisor.channel import Act, Acted, LogLevel
 
 
 class ChildActions:
     """The actions of one process that are not answered yet. Callable from any thread."""
 
-    def __init__(self, send: Callable[[Act], None]) -> None:
+    def __init__(self, send: Callable[[Act | LogLevel], None]) -> None:
         """Send by `send`, which must not wait."""
         self._send = send
         self._lock = threading.Lock()
@@ -24,8 +24,8 @@ class ChildActions:
         self._open: dict[int, Future[Acted]] = {}
         self._ended = False
 
-    def ask(self, action: str, body: bytes, by: str) -> Future[Acted]:
-        """Pass on an action; the future raises ConnectionError when the process ends first."""
+    def ask(self, message: Callable[[int], Act | LogLevel]) -> Future[Acted]:
+        """Pass on the message of a number; the future raises ConnectionError when the process ends first."""
         answer: Future[Acted] = Future()
         with self._lock:
             if self._ended:
@@ -33,7 +33,7 @@ class ChildActions:
                 return answer
             number = next(self._numbers)
             self._open[number] = answer
-        self._send(Act(number, action, body, by))
+        self._send(message(number))
         return answer
 
     def answered(self, message: Acted) -> None:
