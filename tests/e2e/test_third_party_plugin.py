@@ -37,39 +37,40 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
 
 
 def build_wheels(into: Path) -> list[Path]:
-    """Build the published wheels: the host, in the build profile of the tests, and the three plugins."""
+    """Build the published wheels: host and sandbox, in the build profile of the tests, and the three plugins."""
     maturin = Path(sys.executable).with_name("maturin")
     profile = os.environ.get("PROFILE", "release")
-    run(maturin, "build", "--quiet", "--locked", "--profile", profile, "--out", into)
+    for folder in (ROOT, ROOT / "sandbox"):
+        run(maturin, "build", "--quiet", "--locked", "--profile", profile, "--out", into, cwd=folder)
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", into, *PROJECTS)
     return sorted(into.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Return the four wheels."""
-    found = build_wheels(tmp_path_factory.mktemp("wheels"))
-    assert len(found) == 4
-    return found
+    """Return the five wheels."""
+    built = build_wheels(tmp_path_factory.mktemp("wheels"))
+    assert len(built) == 5
+    return built
 
 
 @pytest.fixture
 def environment(wheels: list[Path], tmp_path: Path) -> Path:
-    """Return a new environment with only the four wheels and their locked dependencies."""
+    """Return a new environment with only the five wheels and their locked dependencies."""
     home = tmp_path / "environment"
     run(sys.executable, "-m", "venv", home)
     python = home / "bin" / "python"
     locked = tmp_path / "constraints.txt"
     lines = (ROOT / "requirements/dev.txt").read_text(encoding="utf-8").splitlines()
     locked.write_text("\n".join(line.rstrip(" \\") for line in lines if line[:1].isalpha()), encoding="utf-8")
-    host = next(wheel for wheel in wheels if wheel.name.startswith("ctrlhost-0"))
-    # One for every Python from 3.11 on; the host that is installed from it imports it.
-    assert "-cp311-abi3-" in host.name
+    compiled = [wheel for wheel in wheels if wheel.name.startswith(("ctrlhost-0", "ctrlhost_sandbox-0"))]
+    # One of each for every Python from 3.11 on; the host that is installed from it imports it.
+    assert ["-cp311-abi3-" in wheel.name for wheel in compiled] == [True, True]
     # uv uses its cache, which is complete once the development environment exists.
     if shutil.which("uv"):
-        run("uv", "pip", "install", "-q", "--python", python, "-c", locked, host)
+        run("uv", "pip", "install", "-q", "--python", python, "-c", locked, *compiled)
     else:
-        run(python, "-m", "pip", "install", "-q", "-c", locked, host)
+        run(python, "-m", "pip", "install", "-q", "-c", locked, *compiled)
     run(python, "-m", "pip", "install", "-q", "--no-index", "--force-reinstall", "--no-deps", *wheels)
     run(python, "-m", "pip", "check")
     return home
