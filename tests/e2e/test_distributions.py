@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.wheelhouse import FOLDERS, environment_with, run, wheelhouse
+from tests.support.wheelhouse import FOLDERS, environment_with, required, run, wheelhouse
 
 HINT = "hint: install it with `pip install 'ctrlhost[sandbox]'`"
 
@@ -27,7 +27,8 @@ class Environment:
         self.folder = folder
         self.terminal = environment_with(wheels)
         run(sys.executable, "-m", "venv", folder, cwd=folder, environment=self.terminal)
-        self.install(*requirements)
+        if requirements:
+            self.install(*requirements)
 
     def install(self, *requirements: str) -> None:
         run(self.folder / "bin/pip", "install", "--quiet", *requirements, cwd=self.folder, environment=self.terminal)
@@ -63,6 +64,22 @@ def test_the_host_alone_says_how_to_get_a_sandbox(wheels: Path, tmp_path: Path) 
     manifests = host("ctrlhost", "manifests", "sample.py", "--plugins", "")
     assert manifests.returncode == 0, manifests.stderr
     assert "the definitions were not checked" in manifests.stderr
+
+
+def test_the_host_is_small(wheels: Path, tmp_path: Path) -> None:
+    host = Environment(tmp_path, wheels)
+    (site,) = tmp_path.glob("lib/python*/site-packages")
+    before = size(site)
+    host.install("--no-deps", *required(["ctrlhost"], without=["kubernetes"]))
+    host("python", "-m", "compileall", "-q", str(site))
+    assert "No module named" not in host("ctrlhost", "--version").stderr
+    # 25 MB are used, with the compiled files of Python.
+    assert size(site) - before <= 55_000_000
+
+
+def size(folder: Path) -> int:
+    """Return the bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def test_the_sandbox_alone_serves_and_knows_no_host(wheels: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "ctrlhost"
@@ -32,16 +32,21 @@ FOLDERS = {HOST: ROOT / "ctrlhost", "ctrlhost-sandbox": ROOT / "sandbox/src/ctrl
 def wheelhouse(into: Path, roots: Iterable[str]) -> Path:
     """Write wheels of `roots` and of all that they require into a folder, and return it."""
     into.mkdir(parents=True, exist_ok=True)
-    waiting, done = list(roots), set()
-    while waiting:
-        name = waiting.pop()
-        if canonicalize_name(name) in done:
-            continue
-        done.add(canonicalize_name(name))
-        found = distribution(name)
-        waiting += _required(found)
-        _write(into, found, _in_tree(name) if name in FOLDERS else _installed(found))
+    for name, installed in required(roots).items():
+        _write(into, installed, _in_tree(name) if name in FOLDERS else _installed(installed))
     return into
+
+
+def required(roots: Iterable[str], without: Collection[str] = ()) -> dict[str, Distribution]:
+    """Return the distributions of `roots` and of all that they require, by canonical name."""
+    waiting: list[str] = list(roots)
+    distributions: dict[str, Distribution] = {}
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name not in distributions and name not in without:
+            distributions[name] = distribution(name)
+            waiting += _requirements(distributions[name])
+    return distributions
 
 
 def run(*command: str | Path, cwd: Path, environment: Mapping[str, str]) -> str:
@@ -65,9 +70,9 @@ def environment_with(wheels: Path, programs: Path | None = None) -> dict[str, st
     return kept | own | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PATH": path}
 
 
-def _required(found: Distribution) -> Iterator[str]:
+def _requirements(of: Distribution) -> Iterator[str]:
     environment: dict[str, str] = {**default_environment(), "extra": ""}  # type: ignore[dict-item]  # all are texts
-    for text in found.requires or ():
+    for text in of.requires or ():
         requirement = Requirement(text)
         if requirement.marker is None or requirement.marker.evaluate(environment):
             yield requirement.name
