@@ -143,6 +143,7 @@ evil: venv ## Each misbehaviour of a plugin beside a good one, on the sandbox; i
 	$(PYTEST) --quiet tests/evil/every_misbehaviour.py -m "not real" $(SPREAD)
 
 nightly: venv real-tools $(CONFORMANCE) ## What takes long: run it once before an issue is resolved
+	$(MAKE) test-rust PROFILE=dev # with debug assertions and checks of overflow, which `quick` leaves out
 	$(MAKE) loom slow soak conformance test-free-threaded
 	$(PYTEST) --quiet tests/evil/every_misbehaviour.py -m real $(SPREAD)
 	$(MAKE) fuzz bench bench-scale
