@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.cache import plain
+from ctrlhost.client.kind_schemas import KindSchemas
 from ctrlhost.client.resources import Resource, Resources
 from ctrlhost.client.retry import retried
 from ctrlhost.client.target import Target, Write, WriteVerb, parent_of, target_of
@@ -35,6 +36,7 @@ class Requests:
         self.namespace = namespace
         self.field_manager = "ctrlhost"
         self.resources = Resources(transport)
+        self.schemas = KindSchemas()
         self._on_write: OnWrite | None = None
         #: The official client over this one, once it was asked for.
         self._official: object = None

@@ -1,7 +1,8 @@
-"""Compare what a plugin wants of an object with the live one, without a schema.
+"""Compare what a plugin wants of an object with the live one, by the kind's schema.
 
-Values that the server rewrites to an equal form do not differ: numbers of one value, scalars that read as one quantity,
-and empty values that it leaves out. What only the live object has is not compared.
+The schema tells which lists and maps are replaced as a whole, and which values are quantities. Fields that only the
+live object has are compared only in what is replaced as a whole. Without a schema, everything is taken as that, and
+each value as it is written: then equal objects may differ, but different ones are never equal.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import re
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from ctrlhost.client.kind_schemas import Schema
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -30,6 +33,10 @@ _DECIMAL = {
 }
 
 
+#: The schema of what a schema does not describe.
+_ANYTHING = Schema()
+
+
 class Leaf(NamedTuple):
     """A value that differs: its path, the desired value, and the live one, None if it is absent."""
 
@@ -43,29 +50,14 @@ def path_text(path: Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
 
 
-def differing(desired: dict[str, Any], live: dict[str, Any], path: Path = ()) -> list[Leaf]:
+def differing(desired: dict[str, Any], live: dict[str, Any], schema: Schema | None, path: Path = ()) -> list[Leaf]:
     """Return the leaves of `desired` that differ in `live`, both as JSON decodes; `path` is where they are.
 
     A null in a mapping of `desired` counts as not named.
     """
     found: list[Leaf] = []
-    _compare_fields(desired, live, path, found)
+    _compare_fields(desired, live, schema or _ANYTHING, path, found, whole=schema is None)
     return found
-
-
-def differing_texts(desired: Any, live: Mapping[str, Any] | None, path: Path) -> list[Leaf]:
-    """Return the entries of a mapping of texts that differ in `live`, as labels do from `1.1` to `1.10`.
-
-    The server keeps texts as they are, empty ones too.
-    """
-    if not isinstance(desired, dict):
-        return []
-    others = live or {}
-    return [
-        Leaf((*path, name), text, others.get(name))
-        for name, text in desired.items()
-        if text is not None and text != others.get(name)
-    ]
 
 
 def leaf_paths(desired: Any, path: Path = ()) -> Iterable[Path]:
@@ -83,55 +75,118 @@ def leaf_paths(desired: Any, path: Path = ()) -> Iterable[Path]:
         yield path
 
 
-def _compare_fields(desired: dict[str, Any], live: dict[str, Any], path: Path, found: list[Leaf]) -> None:
+def _compare(desired: Any, live: Any, schema: Schema, path: Path, found: list[Leaf], *, whole: bool) -> None:
+    """Compare two values; `whole` is true within what is replaced as a whole."""
+    if type(desired) is dict and type(live) is dict:
+        _compare_fields(desired, live, schema, path, found, whole=whole)
+    elif type(desired) is list and type(live) is list:
+        if schema.list_type != "atomic" and not whole:
+            _compare_members(desired, live, schema, path, found)
+        else:
+            _compare_items(desired, live, schema, path, found)
+    elif live is None and type(desired) is dict and desired:
+        before = len(found)
+        _compare_fields(desired, {}, schema, path, found, whole=whole)
+        if len(found) == before and not schema.omits_empty:
+            found.append(Leaf(path, desired, live))
+    elif not _equal(desired, live, schema):
+        found.append(Leaf(path, desired, live))
+
+
+def _compare_fields(
+    desired: dict[str, Any],
+    live: dict[str, Any],
+    schema: Schema,
+    path: Path,
+    found: list[Leaf],
+    *,
+    whole: bool,
+) -> None:
+    whole = whole or schema.atomic
     for name, value in desired.items():
         other = live.get(name)
         # Most fields are equal texts: they need no path.
-        if value is not None and not (type(value) is str and value == other):
-            _compare(value, other, (*path, name), found)
+        if value is None or (type(value) is str and value == other):
+            continue
+        if other is None and schema.values is not None:
+            # A map keeps what is empty, as in the labels of nodes.
+            found.append(Leaf((*path, name), value, None))
+        else:
+            below = schema.fields.get(name) or schema.values or _ANYTHING
+            _compare(value, other, below, (*path, name), found, whole=whole)
+    if whole:
+        for name, other in live.items():
+            if desired.get(name) is None and other is not None and other != schema.defaults.get(name):
+                found.append(Leaf((*path, name), None, other))
 
 
-def _compare(desired: Any, live: Any, path: Path, found: list[Leaf]) -> None:
-    if type(desired) is dict and desired and (type(live) is dict or _is_empty(live)):
-        _compare_fields(desired, live or {}, path, found)
-    elif type(desired) is list and desired and type(live) is list:
-        _compare_items(desired, live, path, found)
-    elif not _equal(desired, live):
-        found.append(Leaf(path, desired, live))
-
-
-def _compare_items(desired: list[Any], live: list[Any], path: Path, found: list[Leaf]) -> None:
-    """Compare the items by name if all desired ones have one of their own, else in order with equal length."""
-    names = [_name_of(one) for one in desired]
-    if None not in names and len(set(names)) == len(names):
-        named = {_name_of(one): one for one in reversed(live)}
-        live = [named.get(name) for name in names]
-    elif len(desired) != len(live):
+def _compare_items(desired: list[Any], live: list[Any], schema: Schema, path: Path, found: list[Leaf]) -> None:
+    """Compare a list that is replaced as a whole: item by item, with all their fields."""
+    if len(desired) != len(live):
         found.append(Leaf(path, desired, live))
         return
-    for position, (one, other) in enumerate(zip(desired, live, strict=True)):
-        _compare(one, other, (*path, position), found)
+    items = schema.items or _ANYTHING
+    for position, (item, other) in enumerate(zip(desired, live, strict=True)):
+        _compare(item, other, items, (*path, position), found, whole=True)
 
 
-def _name_of(item: Any) -> str | None:
-    name = item.get("name") if type(item) is dict else None
-    return name if type(name) is str else None
+def _compare_members(desired: list[Any], live: list[Any], schema: Schema, path: Path, found: list[Leaf]) -> None:
+    """Compare a list that others may add to: each desired item has to be in it, in the order of `desired`."""
+    places = _places(desired, live, schema)
+    for position, (item, place) in enumerate(zip(desired, places, strict=True)):
+        if place is None:
+            found.append(Leaf((*path, position), item, None))
+        elif type(item) is dict:
+            _compare_fields(item, live[place], schema.items or _ANYTHING, (*path, position), found, whole=False)
+    present = [place for place in places if place is not None]
+    if present != sorted(present):
+        found.append(Leaf(path, desired, live))
 
 
-def _equal(desired: Any, live: Any) -> bool:
-    """Return whether two values are equal, of which at least one is a scalar or empty."""
-    if _is_empty(desired) or _is_empty(live):
-        return _is_empty(desired) and _is_empty(live)
+def _places(desired: list[Any], live: list[Any], schema: Schema) -> list[int | None]:
+    """Return where each desired item is among the live ones, None for those that are missing."""
+    defaults = schema.items.defaults if schema.items is not None else {}
+    wanted = [_key(item, schema.keys, defaults) for item in desired]
+    present = [_key(item, schema.keys, defaults) for item in live]
+    places: list[int | None] = [None] * len(desired)
+    free = set(range(len(live)))
+    # First those that name all of their key: a field of it that is not named may have a default that is not known.
+    for position in sorted(range(len(desired)), key=lambda position: wanted[position].count(None)):
+        key = wanted[position]
+        place = next((place for place in sorted(free) if _matches(key, present[place])), None)
+        if place is not None:
+            free.remove(place)
+            places[position] = place
+    return places
+
+
+def _key(item: Any, keys: tuple[str, ...], defaults: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what identifies an item of a list; a scalar of a set is its own key."""
+    if type(item) is not dict or not keys:
+        return (item,)
+    return tuple(item.get(key, defaults.get(key)) for key in keys)
+
+
+def _matches(key: tuple[Any, ...], present: tuple[Any, ...]) -> bool:
+    return len(key) == len(present) and all(
+        wanted is None or wanted == other for wanted, other in zip(key, present, strict=True)
+    )
+
+
+def _equal(desired: Any, live: Any, schema: Schema) -> bool:
+    """Return whether two values are equal that are not both mappings or lists."""
+    if live is None:
+        # An empty object of a type with fields is a choice, as `emptyDir: {}` is; an empty map is not.
+        is_choice = type(desired) is dict and schema.values is None
+        return schema.omits_empty and desired in ("", {}, []) and not is_choice
     if type(desired) is bool or type(live) is bool:
         return desired is live
     if desired == live:
         return True
+    if not schema.quantity:
+        return False
     number = _number(desired)
     return number is not None and number == _number(live)
-
-
-def _is_empty(value: Any) -> bool:
-    return value is None or (type(value) in (str, dict, list) and not value)
 
 
 def _number(value: Any) -> Decimal | None:

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ctrlhost import _core
-from ctrlhost.declarative.comparison import Leaf, differing, differing_texts, leaf_paths
+from ctrlhost.client.kind_schemas import Schema
+from ctrlhost.declarative.comparison import Leaf, differing, leaf_paths
 from ctrlhost.models.model import to_dict
 
 #: An object as authors give it: a mapping, a cached object, or a model.
@@ -22,11 +23,16 @@ _DIGITS = 16
 #: What identifies an object or is the server's own.
 _NOT_COMPARED = frozenset({"apiVersion", "kind", "metadata"})
 _COMPARED_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
-#: Those of them whose values are texts, never quantities.
-_TEXT_METADATA = ("labels", "annotations")
+#: Their schema, the same for all kinds.
+_METADATA = Schema(
+    fields={
+        "labels": Schema(values=Schema()),
+        "annotations": Schema(values=Schema()),
+        "finalizers": Schema(list_type="set"),
+        "ownerReferences": Schema(list_type="map", keys=("uid",)),
+    }
+)
 _SECRET = ("v1", "Secret")
-#: Kinds whose `data` are texts, too.
-_OF_TEXTS = frozenset({_SECRET, ("v1", "ConfigMap")})
 
 
 def annotation_of(plugin: str) -> str:
@@ -51,20 +57,15 @@ class Desired:
         """Return kind and name, as in messages."""
         return f"{self.kind} {self.name}"
 
-    def differing(self, live: Mapping[str, Any]) -> list[Leaf]:
-        """Return the leaves that differ in the live object."""
+    def differing(self, live: Mapping[str, Any], schema: Schema | None) -> list[Leaf]:
+        """Return the leaves that differ in the live object, by the schema of its kind; None if that is not known."""
         wanted = {name: value for name, value in self.content.items() if name not in _NOT_COMPARED}
-        texts = wanted.pop("data", None) if (self.api_version, self.kind) in _OF_TEXTS else None
-        found = differing(wanted, {name: _plain(live.get(name)) for name in wanted})
-        if texts is not None:
-            found += differing_texts(texts, _plain(live.get("data")), ("data",))
+        found = differing(wanted, {name: _plain(live.get(name)) for name in wanted}, schema)
         own, metadata = self.content["metadata"], live.get("metadata") or {}
         named = {name: own[name] for name in _COMPARED_METADATA if name in own}
-        for name in _TEXT_METADATA:
-            if name in named:
-                found += differing_texts(named.pop(name), _plain(metadata.get(name)), ("metadata", name))
         if named:
-            found += differing(named, {name: _plain(metadata.get(name)) for name in named}, ("metadata",))
+            there = {name: _plain(metadata.get(name)) for name in named}
+            found += differing(named, there, _METADATA, ("metadata",))
         return found
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import EllipsisType
 
     from ctrlhost.cache import OwnerReference
+    from ctrlhost.client.kind_schemas import Schema
     from ctrlhost.controller.context import Context
     from ctrlhost.declarative.desired import AnyObject, Desired
     from ctrlhost.declarative.owned_kinds import OwnedKinds
@@ -65,7 +66,7 @@ class Ensure:
         if live is None:
             return (yield from self._apply(context, child, None, []))
         self._check_owner(child, live, adopt=adopt)
-        leaves = child.differing(live)
+        leaves = yield from _differing(context, child, live)
         if not leaves or self._settled.include(live.uid, child.left(leaves)):
             return live
         if child.owner is not None and not (yield from _is_kept(context, child.owner)):
@@ -133,14 +134,15 @@ class Ensure:
                 yield from self._refused(context, child, error)
             raise
         applied = Object(answer)
-        left = child.differing(applied)
+        left = yield from _differing(context, child, applied)
         self._settled.keep(applied.uid, child.left(left) if left else None)
         if live is None:
             child.record(context, "Created", f"created {child}", applied)
         elif left != leaves:
             adopted, repaired = child.is_orphan(live), child.is_applied(live)
             reason = "Adopted" if adopted else "Repaired" if repaired else "Updated"
-            child.record(context, reason, f"{reason.lower()} {child}{child.changed(leaves)}", applied)
+            changed = child.changed([leaf for leaf in leaves if leaf not in left])
+            child.record(context, reason, f"{reason.lower()} {child}{changed}", applied)
         return applied
 
     def _refused(self, context: Context[Any, Any], child: _Child, error: ApiError) -> Steps[None]:
@@ -186,9 +188,9 @@ class _Child:
         """Return whether the live object was applied last as it is desired now."""
         return bool(live.annotations.get(self.annotation) == self.desired.digest)
 
-    def differing(self, live: Object) -> list[Leaf]:
+    def differing(self, live: Object, schema: Schema | None) -> list[Leaf]:
         """Return what differs in the live object, its annotation and its controller included."""
-        leaves = self.desired.differing(live)
+        leaves = self.desired.differing(live, schema)
         if not self.is_applied(live):
             applied = live.annotations.get(self.annotation)
             leaves.append(Leaf(("metadata", "annotations", self.annotation), self.desired.digest, applied))
@@ -225,6 +227,17 @@ class _Child:
         """Record an event about the reconciled object."""
         if self.reconciled is not None:
             context.events.normal(self.reconciled, reason, note, action="Apply", related=applied)
+
+
+def _differing(context: Context[Any, Any], child: _Child, live: Object) -> Steps[list[Leaf]]:
+    """Return what differs in the live object; without the schema of its kind, more may seem to."""
+    client, kind = context.client, (child.desired.api_version, child.desired.kind)
+    schema = client.schemas.known(*kind)
+    leaves = child.differing(live, schema)
+    if leaves and schema is None:
+        schema = yield from client.schemas.read(client.discovery, *kind)
+        leaves = child.differing(live, schema) if schema is not None else leaves
+    return leaves
 
 
 def _live(context: Context[Any, Any], child: _Child) -> Steps[Object | None]:

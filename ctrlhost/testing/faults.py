@@ -159,7 +159,8 @@ class HeldStream(Stream):
 def request_info(method: str, path: str, content_type: str = "") -> RequestInfo:
     """Return the verb and object of a request; a watch counts as a list."""
     parts = [part for part in path.partition("?")[0].split("/") if part]
-    rest = parts[2:] if parts[:1] == ["api"] else parts[3:]
+    # Documents, such as those of OpenAPI, are about no object.
+    rest = parts[{"api": 2, "apis": 3}.get(parts[0], len(parts)) :] if parts else []
     if rest[:1] == ["namespaces"] and len(rest) > 2:
         rest = rest[2:]
     resource = rest[0] if rest else ""

@@ -9,51 +9,10 @@ import pytest
 
 import ctrlhost
 from ctrlhost import Invalid, NotOwned, ServerError
-from ctrlhost.config.settings import HostSettings
-from ctrlhost.host.host import Host
-from ctrlhost.testing.faults import Faults, FaultyTransport
-from tests.support.operators import MINE, Requests, controlled, deployment, operator
+from tests.support.ensuring import Operator
+from tests.support.operators import MINE, controlled, deployment
 from tests.support.plugin_modules import config_map
 from tests.support.waiting import create_eventually, eventually
-
-
-class Operator:
-    """A host whose reconciler ensures `wanted`, and its requests."""
-
-    def __init__(self, control_plane: Any, namespace: str, *wanted: dict[str, Any]) -> None:
-        self.wanted = list(wanted)
-        self.runs = 0
-        self.errors: list[Exception] = []
-        self.faults = Faults()
-        self.requests = Requests(self)
-        transport = FaultyTransport(ctrlhost.Client.load(str(control_plane.kubeconfig)).transport, self.faults)
-        source = ctrlhost.For("v1/ConfigMap", namespaces=[namespace], label_selector="mine")
-        owns = [ctrlhost.Owns(kind, namespaces=[namespace]) for kind in ("apps/v1/Deployment", "v1/Service")]
-        plugin = operator(self.reconcile, *owns, kind=source)
-        self.host = Host(HostSettings(listen=""), (plugin,), client=ctrlhost.Client.over(transport))
-        self.host.start()
-        assert self.host.wait_ready(30)
-
-    def reconcile(self, ctx: ctrlhost.Context, obj: ctrlhost.Object) -> None:
-        try:
-            for one in self.wanted:
-                ctx.ensure(one)
-        except Exception as error:
-            self.errors.append(error)
-            raise
-        finally:
-            self.runs += 1
-
-    def run_again(self, namespace: str) -> None:
-        before = self.runs
-        queue = self.host.plugins[0].controllers[0].queue
-        queue.add(ctrlhost.Request("cache", namespace))
-        eventually(lambda: self.runs > before and not len(queue))
-
-    def stop(self) -> None:
-        assert self.host.stop(10)
-        assert self.host.client is not None
-        self.host.client.close()
 
 
 @pytest.fixture

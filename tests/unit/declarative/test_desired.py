@@ -52,8 +52,8 @@ def test_string_data_of_a_secret_is_sent_and_compared_as_data() -> None:
     one = desired_of(secret(stringData={"password": "new"}, data={"user": "dQ=="}))
     assert one.content["data"] == {"user": "dQ==", "password": "bmV3"}
     assert "stringData" not in one.content
-    assert not one.differing(secret(data={"user": "dQ==", "password": "bmV3"}))
-    assert [leaf.path for leaf in one.differing(secret(data={"user": "dQ==", "password": "b2xk"}))] == [
+    assert not one.differing(secret(data={"user": "dQ==", "password": "bmV3"}), None)
+    assert [leaf.path for leaf in one.differing(secret(data={"user": "dQ==", "password": "b2xk"}), None)] == [
         ("data", "password")
     ]
 
@@ -126,9 +126,9 @@ def test_identity_and_the_servers_own_metadata_are_not_compared() -> None:
     live = Object(
         {**config_map(a="1"), "metadata": {"name": "one", "namespace": "n", "uid": "u", "labels": {"x": "1"}}}
     )
-    assert desired.differing(live) == []
+    assert desired.differing(live, None) == []
     other = {**live.to_dict(), "metadata": {"name": "one", "labels": {"x": "2"}}}
-    assert [leaf.path for leaf in desired.differing(other)] == [("metadata", "labels", "x")]
+    assert [leaf.path for leaf in desired.differing(other, None)] == [("metadata", "labels", "x")]
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -164,8 +164,9 @@ def test_a_label_that_is_null_counts_as_absent() -> None:
 def test_labels_and_annotations_are_texts(name: str) -> None:
     desired = desired_of(config_map() | {"metadata": {"name": "one", name: {"version": "1.10", "mine": ""}}})
     live = {**config_map(), "metadata": {"name": "one", name: {"version": "1.1", "theirs": "a"}}}
-    assert [leaf.path[1:] for leaf in desired.differing(live)] == [(name, "mine"), (name, "version")]
-    assert not desired.differing({**live, "metadata": {"name": "one", name: {"version": "1.10", "mine": ""}}})
+    assert [leaf.path[1:] for leaf in desired.differing(live, None)] == [(name, "mine"), (name, "version")]
+    equal = {**live, "metadata": {"name": "one", name: {"version": "1.10", "mine": "", "theirs": "a"}}}
+    assert not desired.differing(equal, None)
 
 
 @pytest.mark.parametrize("status", [{}, None])
