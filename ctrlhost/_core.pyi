@@ -155,7 +155,8 @@ class WorkQueue(Generic[_K]):
     ) -> QueuePage: ...
     # Return where a key is; its parts are None if the queue does not know it.
     def look(self, key: _K) -> KeyState: ...
-    # Stop accepting keys and wake all waiters. Queued keys are still handed out, delayed keys are dropped.
+    # Stop accepting keys and wake all waiters. Queued keys are still handed out, delayed keys are dropped. The second
+    # call also ends getters that wait for a key whose worker holds it.
     def shut_down(self) -> None: ...
     # Stop accepting keys and wait until nothing is queued or in progress; False after `timeout` seconds, or if
     # `shut_down` was called meanwhile.

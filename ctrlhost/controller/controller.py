@@ -265,7 +265,9 @@ class Controller:
         with self._lock:
             for attachment in self._attachments:
                 attachment.detach()
-            self.queue.shut_down()
+            if not self.queue.shutting_down:
+                # A second call would end workers that wait for a key that another one holds.
+                self.queue.shut_down()
         self._pause.end()
         if self._gate is not None:
             self._gate.end()

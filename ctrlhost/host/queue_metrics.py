@@ -61,7 +61,7 @@ _FAMILIES = {
     "longest_running": _Family(
         "workqueue_longest_running_processor_seconds", "gauge", "Seconds of the longest unfinished work", max
     ),
-    "retries": _Family("workqueue_retries", "counter", "Delayed and rate-limited adds"),
+    "retries": _Family("workqueue_retries", "counter", "Delayed adds, also rate-limited ones"),
     "delayed": _Family("ctrlhost_workqueue_delayed_items", "gauge", "Delayed keys"),
     "oldest": _Family(
         "ctrlhost_workqueue_oldest_item_seconds", "gauge", "Age of the oldest queued key in seconds", max

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost import _core
@@ -58,7 +60,11 @@ class Handler(Protocol):
 
 
 class CallbackThread:
-    """One thread, which exists while it has sources. All methods may be called from any thread."""
+    """One thread, which exists while it has sources. All methods may be called from any thread.
+
+    The thread does not keep it alive: running informers do that. So what was never started, and is kept only by its own
+    functions, is freed, and the thread ends.
+    """
 
     def __init__(self, name: str, entries: Entries) -> None:
         """Prepare; `name` is that of the thread, and `entries` watch its calls."""
@@ -70,6 +76,7 @@ class CallbackThread:
         self._sources: tuple[Source, ...] = ()
         self._stopped = False
         self._thread: threading.Thread | None = None
+        weakref.finalize(self, self._signal.set).atexit = False
 
     def entry(self, use: str, controller: str) -> Entry:
         """Return the entry for calls of one use for a controller."""
@@ -89,7 +96,8 @@ class CallbackThread:
         with self._lock:
             self._sources = (*self._sources, source)
             if self._thread is None and not self._stopped:
-                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                run = partial(_deliver_all, weakref.ref(self), self._signal)
+                thread = threading.Thread(target=run, name=self._name, daemon=True)
                 thread.start()
                 self._thread = thread
         source.wake(self._signal)
@@ -110,22 +118,21 @@ class CallbackThread:
             return not thread.is_alive()
         return True
 
-    def _run(self) -> None:
-        _here.calls_functions = True
-        while True:
-            self._signal.wait()
-            with self._lock:
-                self._sources = tuple(source for source in self._sources if not source.closed)
-                if self._stopped or not self._sources:
-                    self._thread = None
-                    if self._stopped:
-                        self._close_entries()
-                    return
-            # One batch per source in turn, so that a backlog of one does not block the others, nor those added since.
-            busy = True
-            while busy and not self._stopped:
-                delivered = [self._deliver(source) for source in self._sources]
-                busy = any(delivered)
+    def deliver(self) -> bool:
+        """Deliver what the sources have; False if the thread has to end. The thread calls it."""
+        with self._lock:
+            self._sources = tuple(source for source in self._sources if not source.closed)
+            if self._stopped or not self._sources:
+                self._thread = None
+                if self._stopped:
+                    self._close_entries()
+                return False
+        # One batch per source in turn, so that a backlog of one does not block the others, nor those added since.
+        busy = True
+        while busy and not self._stopped:
+            delivered = [self._deliver(source) for source in self._sources]
+            busy = any(delivered)
+        return True
 
     def _deliver(self, source: Source) -> bool:
         try:
@@ -139,6 +146,17 @@ class CallbackThread:
         for entry in self._opened.values():
             entry.close()
         self._opened = {}
+
+
+def _deliver_all(reference: weakref.ref[CallbackThread], signal: _core.Signal) -> None:
+    _here.calls_functions = True
+    while True:
+        signal.wait()
+        # Kept only while it works.
+        callbacks = reference()
+        if callbacks is None or not callbacks.deliver():
+            return
+        del callbacks
 
 
 class Caller:

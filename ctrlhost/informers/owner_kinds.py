@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
@@ -24,7 +26,10 @@ _FIRST, _LAST = 0.2, 5.0
 
 
 class OwnerKinds:
-    """Answers for the handlers of one factory. All methods may be called from any thread."""
+    """Answers for the handlers of one factory. All methods may be called from any thread.
+
+    Its thread ends with it.
+    """
 
     def __init__(self, client: Client) -> None:
         """Prepare; the thread exists while there are unknown kinds."""
@@ -34,6 +39,7 @@ class OwnerKinds:
         self._stopped = False
         self._waiting: tuple[_core.Owner, ...] = ()
         self._thread: threading.Thread | None = None
+        weakref.finalize(self, self._woken.set).atexit = False
 
     def in_core(self, mapping: Any) -> Any:
         """Return the core's form of an `Owner` or a `ByLabel`; a function, or "object", is returned unchanged."""
@@ -52,7 +58,8 @@ class OwnerKinds:
             with self._lock:
                 self._waiting = (*self._waiting, known)
                 if self._thread is None and not self._stopped:
-                    thread = threading.Thread(target=self._run, name="kinds of owners", daemon=True)
+                    ask = partial(_ask_repeatedly, weakref.ref(self), self._woken)
+                    thread = threading.Thread(target=ask, name="kinds of owners", daemon=True)
                     thread.start()
                     self._thread = thread
         return known
@@ -90,20 +97,17 @@ class OwnerKinds:
             # Not served yet, or no server.
             return None
 
-    def _run(self) -> None:
-        pauses = doubling(_FIRST, _LAST)
-        while True:
-            if self._woken.wait(next(pauses)):
-                pauses = doubling(_FIRST, _LAST)
-            self._woken.clear()
-            for owner in self._waiting:
-                cluster_scoped = None if self._stopped else self._ask(owner.api_version, owner.kind)
-                if cluster_scoped is not None:
-                    self._resolve(owner, cluster_scoped=cluster_scoped)
-            with self._lock:
-                if self._stopped or not self._waiting:
-                    self._thread = None
-                    return
+    def ask_again(self) -> bool:
+        """Ask for the kinds that are unknown; False if the thread, which calls it, has to end."""
+        for owner in self._waiting:
+            cluster_scoped = None if self._stopped else self._ask(owner.api_version, owner.kind)
+            if cluster_scoped is not None:
+                self._resolve(owner, cluster_scoped=cluster_scoped)
+        with self._lock:
+            if self._stopped or not self._waiting:
+                self._thread = None
+                return False
+        return True
 
     def _resolve(self, owner: _core.Owner, *, cluster_scoped: bool) -> None:
         with self._lock:
@@ -111,3 +115,16 @@ class OwnerKinds:
                 return
             self._waiting = tuple(waiting for waiting in self._waiting if waiting is not owner)
         owner.resolve(cluster_scoped)
+
+
+def _ask_repeatedly(reference: weakref.ref[OwnerKinds], woken: threading.Event) -> None:
+    pauses = doubling(_FIRST, _LAST)
+    while True:
+        if woken.wait(next(pauses)):
+            pauses = doubling(_FIRST, _LAST)
+        woken.clear()
+        # Kept only while it asks.
+        kinds = reference()
+        if kinds is None or not kinds.ask_again():
+            return
+        del kinds

@@ -134,7 +134,7 @@ impl Twin {
     }
 
     fn delay(&mut self, key: u64, millis: u64, priority: Option<i32>, back_off: bool) {
-        self.retries += 1;
+        self.retries += u64::from(millis > 0);
         if millis == 0 {
             return self.need(key, priority, self.now);
         }

@@ -126,6 +126,28 @@ def test_shut_down_ends_a_drain_that_would_wait_forever() -> None:
     assert drain.result() is False
 
 
+@behaviour("findings3/NC3")
+@pytest.mark.parametrize("first", ["shut_down", "shut_down_with_drain"])
+def test_a_second_shutdown_ends_getters_that_wait_for_a_stuck_worker(first: str) -> None:
+    work_queue, clock = two_in_process()
+    work_queue.add("foo")
+    ending = Background(getattr(work_queue, first))
+    getters = [Background(work_queue.get), Background(work_queue.get_batch, 2)]
+    # The drain waits, too.
+    wait_for_sleepers(clock, 2 if first == "shut_down" else 3)
+    assert all(getter.waits for getter in getters)
+    work_queue.shut_down()
+    for getter in getters:
+        with pytest.raises(ShutDown):
+            getter.result()
+    assert not ending.result()
+    with pytest.raises(ShutDown):
+        work_queue.get()
+    # The worker returns after all: what was added again is not lost.
+    work_queue.done("foo")
+    assert work_queue.get() == "foo"
+
+
 @behaviour("workqueue/Q12")
 def test_a_getter_waits_during_a_drain_for_a_key_that_will_be_queued_again() -> None:
     # As decided: upstream's getter times out here, and gets the key only with another call.

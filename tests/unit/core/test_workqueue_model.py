@@ -43,7 +43,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.objects: dict[Any, Any] = {}
         """The object added first, for each known key."""
         self.count = 0
-        self.shut_down = False
+        self.shut_down = self.forced = False
 
     def enqueue(self, key: Any, priority: int | None) -> None:
         self.count += 1
@@ -120,7 +120,7 @@ class QueueMachine(RuleBasedStateMachine):
                 del self.waiting[key]
                 self.held[key] = None
             return
-        over = self.shut_down and all(again is None for again in self.held.values())
+        over = self.forced or (self.shut_down and all(again is None for again in self.held.values()))
         with pytest.raises(ShutDown if over else queue.Empty):
             self.queue.get_nowait()
 
@@ -152,6 +152,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def end(self) -> None:
         self.queue.shut_down()
+        self.forced = self.shut_down
         self.shut_down = True
         self.delayed.clear()
 

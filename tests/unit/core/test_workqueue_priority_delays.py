@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from ctrlhost.testing import ManualClock
-from ctrlhost.workqueue import ShutDown, WorkQueue
+from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ShutDown, WorkQueue
 from tests.support.workqueue_threads import Background, wait_for_sleepers
 from tests.unit.core.counted_queues import counted
 
@@ -19,6 +19,7 @@ EXPECTED_ORDER = [10, 5, 0, -5, -10]
 
 @pytest.mark.parametrize("delay", [-1, 0, 1])
 @behaviour("workqueue/P18")
+@behaviour("findings3/NC1")
 def test_keys_are_ordered_by_priority_and_then_by_insertion(
     clock: ManualClock, work_queue: WorkQueue, delay: float
 ) -> None:
@@ -29,8 +30,23 @@ def test_keys_are_ordered_by_priority_and_then_by_insertion(
     taken = work_queue.get_batch(5000)
     assert taken == [(priority, number) for priority in EXPECTED_ORDER for number in range(1000)]
     numbers = counted(work_queue)
-    # As decided: a retry is counted whatever the delay.
-    assert (set(numbers["depth"].values()), numbers["adds"], numbers["retries"]) == ({0}, 5000, 5000)
+    retries = 5000 if delay > 0 else 0
+    assert (set(numbers["depth"].values()), numbers["adds"], numbers["retries"]) == ({0}, 5000, retries)
+
+
+@behaviour("workqueue/P20")
+@behaviour("findings3/NC1")
+def test_only_an_add_that_waits_is_a_retry(clock: ManualClock) -> None:
+    work_queue = WorkQueue("P20", clock=clock, rate_limiter=ItemExponentialFailureRateLimiter(0, 0))
+    work_queue.add_after("foo", 1, priority=1)
+    for delay in (0, -1, 0.0):
+        work_queue.add_after("bar", delay, priority=0)
+    # A limiter that wants no delay, too.
+    work_queue.add_rate_limited("baz")
+    assert counted(work_queue) == {"depth": {0: 2}, "adds": 2, "retries": 1}
+    clock.advance(1)
+    assert work_queue.get_batch(3) == ["foo", "bar", "baz"]
+    assert counted(work_queue)["retries"] == 1
 
 
 @behaviour("workqueue/P19")

@@ -80,9 +80,7 @@ impl<K: QueueKey> QueueGuard<'_, K> {
         if self.state.shutting_down {
             return Some(key);
         }
-        if let Some(metrics) = &mut self.state.metrics {
-            metrics.retries += 1;
-        }
+        self.count_retry(delay);
         let due = now.after(delay);
         if due == Tick::NEVER {
             return Some(key);
@@ -158,9 +156,7 @@ impl<K: QueueKey> QueueGuard<'_, K> {
             }
             return self.state.remove_unused(slot);
         };
-        if let Some(metrics) = &mut self.state.metrics {
-            metrics.retries += 1;
-        }
+        self.count_retry(delay);
         let delay = DelayedAdd {
             due: now.after(delay),
             priority,
@@ -169,6 +165,15 @@ impl<K: QueueKey> QueueGuard<'_, K> {
         };
         self.state.add_at(slot, &delay, now);
         self.state.remove_unused(slot)
+    }
+
+    /// Count an add that waits; one without a delay is no retry.
+    fn count_retry(&mut self, delay: Duration) {
+        if let Some(metrics) = &mut self.state.metrics
+            && !delay.is_zero()
+        {
+            metrics.retries += 1;
+        }
     }
 
     /// Return whether there is no back-off to end: no key is delayed, and no call of the limiter will delay one.
@@ -278,9 +283,11 @@ impl<K: QueueKey> QueueGuard<'_, K> {
         self.state.shutting_down
     }
 
-    /// Return whether no key will ever be handed out again.
+    /// Return whether no getter has anything to wait for: no key is queued, and none will be, or a second `shut_down`
+    /// waits for no worker.
     pub fn is_over(&self) -> bool {
-        self.state.shutting_down && self.state.ready.len() == 0 && self.state.dirty_count == 0
+        let state = &*self.state;
+        state.shutting_down && state.ready.len() == 0 && (state.dirty_count == 0 || state.forced)
     }
 
     /// Wake the getters if no key can come: they would wait for ever.
@@ -295,9 +302,11 @@ impl<K: QueueKey> QueueGuard<'_, K> {
         self.state.ready.len() == 0 && self.state.processing_count == 0
     }
 
-    /// Shut down: ignore later adds, drop delayed keys that are not due, and end a running drain.
+    /// Shut down: ignore later adds, drop delayed keys that are not due, and end a running drain. After a shutdown or a
+    /// drain, also end the getters that wait for keys which workers still hold.
     pub fn shut_down(&mut self) -> Vec<K> {
         self.tick();
+        self.state.forced = self.state.shutting_down;
         self.state.shut_down_calls += 1;
         self.queue.drained.notify_all();
         self.stop_intake()

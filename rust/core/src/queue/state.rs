@@ -35,6 +35,8 @@ pub(super) struct State<K> {
     pub(super) limiter_calls: LimiterCalls,
     pub(super) groups: Option<Groups>,
     pub(super) shutting_down: bool,
+    /// `shut_down` was called during a shutdown: getters no longer wait for keys that come back from a worker.
+    pub(super) forced: bool,
     /// How often `shut_down` was called; a drain that began before the last call ends.
     pub(super) shut_down_calls: u64,
     pub(super) waiters: Waiters,
@@ -57,6 +59,7 @@ impl<K: QueueKey> State<K> {
             limiter_calls: LimiterCalls::default(),
             groups: options.fair.then(Groups::default),
             shutting_down: false,
+            forced: false,
             shut_down_calls: 0,
             waiters: Waiters::default(),
             drains: 0,

@@ -15,7 +15,7 @@ use crate::sync::{Condvar, wait};
 pub enum Woken {
     /// A key was queued. Another thread may take it first.
     Ready,
-    /// No key will ever be handed out again.
+    /// There is nothing to wait for after a shutdown.
     Over,
     /// The deadline passed.
     TimedOut,

@@ -337,7 +337,8 @@ impl WorkQueue {
 
     /// Stop accepting keys. Queued keys are still handed out, delayed keys are dropped, later adds are ignored.
     ///
-    /// Wakes all waiters; a running drain gives up.
+    /// Wakes all waiters; a running drain gives up. The second call also ends getters that wait for a key whose worker
+    /// still holds it, such as one that never returns.
     fn shut_down(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.locked(py, |queue| queue.shut_down()).map(drop)
     }
