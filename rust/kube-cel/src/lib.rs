@@ -7,7 +7,7 @@ pub mod pattern;
 mod quantity;
 mod question;
 mod semver;
-mod url;
+pub mod url;
 
 mod value;
 

@@ -3,6 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+/// Return whether Go reads a text as the URL of a request.
+#[must_use]
+pub fn is_url(text: &str) -> bool {
+    Url::parse(text).is_some()
+}
+
 /// A URL in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
@@ -22,7 +28,7 @@ impl Url {
         }
         let (scheme, rest) = scheme(text)?;
         // A scheme alone is a URL; a relative path is not.
-        if scheme.is_empty() && !rest.starts_with('/') {
+        if scheme.is_empty() && !rest.starts_with('/') && text != "*" {
             return None;
         }
         let rest = rest.split_once('#').map_or(rest, |(before, _)| before);

@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(protobuf::json_from_protobuf, module)?)?;
+    module.add_function(wrap_pyfunction!(schema::is_url, module)?)?;
     module.add_class::<requests::RequestHead>()?;
     module.add_class::<requests::RequestParser>()?;
     module.add_class::<schema::Pattern>()?;

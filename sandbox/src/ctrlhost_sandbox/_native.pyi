@@ -54,6 +54,9 @@ class CelExpressions:
         authorize: Callable[[str | None, str, str, str, str, str, str, str], tuple[bool, str]] | None = None,
     ) -> tuple[list[tuple[str | None, str]], int] | None: ...
 
+# Return whether Go reads a text as the URL of a request.
+def is_url(text: str) -> bool: ...
+
 # Return apiVersion, kind and the JSON of an object in protobuf with its envelope. ValueError: it is malformed.
 # LookupError: its kind is not built in.
 def json_from_protobuf(body: bytes) -> tuple[str, str, bytes]: ...

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from ctrlhost_sandbox.apimachinery import status
 from ctrlhost_sandbox.apimachinery.names import is_label_1035, is_subdomain
 from ctrlhost_sandbox.crds import schema_rules, selectable_fields
-from ctrlhost_sandbox.schema import rules
+from ctrlhost_sandbox.schema import formats, rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,12 +45,20 @@ def _schemas(versions: Sequence[Version]) -> Iterator[tuple[Schema, str, bool]]:
             yield schema, f"{field}.{'validation' if shared else 'schema'}.openAPIV3Schema", has_status
 
 
-def warn(crd: Object, warnings: list[str], *, enforced: bool) -> None:
+def warn(crd: Object, warnings: list[str], old: Object | None = None, *, enforced: bool) -> None:
     """Add warnings about parts without effect; `enforced` says whether validation rules have one."""
+    before = _unknown_formats(old)
+    warnings += [f'unrecognized format "{form}"' for form in _unknown_formats(crd) if form not in before]
     if not enforced and any(rules.has_rules(schema) for schema, _, _ in _schemas(crd["spec"].get("versions") or ())):
         warnings.append("sandbox: CEL validation rules are stored but not evaluated")
     if (crd["spec"].get("conversion") or {}).get("strategy") == "Webhook":
         warnings.append("sandbox: conversion webhooks are not called, objects are converted as with strategy None")
+
+
+def _unknown_formats(crd: Object | None) -> dict[str, None]:
+    """Return the formats that are not checked, in order."""
+    versions = crd["spec"].get("versions") or () if crd is not None else ()
+    return dict.fromkeys(form for schema, _, _ in _schemas(versions) for form in formats.unknown(schema))
 
 
 def rule_causes(crd: Object) -> Iterator[Cause]:

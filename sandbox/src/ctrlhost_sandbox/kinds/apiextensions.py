@@ -51,7 +51,7 @@ class _Crds(BuiltinStrategy):
         stored = (obj.get("status") or {}).get("storedVersions") or []
         if added := [name for name in _storage_versions(obj) if name not in stored]:
             obj["status"] = {**(obj.get("status") or {}), "storedVersions": [*stored, *added]}
-        validation.warn(obj, operation.warnings, enforced=context.options.cel == "enforce")
+        validation.warn(obj, operation.warnings, old, enforced=context.options.cel == "enforce")
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check the schema and, of an established CRD, its immutable fields."""

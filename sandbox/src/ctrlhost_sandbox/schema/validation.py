@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ctrlhost_sandbox._native import Pattern
-from ctrlhost_sandbox.apimachinery import status, times
+from ctrlhost_sandbox.apimachinery import status
 from ctrlhost_sandbox.apimachinery.objects import same
 from ctrlhost_sandbox.apimachinery.status import Cause
-from ctrlhost_sandbox.schema import embedded, numbers
+from ctrlhost_sandbox.schema import embedded, formats, numbers
 from ctrlhost_sandbox.schema.structural import EMBEDDED, INT_OR_STRING, Schema, additional, properties
 
 ABSENT = object()
@@ -152,7 +150,7 @@ def _string_causes(schema: Schema, value: str, path: str) -> list[Cause]:
         causes.append(status.invalid_value(path, value, f"{path} in body should be at least {limit} chars long"))
     elif (pattern := schema.get("pattern")) and (cause := _pattern_cause(pattern, value, path)):
         causes.append(cause)
-    check = FORMATS.get(schema.get("format") or "")
+    check = formats.check_of(schema.get("format") or "")
     if check is not None and not check(value):
         name = schema["format"]
         causes.append(status.wrong_type(path, value, f"{path} in body must be of type {name}: {status.shown(value)}"))
@@ -228,38 +226,3 @@ def _pattern_cause(pattern: str, value: str, path: str) -> Cause | None:
     except ValueError as error:
         return status.invalid_value(path, value, f"{path} in body can not be matched with '{pattern}': {error}")
     return status.invalid_value(path, value, f"{path} in body should match '{pattern}'")
-
-
-def _accepts(parse: Callable[[str], object]) -> Callable[[str], bool]:
-    def check(value: str) -> bool:
-        try:
-            return parse(value) is not False
-        except (ValueError, OverflowError):
-            return False
-
-    return check
-
-
-def _fits(pattern: str) -> Callable[[str], bool]:
-    whole = f"^(?:{pattern})$"
-    return _accepts(lambda value: matches(whole, value))
-
-
-FORMATS: Mapping[str, Callable[[str], bool]] = {
-    "date-time": _accepts(times.parse),
-    "datetime": _accepts(times.parse),
-    "date": _accepts(lambda value: times.parse(f"{value}T00:00:00Z")),
-    "ipv4": _accepts(ipaddress.IPv4Address),
-    "ipv6": _accepts(ipaddress.IPv6Address),
-    "cidr": _accepts(lambda value: ipaddress.ip_network(value, strict=False)),
-    "uuid": _accepts(uuid.UUID),
-    "email": _fits(r"[^@\s]+@[^@\s]+"),
-    # One label, or several of which the last has letters only.
-    "hostname": _fits(
-        r"[a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|"
-        r"([a-zA-Z0-9\p{S}\p{L}](([-a-zA-Z0-9\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)\.)+[a-zA-Z\p{L}]{2,63}"
-    ),
-    "uri": _fits(r"[a-zA-Z][-+.a-zA-Z0-9]*:\S+|/\S*"),
-    "duration": _fits(r"-?(\d+(\.\d*)?\s*(ns|us|µs|ms|s|m|h|d|w|[a-z]+)\s*)+|0"),
-    "byte": _fits(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}([A-Za-z0-9+/]|=)=|[A-Za-z0-9+/]{4})"),
-}
