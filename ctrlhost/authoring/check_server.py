@@ -141,7 +141,7 @@ def _source(
 def _rights(plugin: CheckedPlugin, client: Client) -> Iterator[Finding]:
     wanted = list(declared(plugin.context, plugin.permissions, client))
     missing = missing_rights(client, wanted) or ()
-    hint = f"`ctrlhost manifests --plugins={plugin.name}` prints the Role"
+    hint = f"`ctrlhost manifests --plugins={plugin.name} --image=IMAGE` prints the Role"
     for permission in missing:
         yield Finding("error", plugin.name, "right", f"{_refusal(permission)}: add {rule_text(permission)}", hint)
     if not missing:

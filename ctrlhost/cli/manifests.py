@@ -12,6 +12,8 @@ from ctrlhost.cli.options import CONFIG, FILES, ISOLATE, NAMESPACE, PLUGINS, SET
 if TYPE_CHECKING:
     from pathlib import Path
 
+_NAME = "ctrlhost"
+_LEASE = "leader_elect_resource_name"
 _REFERENCE = "NAME.key=SECRET/KEY"
 
 
@@ -20,7 +22,9 @@ _REFERENCE = "NAME.key=SECRET/KEY"
 @PLUGINS
 @ISOLATE
 @NAMESPACE
-@click.option("--name", default="ctrlhost", show_default=True, help="Name of the Deployment and its ServiceAccount.")
+@click.option(
+    "--name", default=_NAME, show_default=True, help="Name of the Deployment, its ServiceAccount and its Lease."
+)
 @click.option("--deploy-namespace", default="ctrlhost-system", show_default=True, help="Namespace of the Deployment.")
 @click.option("--image", help="Image with ctrlhost and the plugins; its entry point must be `ctrlhost`.")
 @click.option(
@@ -92,9 +96,9 @@ def command(
     The command does not contact a cluster. It takes files to show what they need: in the image, their plugins must be
     installed.
     """
-    from ctrlhost import __version__
     from ctrlhost.authoring.invalid_crds import UNCHECKED, can_check_crds, reject_invalid_crds
     from ctrlhost.config.load import Configuration
+    from ctrlhost.errors import ConfigError
     from ctrlhost.manifests.deployment import Resources
     from ctrlhost.manifests.loading import load_plugins
     from ctrlhost.manifests.manifests import Deployed, manifests, removable
@@ -104,6 +108,10 @@ def command(
     chosen, limit = names(plugins), names(namespaces)
     references = [SecretReference.parse(text, mounted=False) for text in secrets]
     references += [SecretReference.parse(text, mounted=True) for text in secret_files]
+    # Those of the file and of the flags: the environment of this command does not reach the pods.
+    if name != _NAME and Configuration.gather(config, assignments=assignments).given("host", _LEASE) is None:
+        # Another installation in the namespace must not wait for the Lease of this one.
+        assignments = (*assignments, f"host.{_LEASE}={name}")
     configuration = gather(
         config, assignments, plugins=chosen, namespaces=limit, admin=admin, leader_elect=leader_elect
     )
@@ -120,7 +128,7 @@ def command(
     deployed = Deployed(
         name=name,
         namespace=deploy_namespace,
-        image=image or f"ctrlhost:{__version__}",
+        image=image or "",
         config=config.read_text(encoding="utf-8") if config else "",
         assignments=assignments,
         isolated=names(isolated),
@@ -130,7 +138,6 @@ def command(
         further_namespaces=not no_namespaces,
         metrics_from=names(metrics_from),
         monitor=monitor,
-        # The environment of this command does not reach the pods.
         certified=Configuration.gather(config, assignments=assignments).given("host", "tls_cert_file") is not None,
     )
     # All of it, before anything is printed.
@@ -144,8 +151,8 @@ def command(
     )
     check_mounted(references, loaded)
     documents = list(manifests(loaded, configuration, deployed))
+    if image is None and not uninstall:
+        raise ConfigError("--image: missing: no image is published", hint="build one from the Dockerfile, and name it")
     print_yaml(removable(documents) if uninstall else documents)
     for file in of_files:
         print_hint(f"the Deployment runs `{file.name}` as an installed plugin; `ctrlhost new` writes a package for one")
-    if image is None and not uninstall:
-        print_hint(f"the image `{deployed.image}` is not published: build it from the Dockerfile, and pass `--image`")

@@ -37,8 +37,33 @@ ISOLATE = click.option(
     multiple=True,
     help="Run each of these installed plugins in a process of its own; not those of files.",
 )
+
+
+class _Once(click.Option):
+    """An option that is refused when it is given twice, where click would silently take the last value."""
+
+    def __init__(self, *names: Any, **attributes: Any) -> None:
+        """Collect the values, to count them."""
+        super().__init__(*names, **(attributes | {"multiple": True, "callback": self._one}))
+
+    def value_from_envvar(self, ctx: click.Context) -> Any:
+        """Return the variable as one value."""
+        value = self.resolve_envvar_value(ctx)
+        return None if value is None else (value,)
+
+    def _one(self, context: click.Context, _: click.Parameter, values: tuple[Any, ...]) -> Any:
+        if len(values) > 1:
+            raise click.UsageError(f"{self.opts[0]} is given {len(values)} times; give it once", context)
+        return values[0] if values else None
+
+
 CONFIG = click.option(
-    "--config", type=click.Path(path_type=Path), metavar="FILE", envvar="CTRLHOST_CONFIG", help="Settings file (TOML)."
+    "--config",
+    cls=_Once,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    envvar="CTRLHOST_CONFIG",
+    help="Settings file (TOML).",
 )
 SET = click.option(
     "--set",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.config.size import Size
 from ctrlhost.errors import ConfigError
+from ctrlhost.manifests.installation import NAME
 from ctrlhost.manifests.listeners import PROBES
 from ctrlhost.manifests.secrets import SecretReference, volumes
 from ctrlhost.selectors.namespaces import LABEL
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ctrlhost.config.settings import HostSettings
+    from ctrlhost.manifests.installation import Installation
     from ctrlhost.manifests.listeners import Listeners
 
 _CONFIG_FOLDER, _CONFIG_FILE = "/etc/ctrlhost", "ctrlhost.toml"
@@ -76,6 +78,7 @@ class Workload:
 
     name: str
     namespace: str
+    installation: Installation
     image: str
     plugins: tuple[str, ...]
     settings: HostSettings
@@ -96,8 +99,8 @@ class Workload:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels of its pods."""
-        return {"app.kubernetes.io/name": self.name}
+        """The labels that select its pods, which no other Deployment of the namespace has."""
+        return {NAME: self.name}
 
     @property
     def replicas(self) -> int:
@@ -123,7 +126,10 @@ def deployment(workload: Workload) -> dict[str, Any]:
             # Without leader election two hosts must never run at once, not even during an update: both would write.
             "strategy": {"type": "RollingUpdate" if workload.settings.leader_elect else "Recreate"},
             "selector": {"matchLabels": workload.labels},
-            "template": {"metadata": {"labels": workload.labels, "annotations": annotations}, "spec": _pod(workload)},
+            "template": {
+                "metadata": {"labels": {**workload.installation.labels, **workload.labels}, "annotations": annotations},
+                "spec": _pod(workload),
+            },
         },
     }
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ctrlhost.coordination.leadership import check_plugins, lease_names
 from ctrlhost.manifests.deployment import Resources, Workload, config_map, deployment
+from ctrlhost.manifests.installation import Installation
 from ctrlhost.manifests.listeners import METRICS, listeners
 from ctrlhost.manifests.loading import collect_crds
 from ctrlhost.manifests.names import name_part
@@ -59,10 +60,17 @@ def manifests(
     plugins: Sequence[SetUpPlugin], configuration: Configuration, deployed: Deployed
 ) -> Iterator[dict[str, Any]]:
     """Return all manifests, in an order in which they can be applied."""
+    installation = Installation(deployed.name, deployed.namespace, tuple(plugin.name for plugin in plugins))
+    return map(installation.labelled, _documents(plugins, configuration, deployed, installation))
+
+
+def _documents(
+    plugins: Sequence[SetUpPlugin], configuration: Configuration, deployed: Deployed, installation: Installation
+) -> Iterator[dict[str, Any]]:
     names = [plugin.name for plugin in plugins]
     check_plugins(configuration.host, names)
     check_references(deployed.secrets, names)
-    workloads = list(_workloads(plugins, configuration, deployed))
+    workloads = list(_workloads(plugins, configuration, deployed, installation))
     roles = [
         role
         for workload in workloads
@@ -86,7 +94,7 @@ def manifests(
     for workload in measured:
         yield delegator(workload.name, workload.namespace)
     if measured:
-        yield metrics_reader(deployed.name)
+        yield metrics_reader(deployed.name, deployed.namespace)
     if deployed.config:
         yield config_map(deployed.name, deployed.namespace, deployed.config)
     for workload in workloads:
@@ -98,7 +106,9 @@ def removable(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     return (document for document in documents if document["kind"] not in ("CustomResourceDefinition", "Namespace"))
 
 
-def _workloads(plugins: Sequence[SetUpPlugin], configuration: Configuration, deployed: Deployed) -> Iterator[Workload]:
+def _workloads(
+    plugins: Sequence[SetUpPlugin], configuration: Configuration, deployed: Deployed, installation: Installation
+) -> Iterator[Workload]:
     settings = configuration.host
     groups = [[plugin] for plugin in plugins] if deployed.per_plugin else [list(plugins)]
     for group in groups:
@@ -116,6 +126,7 @@ def _workloads(plugins: Sequence[SetUpPlugin], configuration: Configuration, dep
         yield Workload(
             name=name,
             namespace=deployed.namespace,
+            installation=installation,
             image=deployed.image,
             plugins=chosen,
             settings=own,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.manifests.installation import COMPONENT
 from ctrlhost.manifests.listeners import METRICS, PROBES
 from ctrlhost.manifests.names import name_part
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from ctrlhost.manifests.deployment import Workload
     from ctrlhost.manifests.listeners import Port
 
-_COMPONENT = "app.kubernetes.io/component"
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 #: The token of Prometheus itself, in the pod of Prometheus.
 _TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 - a path
@@ -49,7 +49,7 @@ def _service(workload: Workload, component: str, ports: Sequence[Port]) -> dict[
         "metadata": {
             "name": _service_name(workload, component),
             "namespace": workload.namespace,
-            "labels": {**workload.labels, _COMPONENT: component},
+            "labels": {**workload.labels, COMPONENT: component},
         },
         "spec": {"selector": workload.labels, "ports": [port.served for port in ports]},
     }
@@ -103,7 +103,7 @@ def service_monitors(workload: Workload, *, certified: bool) -> Iterator[dict[st
         "kind": "ServiceMonitor",
         "metadata": workload.metadata,
         "spec": {
-            "selector": {"matchLabels": {**workload.labels, _COMPONENT: METRICS}},
+            "selector": {"matchLabels": {**workload.labels, COMPONENT: METRICS}},
             "endpoints": [endpoint],
         },
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.client.builtin_kinds import builtin_plural
 from ctrlhost.controller.source import permissions_in
 from ctrlhost.coordination.leadership import lease_names, lease_permissions
+from ctrlhost.manifests.installation import outside
 from ctrlhost.manifests.loading import collect_crds
 from ctrlhost.permissions import Permission
 from ctrlhost.selectors.namespaces import narrowed
@@ -91,29 +92,36 @@ def of_sources(context: PluginContext, plural: Plural, limit: Sequence[str]) -> 
 
 
 def roles(name: str, account_namespace: str, permissions: Iterable[Permission]) -> list[dict[str, Any]]:
-    """Return a ClusterRole, and a Role per namespace, with exactly these permissions, bound to the account `name`."""
+    """Return a ClusterRole, and a Role per namespace, with exactly these permissions, bound to the account `name`.
+
+    Other installations may have an account of that name: only the objects in the account's namespace are named after
+    the account alone.
+    """
     by_namespace: dict[str | None, list[Permission]] = {}
     for permission in permissions:
         by_namespace.setdefault(permission.namespace, []).append(permission)
     documents: list[dict[str, Any]] = []
     for namespace in sorted(by_namespace, key=lambda item: item or ""):
         kind = "ClusterRole" if namespace is None else "Role"
-        metadata = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
+        metadata = {"name": name if namespace == account_namespace else outside(name, account_namespace)}
+        if namespace is not None:
+            metadata["namespace"] = namespace
         rules = _rules(by_namespace[namespace])
         documents.append({"apiVersion": f"{_API}/v1", "kind": kind, "metadata": metadata, "rules": rules})
-        documents.append(_binding(metadata, kind, name, name, account_namespace))
+        documents.append(_binding(metadata, kind, metadata["name"], name, account_namespace))
     return documents
 
 
 def delegator(account: str, namespace: str) -> dict[str, Any]:
     """Return the binding that lets an account ask for the identity and the rights of the clients of `/metrics`."""
-    return _binding({"name": f"{account}-auth-delegator"}, "ClusterRole", _DELEGATOR, account, namespace)
+    metadata = {"name": outside(f"{account}-auth-delegator", namespace)}
+    return _binding(metadata, "ClusterRole", _DELEGATOR, account, namespace)
 
 
-def metrics_reader(name: str) -> dict[str, Any]:
+def metrics_reader(name: str, namespace: str) -> dict[str, Any]:
     """Return the role to read `/metrics`, which the operator binds to Prometheus."""
     rules = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
-    metadata = {"name": f"{name}-metrics-reader"}
+    metadata = {"name": outside(f"{name}-metrics-reader", namespace)}
     return {"apiVersion": f"{_API}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules}
 
 

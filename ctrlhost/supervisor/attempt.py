@@ -267,7 +267,7 @@ class Attempt:
             if waiting:
                 if any(NO_PERMISSION in why for why in waiting):
                     waiting += [f"add {rule}" for rule in self.owner.missing_rights]
-                    waiting.append(f"`ctrlhost manifests --plugins={self.owner.name}` prints the Role")
+                    waiting.append(f"`ctrlhost manifests --plugins={self.owner.name} --image=IMAGE` prints the Role")
                 state = self._report("waiting", "; ".join(dict.fromkeys(waiting)))
             elif behind or not synced:
                 state = self._report("syncing", f"{', '.join(behind)} not synced yet" if behind else "")

@@ -153,7 +153,7 @@ def test_the_image_runs_as_nobody_without_a_shell() -> None:
 def test_the_printed_deployment_fits_the_image() -> None:
     names = sorted(path.name for path in (ROOT / "plugins").iterdir() if (path / "pyproject.toml").exists())
     assert names == ["bitcoin", "hostname", "ingress-status", "naming"]
-    command = [sys.executable, "-m", "ctrlhost", "manifests", f"--plugins={','.join(names)}"]
+    command = [sys.executable, "-m", "ctrlhost", "manifests", f"--plugins={','.join(names)}", "--image=host:1"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
     (deployment,) = [one for one in yaml.safe_load_all(printed) if one and one["kind"] == "Deployment"]
     pod: dict[str, Any] = deployment["spec"]["template"]["spec"]

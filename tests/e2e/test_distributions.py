@@ -61,7 +61,7 @@ def test_the_host_alone_says_how_to_get_a_sandbox(wheels: Path, tmp_path: Path) 
         done = host("ctrlhost", *command)
         assert (done.returncode, done.stdout) == (2, ""), command
         assert done.stderr.splitlines() == ["error: the sandbox is not installed", "", HINT], command
-    manifests = host("ctrlhost", "manifests", "sample.py", "--plugins", "")
+    manifests = host("ctrlhost", "manifests", "sample.py", "--plugins", "", "--image", "host:1")
     assert manifests.returncode == 0, manifests.stderr
     assert "the definitions were not checked" in manifests.stderr
 

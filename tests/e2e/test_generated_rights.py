@@ -151,7 +151,11 @@ def read_metrics(installation: Installation) -> None:
     client = installation.client
     metadata = {"name": "prometheus", "namespace": "default"}
     client.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "ctrlhost-metrics-reader"}
+    role = {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": "ctrlhost-system-ctrlhost-metrics-reader",
+    }
     subjects = [{"kind": "ServiceAccount", **metadata}]
     binding = {"apiVersion": f"{role['apiGroup']}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "scrapes"}}
     client.create({**binding, "roleRef": role, "subjects": subjects})

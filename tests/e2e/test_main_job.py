@@ -111,7 +111,7 @@ def test_a_host_survives_an_outage_of_its_server_and_catches_up(server: KubeApis
 def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeApiserver) -> None:
     """Run as the user `limited`, first without rights, then with those that `ctrlhost manifests` prints."""
     client = server.client
-    command = [sys.executable, "-m", "ctrlhost", "manifests", "--plugins=hostname"]
+    command = [sys.executable, "-m", "ctrlhost", "manifests", "--plugins=hostname", "--image=host:1"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     objects = [one for one in yaml.safe_load_all(printed) if one]
     for one in objects:

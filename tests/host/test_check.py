@@ -155,7 +155,7 @@ def test_a_right_that_is_missing_in_one_namespace(ctrlhost: Run, distributions: 
     assert result.returncode == 1
     rule = '{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]} to a Role in namespace b'
     assert lines(result, "error") == [f"error maps right: may not list configmaps in namespace b: add {rule}"]
-    assert "hint: `ctrlhost manifests --plugins=maps` prints the Role" in result.stderr
+    assert "hint: `ctrlhost manifests --plugins=maps --image=IMAGE` prints the Role" in result.stderr
 
 
 @behaviour("authoring/AK3")

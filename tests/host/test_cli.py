@@ -113,7 +113,7 @@ def test_manifests_grant_exactly_the_rights_of_the_plugins(ctrlhost, distributio
 
 def test_a_host_limited_to_namespaces_needs_roles_only_there(ctrlhost, distributions):
     distributions.add("greeter", GREETER)
-    result = ctrlhost("manifests", "--plugins=greeter", "-n", "one,two")
+    result = ctrlhost("manifests", "--plugins=greeter", "-n", "one,two", "--image=host:1")
     roles = [one for one in yaml.safe_load_all(result.stdout) if one["kind"] == "Role"]
     assert [role["metadata"]["namespace"] for role in roles] == ["one", "two"]
 
@@ -122,7 +122,10 @@ def test_manifests_contain_the_settings_file(ctrlhost, distributions, tmp_path):
     distributions.add("greeter", GREETER)
     file = tmp_path / "settings.toml"
     file.write_text("[host]\nplugins = ['greeter']\nlisten = '127.0.0.1:9000'\n")
-    made = {one["kind"]: one for one in yaml.safe_load_all(ctrlhost("manifests", f"--config={file}").stdout)}
+    made = {
+        one["kind"]: one
+        for one in yaml.safe_load_all(ctrlhost("manifests", f"--config={file}", "--image=host:1").stdout)
+    }
     assert made["ConfigMap"]["data"] == {"ctrlhost.toml": file.read_text()}
     (container,) = made["Deployment"]["spec"]["template"]["spec"]["containers"]
     assert "--config=/etc/ctrlhost/ctrlhost.toml" in container["args"]

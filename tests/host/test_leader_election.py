@@ -191,7 +191,11 @@ def test_manifests_have_two_replicas_and_rights_on_exactly_the_leases(distributi
     made = list(
         yaml.safe_load_all(
             ctrlhost(
-                "manifests", "--plugins=stamper", "--leader-elect", "--set=host.leader_elect_plugins=stamper"
+                "manifests",
+                "--plugins=stamper",
+                "--image=none",
+                "--leader-elect",
+                "--set=host.leader_elect_plugins=stamper",
             ).stdout
         )
     )

@@ -18,7 +18,8 @@ def account(kube_apiserver, tmp_path):
 
 def rights(ctrlhost, account: Account, plugins: str) -> list[dict[str, Any]]:
     result = ctrlhost(
-        "manifests", f"--plugins={plugins}", f"--name={account.name}", f"--deploy-namespace={account.namespace}"
+        *("manifests", f"--plugins={plugins}", "--image=host:1"),
+        *(f"--name={account.name}", f"--deploy-namespace={account.namespace}"),
     )
     assert result.returncode == 0, result.stderr
     return list(yaml.safe_load_all(result.stdout))

@@ -207,7 +207,7 @@ def test_crds_and_rights_of_files_are_printed(tmp_path, ctrlhost):
     assert (crds.returncode, crds.stderr) == (0, "")
     # Not those of installed plugins.
     assert [one["metadata"]["name"] for one in yaml.safe_load_all(crds.stdout)] == ["things.x.example.com"]
-    made = ctrlhost("manifests", file, "--isolate=my-owner")
+    made = ctrlhost("manifests", file, "--isolate=my-owner", "--image=host:1")
     assert made.returncode == 0
     assert "the Deployment runs `my-owner` as an installed plugin" in made.stderr
     documents = {one["kind"]: one for one in yaml.safe_load_all(made.stdout)}

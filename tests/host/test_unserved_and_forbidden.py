@@ -73,11 +73,11 @@ def test_a_missing_right_to_list_is_named_with_the_command_for_the_role(
             "no permission to list ConfigMap (v1) in namespace team: ",
             'cannot list resource "configmaps" in API group "" in the namespace "team"',
             f"add {rule}",
-            "`ctrlhost manifests --plugins=maps` prints the Role",
+            "`ctrlhost manifests --plugins=maps --image=IMAGE` prints the Role",
         )
         (line,) = [line for line in host.get("/readyz?verbose")[1].splitlines() if "plugin/maps" in line]
         assert f"add {rule}" in line
-        assert "`ctrlhost manifests --plugins=maps` prints the Role" in line
+        assert "`ctrlhost manifests --plugins=maps --image=IMAGE` prints the Role" in line
 
 
 @behaviour("authoring/AM4")

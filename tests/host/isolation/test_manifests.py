@@ -38,7 +38,7 @@ def printed(ctrlhost, distributions, tmp_path: Path) -> Manifests:
 
     def run(config: str, *arguments: str, **environment: str) -> list[dict[str, Any]]:
         file.write_text(config)
-        result = ctrlhost("manifests", f"--config={file}", *arguments, **environment)
+        result = ctrlhost("manifests", "--image=host:1", f"--config={file}", *arguments, **environment)
         assert result.returncode == 0, result.stderr
         return list(yaml.safe_load_all(result.stdout))
 

@@ -13,13 +13,15 @@ import yaml
 from tests.support import fork_server
 from tests.support.manifests import Manifest, Printed
 
+IMAGE = ("--image=example.com/ctrlhost:1",)
+
 
 @pytest.fixture
 def printed(ctrlhost: Any) -> Printed:
     """Return a function that returns the manifests that some arguments print."""
 
     def run(*arguments: str, **environment: str) -> list[Manifest]:
-        result = ctrlhost("manifests", *arguments, **environment)
+        result = ctrlhost("manifests", *IMAGE, *arguments, **environment)
         assert result.returncode == 0, result.stderr
         return list(yaml.safe_load_all(result.stdout))
 
@@ -44,7 +46,7 @@ def bundled() -> Printed:
 
     def run(*arguments: str) -> list[Manifest]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("CTRLHOST_")}
-        result = fork_server.run("manifests", *arguments, env=kept)
+        result = fork_server.run("manifests", *IMAGE, *arguments, env=kept)
         assert result.returncode == 0, result.stderr
         return list(yaml.safe_load_all(result.stdout))
 

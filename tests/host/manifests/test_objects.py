@@ -18,6 +18,7 @@ from tests.support.plugin_sources import GREETER, WIDGETS
 
 behaviour = pytest.mark.behaviour
 HASH = "ctrlhost.dev/config-hash"
+COMMON = {"app.kubernetes.io/part-of": "ctrlhost", "app.kubernetes.io/managed-by": "ctrlhost"}
 ALL = "bitcoin,hostname,ingress-status,naming"
 
 
@@ -36,7 +37,15 @@ def config_hash(manifests: list[Manifest]) -> str:
 @behaviour("operations/OP144")
 def test_the_output_depends_on_the_input_alone() -> None:
     def output(**environment: str) -> bytes:
-        command = [sys.executable, "-m", "ctrlhost", "manifests", f"--plugins={ALL}", "--leader-elect", "--monitor"]
+        command = [
+            sys.executable,
+            "-m",
+            "ctrlhost",
+            "manifests",
+            f"--plugins={ALL}",
+            "--leader-elect",
+            "--image=host:1",
+        ]
         done = subprocess.run(command, env=os.environ | environment, capture_output=True, check=True, timeout=60)
         return done.stdout
 
@@ -204,23 +213,26 @@ def test_each_plugin_may_have_a_deployment_of_its_own(bundled: Printed) -> None:
 
         # Its rights are those of a deployment of the plugin alone, but for the names.
         alone = bundled(f"--plugins={name}", f"--name={account}", "--leader-elect")
-        rules = [(one["kind"], one["metadata"].get("namespace"), one["rules"]) for one in make_roles(made, account)]
-        own = [(one["kind"], one["metadata"].get("namespace"), one["rules"]) for one in make_roles(alone, account)]
-        assert str(rules).replace(f"['{account}']", "['ctrlhost']") == str(own)
+        # The Lease of a Deployment is named after it, too.
+        assert make_roles(made, account) == make_roles(alone, account)
 
 
-def make_roles(manifests: list[Manifest], account: str) -> list[Manifest]:
-    """Return the Roles and ClusterRoles that are named after an account, and bound to it alone."""
+def make_roles(manifests: list[Manifest], account: str) -> dict[tuple[str, str | None, str], Any]:
+    """Return the Roles and ClusterRoles that are bound to an account alone, without their labels."""
     bound = {
-        (binding["roleRef"]["kind"], binding["metadata"].get("namespace"))
+        (binding["roleRef"]["kind"], binding["metadata"].get("namespace"), binding["roleRef"]["name"])
         for binding in manifests
         if binding["kind"].endswith("Binding")
         and binding["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "ctrlhost-system"}]
-        and binding["roleRef"]["name"] == account
+        and binding["roleRef"]["name"].endswith(account)
     }
-    found = [one for one in manifests if "rules" in one and one["metadata"]["name"] == account]
-    assert {(one["kind"], one["metadata"].get("namespace")) for one in found} == bound
-    return found
+    roles = {
+        (role["kind"], role["metadata"].get("namespace"), role["metadata"]["name"]): role["rules"]
+        for role in manifests
+        if "rules" in role and role["metadata"]["name"].endswith(account)
+    }
+    assert roles.keys() == bound
+    return roles
 
 
 @behaviour("operations/OP151")
@@ -258,9 +270,10 @@ def test_values_of_secrets_are_refused(ctrlhost: Any, settings_file: Callable[[s
         assert "hunter2" not in result.stdout + result.stderr
 
     # The path of a file in the pod, and what only the environment has, show nothing.
-    there = ctrlhost("manifests", "--plugins=server", settings_file("[plugins.server]\ntoken = {file = '/dev/null'}\n"))
+    file = settings_file("[plugins.server]\ntoken = {file = '/dev/null'}\n")
+    there = ctrlhost("manifests", "--plugins=server", "--image=host:1", file)
     assert there.returncode == 0, there.stderr
-    passed = ctrlhost("manifests", "--plugins=server", CTRLHOST_PLUGINS__SERVER__TOKEN="hunter2")
+    passed = ctrlhost("manifests", "--plugins=server", "--image=host:1", CTRLHOST_PLUGINS__SERVER__TOKEN="hunter2")
     assert passed.returncode == 0
     assert "hunter2" not in passed.stdout + passed.stderr
 
@@ -277,7 +290,7 @@ def test_namespaces_are_created_for_roles_and_never_those_of_kubernetes(bundled:
     made = printed("--plugins=greeter", "-n", "one,kube-public")
     own, further = of_kind(made, "Namespace")
     assert further["metadata"] == {"name": "one", "annotations": {"ctrlhost.dev/shared": "true"}}
-    assert own["metadata"]["labels"] == {
+    assert own["metadata"]["labels"] == COMMON | {
         f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")
     }
 
@@ -299,7 +312,23 @@ def test_resources_are_as_given(printed: Printed) -> None:
     }
 
 
-def test_without_an_image_a_hint_says_which_one_to_build(ctrlhost: Any) -> None:
+@behaviour("findings3/NO12")
+def test_without_an_image_nothing_is_printed(ctrlhost: Any) -> None:
     result = ctrlhost("manifests", "--plugins=greeter")
-    assert result.stderr.startswith("hint: the image `ctrlhost:")
+    assert (result.returncode, result.stdout) == (2, "")
+    error, hint = filter(None, result.stderr.splitlines())
+    assert error.startswith("error: --image: missing")
+    assert hint.startswith("hint: build one")
     assert ctrlhost("manifests", "--plugins=greeter", "--image=example.com/host:1").stderr == ""
+    assert ctrlhost("manifests", "--plugins=greeter", "--uninstall").returncode == 0
+
+
+@behaviour("findings3/NO12")
+@pytest.mark.parametrize("command", ["check", "crds", "dev", "manifests", "run", "settings"])
+def test_a_second_settings_file_is_refused(ctrlhost: Any, settings_file: Callable[[str], str], command: str) -> None:
+    file = settings_file("[host]\ndrain_timeout = '1s'\n")
+    result = ctrlhost(command, file, file)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "--config is given 2 times; give it once" in result.stderr
+    # The variable is one path, whatever characters it has.
+    assert "is given" not in ctrlhost("settings", CTRLHOST_CONFIG="/no/file:/no/other").stderr

@@ -52,7 +52,7 @@ def rights(
             if resource in rule["resources"] and rule["apiGroups"] == [""]
         ]
         for one in manifests
-        if "rules" in one and one["metadata"]["name"] == name
+        if "rules" in one and one["metadata"]["name"].endswith(name)
     }
     return {place: some for place, some in found.items() if some}
 
@@ -66,7 +66,9 @@ def test_rights_are_as_narrow_as_the_namespaces_and_names(printed: Printed, dist
     assert rights(named, "configmaps") == {("Role", "a"): maps, ("Role", "b"): maps}
     assert rights(named, "secrets") == {("Role", "a"): login, ("Role", "b"): login}
     assert [one["metadata"]["namespace"] for one in of_kind(named, "RoleBinding")] == ["a", "b"]
-    assert [one["metadata"]["name"] for one in of_kind(named, "ClusterRole")] == ["ctrlhost-metrics-reader"]
+    assert [one["metadata"]["name"] for one in of_kind(named, "ClusterRole")] == [
+        "ctrlhost-system-ctrlhost-metrics-reader"
+    ]
 
     for arguments in (["-n", "label:team=shop"], []):
         wide = printed("--plugins=selective", *arguments)

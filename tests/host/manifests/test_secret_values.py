@@ -114,6 +114,6 @@ def test_settings_of_plugins_that_are_not_deployed_are_refused(
     given = "--set=store.named.main=hunter2"
     assert refusal(ctrlhost("manifests", "--plugins=server", given)) == [error, "hint: leave out its `--set`"]
     # Those in the environment are not shown.
-    passed = ctrlhost("manifests", "--plugins=server", CTRLHOST_PLUGINS__STORE__NAMED__MAIN="hunter2")
+    passed = ctrlhost("manifests", "--plugins=server", "--image=host:1", CTRLHOST_PLUGINS__STORE__NAMED__MAIN="hunter2")
     assert passed.returncode == 0
     assert "hunter2" not in passed.stdout + passed.stderr

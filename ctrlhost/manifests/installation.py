@@ -1,0 +1,65 @@
+"""What tells the objects of one installation from those of others: names and labels."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ctrlhost import __version__
+
+NAME = "app.kubernetes.io/name"
+COMPONENT = "app.kubernetes.io/component"
+#: The plugins of the command, so that what a later command no longer prints can be found.
+_PLUGINS = "ctrlhost.dev/plugins"
+#: Of objects that other installations may use too: whoever selects an installation must not delete them.
+_COMMON = {"app.kubernetes.io/part-of": "ctrlhost", "app.kubernetes.io/managed-by": "ctrlhost"}
+_LONGEST = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The objects of one `ctrlhost manifests`, by the names of its Deployment and of the namespace of that."""
+
+    name: str
+    namespace: str
+    plugins: tuple[str, ...]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of all objects that belong to this installation alone, and of its pods."""
+        return {
+            NAME: label_value(self.name),
+            "app.kubernetes.io/instance": label_value(f"{self.namespace}-{self.name}"),
+            "app.kubernetes.io/version": label_value(__version__),
+            COMPONENT: "host",
+            **_COMMON,
+        }
+
+    def labelled(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Return an object with the labels; CRDs and Namespaces get only those that all installations share.
+
+        A namespace of Roles stays as it is, since others may own it.
+        """
+        metadata = document["metadata"]
+        labels = {**self.labels, _PLUGINS: label_value(".".join(sorted(self.plugins)))}
+        if document["kind"] == "Namespace" and metadata["name"] != self.namespace:
+            return document
+        if document["kind"] in ("CustomResourceDefinition", "Namespace"):
+            labels = _COMMON
+        return {**document, "metadata": {**metadata, "labels": {**labels, **(metadata.get("labels") or {})}}}
+
+
+def outside(name: str, account_namespace: str) -> str:
+    """Return the name of an object that is cluster-scoped, or in a namespace that installations share."""
+    return f"{account_namespace}-{name}"
+
+
+def label_value(text: str) -> str:
+    """Return a text as the value of a label; a long one ends with its hash."""
+    value = re.sub("[^A-Za-z0-9_.-]", "-", text).strip("-_.")
+    if len(value) <= _LONGEST:
+        return value
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"{value[: _LONGEST - len(digest) - 1]}-{digest}"
