@@ -108,6 +108,10 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ready_when: Literal["all", "any"] = "all"
     """Whether `/readyz` fails when any plugin has failed, or only when none runs or waits."""
 
+    start_timeout: Duration = Duration("2m")
+    """How long a plugin that waits at its first start keeps `/readyz` from passing; longer while another replica leads
+    that runs it."""
+
     drain_timeout: Duration = Duration("30s")
     """How long a shutdown waits for running reconciles."""
 

@@ -72,6 +72,9 @@ class LeaderElector:
         #: Guards the beginning of terms against `withdraw`.
         self._lock = threading.Lock()
         self._standing = True
+        #: Whether to leave a free lease to other replicas for its duration, and since when it has been free.
+        self.yields = False
+        self._free_since: float | None = None
         self._led = False
         #: Whether the Lease may name this replica, also after a write without an answer.
         self._may_hold = False
@@ -89,6 +92,12 @@ class LeaderElector:
     def leader(self) -> str:
         """The last observed holder of the lease; empty if there was none."""
         return self._observed.holder_identity if self._observed else ""
+
+    @property
+    def other_leader(self) -> str:
+        """The replica that holds the lease; empty if this one does, or none."""
+        held = self.leader != self.lock.identity and self._seconds_left(self._now()) > 0
+        return self.leader if held else ""
 
     @property
     def observed_age(self) -> float | None:
@@ -237,17 +246,29 @@ class LeaderElector:
         if record is None:
             # Another holder may not have noticed the deletion yet.
             held = self.leader and not mine and self._seconds_left(self._now()) > 0
-            return None if held else self._write(None)
+            return None if held or self._left_to_others() else self._write(None)
         self._observe(record, self._now())
         holder = record.holder_identity
         if holder != self.lock.identity:
             self._may_hold = False
             self._lose()
-            if record.strategy is not None or (holder and self._seconds_left(self._now()) > 0):
+            if record.strategy is not None:
+                return None
+            if holder and self._seconds_left(self._now()) > 0:
+                self._free_since = None
+                return None
+            if self._left_to_others():
                 return None
         elif self._is_assigned(record):
             return None
         return self._write(record)
+
+    def _left_to_others(self) -> bool:
+        """Return whether a replica that can run more plugins may still take the free lease."""
+        now = self._now()
+        if self._free_since is None:
+            self._free_since = now
+        return self.yields and now < self._free_since + self.config.lease_duration
 
     def _write(self, before: LeaderElectionRecord | None) -> float:
         """Write this replica as the holder, over the record `before`, or in a new Lease."""
@@ -262,6 +283,7 @@ class LeaderElector:
         else:
             self.lock.update(record, timeout=timeout)
         self._observe(record, sent)
+        self._free_since = None
         # From before the request: no replica can have observed the renewal earlier.
         return sent + self.config.renew_deadline
 

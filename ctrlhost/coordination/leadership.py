@@ -110,6 +110,7 @@ class Leadership:
         self._lock = threading.Lock()
         self._absent: set[str] = set(self._own)
         self._ended: set[str] = set()
+        self._waiting: set[str] = set()
         for name, led in lease_names(settings, plugins).items():
             self._electors[name] = self._elector(name, led)
             self._lease_of.update(dict.fromkeys(led, name))
@@ -149,8 +150,27 @@ class Leadership:
             leader=lambda: elector.leader,
             join=lambda: self._join(plugin),
             leave=lambda *, failed: self._leave(plugin, failed=failed),
+            waits=lambda waits: self._wait(plugin, waits=waits),
             release=lambda: self._release(plugin),
         )
+
+    def _wait(self, plugin: str, *, waits: bool) -> None:
+        """Let other replicas come first while the plugin cannot run here."""
+        with self._lock:
+            if waits == (plugin in self._waiting):
+                return
+            (self._waiting.add if waits else self._waiting.discard)(plugin)
+            elector = self._electors[self._lease_of[plugin]]
+            elector.lock.waiting = frozenset(self._waiting.intersection(self._sharing(plugin)))
+            elector.yields = bool(elector.lock.waiting)
+        elector.wake()
+
+    def runs_elsewhere(self, plugin: str) -> str:
+        """Return the other replica that leads for the plugin and can run it; empty without one."""
+        lease = self._lease_of.get(plugin)
+        if lease is None or plugin in (elector := self._electors[lease]).lock.holder_waits_for:
+            return ""
+        return elector.other_leader
 
     def _join(self, plugin: str) -> None:
         with self._lock:

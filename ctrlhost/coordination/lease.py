@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
 
 API_VERSION = "coordination.k8s.io/v1"
+#: The plugins that the holder cannot run, separated by commas.
+_WAITING = "ctrlhost.dev/waiting"
 _FIELDS: dict[str, tuple[str, type]] = {
     "holder_identity": ("holderIdentity", str),
     "lease_duration": ("leaseDurationSeconds", int),
@@ -85,6 +87,8 @@ class LeaseLock:
         self._client = client
         self._labels = dict(labels or {})
         self._lease: dict[str, Any] | None = None
+        #: The plugins that this replica cannot run, for the next write.
+        self.waiting: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         """Return the namespace and name of the Lease."""
@@ -95,6 +99,13 @@ class LeaseLock:
         """The object reference of the Lease, for events."""
         metadata = (self._lease or {}).get("metadata") or {"namespace": self.namespace, "name": self.name}
         return {"apiVersion": API_VERSION, "kind": "Lease", "metadata": metadata}
+
+    @property
+    def holder_waits_for(self) -> list[str]:
+        """The plugins that the holder cannot run, as the Lease was last seen."""
+        lease = self._lease or {}
+        annotations = (lease.get("metadata") or {}).get("annotations") or {}
+        return str(annotations.get(_WAITING, "")).split(",")
 
     def get(self, *, timeout: float) -> LeaderElectionRecord | None:
         """Read the Lease within `timeout` seconds; None if it does not exist."""
@@ -107,6 +118,7 @@ class LeaseLock:
         metadata: dict[str, Any] = {"name": self.name, "namespace": self.namespace}
         if self._labels:
             metadata["labels"] = dict(self._labels)
+        self._annotate(metadata)
         lease = {"apiVersion": API_VERSION, "kind": "Lease", "metadata": metadata, "spec": record.spec()}
         self._lease = self._client.create(lease, timeout=timeout)
 
@@ -117,6 +129,18 @@ class LeaseLock:
         metadata = dict(self._lease.get("metadata") or {})
         if self._labels:
             metadata["labels"] = {**(metadata.get("labels") or {}), **self._labels}
+        self._annotate(metadata)
         self._lease = self._client.replace(
             {**self._lease, "metadata": metadata, "spec": record.spec()}, timeout=timeout
         )
+
+    def _annotate(self, metadata: dict[str, Any]) -> None:
+        """Write which plugins this replica cannot run."""
+        annotations = dict(metadata.get("annotations") or {})
+        if waiting := self.waiting:
+            annotations[_WAITING] = ",".join(sorted(waiting))
+        elif _WAITING not in annotations:
+            return
+        else:
+            del annotations[_WAITING]
+        metadata["annotations"] = annotations

@@ -55,6 +55,10 @@ def _nothing(**_: Any) -> None:
     return
 
 
+def _ignored(_: bool) -> None:
+    return
+
+
 @dataclass(frozen=True, slots=True)
 class Candidacy:
     """What one plugin has to do with leadership. Callable from any thread; the default leads until `tenure.end()`."""
@@ -69,6 +73,8 @@ class Candidacy:
     #: Called with `failed=` when the plugin has failed for a while (False) or for good (True): this replica no longer
     #: tries for the plugin's own lease, nor for a shared one whose plugins have all failed for good.
     leave: Callable[..., None] = _nothing
+    #: Called with whether the plugin waits for a kind or a right: then other replicas come first.
+    waits: Callable[[bool], None] = _ignored
     #: Called when nothing of a plugin that left runs any more: the lease is released.
     release: Callable[[], None] = _nothing
 

@@ -108,7 +108,8 @@ class Inspection:
     def _compose(self, endpoint: str, plugin: str | None, look: _Look) -> list[Check] | None:
         """Return the checks of an endpoint.
 
-        A host is alive if it responds. It is ready from the moment that each plugin has started until it stops, unless
+        A host is alive if it responds. It is ready from the moment that each plugin has run, or has waited for the
+        setting `start_timeout` and runs on no other replica, until it stops, unless
         a plugin has failed, or none runs, as the setting `ready_when` says, a cache is outdated, or the API server does
         not answer; a plugin that waits for something external such as a CRD, or is degraded, is well. It is healthy if
         no plugin has failed and no check of a plugin fails.
@@ -119,7 +120,7 @@ class Inspection:
         if endpoint == "livez":
             return lines
         if endpoint == "readyz":
-            why = f"{', '.join(look.starting)} not started yet" if look.starting else ""
+            why = ", ".join(look.starting)
             lines.append(Check("startup", passed=bool(look.plugins) and not look.starting, detail=why))
             lines.append(Check("shutdown", passed=not self._host.stopping.is_set()))
         none_runs = not any(state in ("running", "waiting") for state, _ in look.plugins.values())
@@ -152,8 +153,8 @@ class Inspection:
         for plugin in list(self._host.plugins):
             self._step = f"plugin/{plugin.name}"
             look.plugins[plugin.name] = (plugin.state, plugin.checks())
-            if not plugin.started:
-                look.starting.append(plugin.name)
+            if not plugin.started and (why := self._not_started(plugin)):
+                look.starting.append(f"{plugin.name} {why}")
         self._step = "leadership"
         if (leadership := self._host.leadership) is not None:
             look.leadership = list(leadership.checks())
@@ -165,6 +166,17 @@ class Inspection:
         look.outside = self._host.api_servers.checks()
         look.outside += [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
         return look
+
+    def _not_started(self, plugin: PluginRuntime) -> str:
+        """Return why a plugin that never ran keeps this replica from being ready; empty if it does not.
+
+        One that waits does for a limited time, unless another replica runs it: a rolling upgrade must not go on then.
+        """
+        if not plugin.waits_long:
+            return "not started yet"
+        leadership = self._host.leadership
+        runs = leadership.runs_elsewhere(plugin.name) if leadership is not None else ""
+        return f"waits, and {runs} runs it" if runs else ""
 
     def _set_up(self) -> list[PluginContext | ChildView]:
         """Return what is shown of each plugin that is set up."""

@@ -63,8 +63,10 @@ class PluginRuntime:
         self.reason = ""
         #: When the state began, in seconds since the epoch.
         self.since = time.time()
-        #: Whether the plugin has ever run, waited or failed.
+        #: Whether the plugin has ever run or failed.
         self.started = False
+        #: When a plugin that waits no longer keeps the host from being ready, by its clock.
+        self._waits_until = 0.0
         self.error: BaseException | None = None
         self._label = ""
         #: An invalid setting, or a plugin that is not installed: the host does not start.
@@ -121,6 +123,11 @@ class PluginRuntime:
         return self.state not in ("starting", "syncing", "stopping")
 
     @property
+    def waits_long(self) -> bool:
+        """Whether the plugin waits, and the setting `start_timeout` has passed."""
+        return self.state == "waiting" and self._clock.now() >= self._waits_until
+
+    @property
     def installed(self) -> str:
         """The distribution and version of the plugin; empty for one that was passed as an object."""
         return self.attempt.installed if self.attempt is not None else ""
@@ -169,6 +176,7 @@ class PluginRuntime:
         if self.failed:
             return
         self._configuration = configuration
+        self._waits_until = self._clock.now() + configuration.host.start_timeout
         self.supervision = configuration.supervision(self.name)
         self._restarts = Restarts(self.supervision.restart_limit, self.supervision.restart_delay)
         if not self.supervision.enabled:
@@ -275,6 +283,8 @@ class PluginRuntime:
             if state == "running" and self._running_since is None:
                 self._running_since = self._clock.now()
             self._set_state(state, reason)
+            if self.services is not None:
+                self.services.candidacy.waits(state == "waiting")
 
     def fail(self, reason: str) -> None:
         """Fail for good before the first attempt."""
@@ -333,6 +343,7 @@ class PluginRuntime:
         """End what an attempt has left; `failed` if there is no other."""
         candidacy = self.services.candidacy if self.services is not None else None
         if candidacy is not None:
+            candidacy.waits(False)
             candidacy.leave(failed=failed)
         attempt.stop_intake()
         self.closed()
@@ -363,7 +374,7 @@ class PluginRuntime:
             if moved:
                 self.since = time.time()
             self.state, self.reason = state, reason
-            self.started = self.started or state not in ("starting", "syncing")
+            self.started = self.started or state not in ("starting", "syncing", "waiting")
             if self.logs_states and not quiet and (moved or state != "syncing"):
                 line = f"{state}: {reason}" if reason else state
                 log.log(_LEVEL.get(state, logging.INFO), "plugin %s %s", self.name, line, extra={"plugin": self.name})

@@ -118,9 +118,10 @@ def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeAp
         if one["kind"] == "CustomResourceDefinition":
             client.create(one)
     options = [option for option in OPTIONS if "--plugins" not in option and "--install" not in option]
+    options.append("--set=host.start_timeout=0s")
     with HostProcess(f"--kubeconfig={server.kubeconfig}", "--context=limited", "--plugins=hostname", *options) as host:
         host.line("plugin hostname waiting: ", "no permission to list ")
-        eventually(lambda: host.get("/readyz")[0] == 200, LIMIT, "a waiting plugin does not make the host unready")
+        eventually(lambda: host.get("/readyz")[0] == 200, LIMIT, "the host does not wait for the plugin any longer")
 
         client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lease"}}, field_manager="test")
         for one in objects:

@@ -72,7 +72,11 @@ def test_a_plugin_waits_for_a_missing_right_and_runs_after_the_grant(
         distributions.add(name, PLUGIN.format(kind=kind, resource=f"{kind.lower()}s"))
     grants.add("reads-secrets", rule("secrets", "get", "list", "watch", "delete"))
     grants.add("writes-events", {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]})
-    host = start_host(f"--kubeconfig={kube_apiserver.kubeconfig}", "--context=limited", plugins="maps,secrets")
+    host = start_host(
+        f"--kubeconfig={kube_apiserver.kubeconfig}",
+        *("--context=limited", "--set=host.start_timeout=0s"),
+        plugins="maps,secrets",
+    )
 
     def plugin(name: str) -> Any:
         return next(one for one in status_of(host)["plugins"] if one["name"] == name)

@@ -125,7 +125,8 @@ def test_a_plugin_waits_for_a_missing_crd_and_starts_when_it_is_installed(distri
     from ctrlhost_sandbox import Sandbox
 
     with Sandbox() as sandbox:
-        host = start_host(f"--kubeconfig={sandbox.kubeconfig}", plugins="widgets,greeter")
+        at_once = "--set=host.start_timeout=0s"
+        host = start_host(f"--kubeconfig={sandbox.kubeconfig}", at_once, plugins="widgets,greeter")
         host.line("plugin greeter running")
         assert "Widget (host.test/v1)" in host.line("plugin widgets waiting")["msg"]
         assert host.get("/readyz") == (200, "ok")

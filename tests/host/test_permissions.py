@@ -29,7 +29,7 @@ def test_a_plugin_waits_for_a_missing_permission_and_starts_when_it_is_granted(
     ctrlhost, distributions, start_host, account
 ):
     distributions.add("greeter", GREETER)
-    host = start_host(f"--kubeconfig={account.kubeconfig}", plugins="greeter")
+    host = start_host(f"--kubeconfig={account.kubeconfig}", "--set=host.start_timeout=0s", plugins="greeter")
     line = host.line("plugin greeter waiting")["msg"]
     assert "ConfigMap (v1)" in line
     assert "configmaps is forbidden" in line
@@ -61,7 +61,11 @@ def test_a_plugin_waits_for_crds_that_it_may_not_install(ctrlhost, distributions
     distributions.add("widgets", WIDGETS.replace("host.test", "forbidden.test"))
     distributions.add("greeter", GREETER)
     account.grant(rights(ctrlhost, account, "greeter"))
-    host = start_host(f"--kubeconfig={account.kubeconfig}", "--install-crds", plugins="widgets,greeter")
+    host = start_host(
+        f"--kubeconfig={account.kubeconfig}",
+        *("--install-crds", "--set=host.start_timeout=0s"),
+        plugins="widgets,greeter",
+    )
     line = host.line("plugin widgets waiting")["msg"]
     assert "installing CRDs: widgets.forbidden.test" in line
     assert "forbidden" in line
