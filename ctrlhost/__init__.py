@@ -6,6 +6,7 @@ The names below are the public API. Each is imported on first use, so that `impo
 from __future__ import annotations
 
 from importlib import import_module
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost._core import __version__
@@ -216,13 +217,17 @@ _HOMES = {
     "workqueue": "ctrlhost.workqueue",
 }
 
+_importing = RLock()
+
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOMES.get(name, "ctrlhost.errors")
-    module = import_module(home)
+    # One at a time: where two threads import modules that need each other, Python lets one see half of a module.
+    with _importing:
+        module = import_module(home)
     value = module if home.rpartition(".")[2] == name else getattr(module, name)
     globals()[name] = value
     return value

@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec.structs import replace as changed
@@ -492,13 +493,17 @@ def _without_lease(settings: HostSettings) -> HostSettings:
 
 
 def _import_all() -> None:
-    """Import what the host uses, before a plugin that hangs can hold an import lock."""
-    import ctrlhost.client
+    """Import what the host and plugins use, before plugins are imported, each on its own thread.
+
+    A plugin that hangs may hold an import lock, and threads that import modules which need each other may see half of
+    one.
+    """
+    for home in sorted(set(import_module("ctrlhost")._HOMES.values())):  # noqa: SLF001 - of this package
+        import_module(home)
     import ctrlhost.controller.metrics
     import ctrlhost.controller.services
     import ctrlhost.coordination.leadership
     import ctrlhost.host.metrics
     import ctrlhost.host.pages
     import ctrlhost.host.queue_metrics
-    import ctrlhost.informers
-    import ctrlhost.plugin.context  # noqa: F401
+    import ctrlhost.supervisor.plugin_file  # noqa: F401

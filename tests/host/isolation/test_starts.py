@@ -185,7 +185,8 @@ def test_a_kind_that_appears_later_reaches_the_process(distributions: Any, start
     distributions.add("bad", WIDGETS)
     (crd,) = _crds_of(WIDGETS)
     client = Client.load(sandbox.kubeconfig)
-    host = start_host(f"--kubeconfig={sandbox.kubeconfig}", "--isolate=bad", plugins="bad")
+    options = ("--isolate=bad", "--set=host.start_timeout=0s")
+    host = start_host(f"--kubeconfig={sandbox.kubeconfig}", *options, plugins="bad")
     waits = host.line("plugin bad waiting: ")
     assert "the server does not serve kind Widget in host.test/v1" in waits["msg"]
     assert host.get("/readyz")[0] == 200
@@ -204,7 +205,7 @@ def test_a_plugin_waits_for_a_permission(distributions: Any, start_host: StartHo
     distributions.add("bad", BAD)
     with Sandbox(rbac=True) as sandbox:
         own = sandbox.kubeconfig_for(user="somebody")
-        host = start_host(f"--kubeconfig={own}", *isolated, plugins="bad")
+        host = start_host(f"--kubeconfig={own}", "--set=host.start_timeout=0s", *isolated, plugins="bad")
         waits = host.line("plugin bad waiting: ")["msg"]
         wanted = 'no permission to list ConfigMap (v1): configmaps is forbidden: User "somebody" cannot list resource'
         assert wanted in waits
