@@ -82,7 +82,7 @@ class Ensure:
         desired: Desired,
         owner: AnyObject | EllipsisType | None,
     ) -> Steps[_Child]:
-        """Return the object with its owner and its namespace; ValueError if the garbage collector would delete it."""
+        """Return the object with its owner and its namespace; ValueError if the owner cannot own it."""
         resources = context.client.resources
         resource = resources.known(desired.api_version, desired.kind)
         if resource is None:
@@ -99,7 +99,7 @@ class Ensure:
             if owned_from:
                 raise ValueError(
                     f"{desired} is cluster-scoped and cannot be owned from namespace {owned_from}: the garbage "
-                    "collector would delete it; pass `owner=None`"
+                    "collector would never delete it; pass `owner=None`"
                 )
             return _Child(desired, owning, uid, "", reconciled, self._annotation)
         if owned_from and namespace and namespace != owned_from:

@@ -77,10 +77,10 @@ def test_a_running_pod_is_deleted_in_two_steps(api: Api, ns: str) -> None:
         eventually(lambda name=name: ready(api.get(core(ns, "pods", name)).json()))
     watch = api.watch(core(ns, "pods"), resourceVersion=api.revision(core(ns, "pods")))
     api.delete(core(ns, "pods", "a")).expect(200)
-    first, last = watch.take(2)
-    assert (first["type"], first["object"]["metadata"]["deletionGracePeriodSeconds"]) == ("MODIFIED", 30)
-    assert first["object"]["metadata"]["deletionTimestamp"]
-    assert last["type"] == "DELETED"
+    events = watch.take(3)
+    found = [(event["type"], event["object"]["metadata"]["deletionGracePeriodSeconds"]) for event in events]
+    assert found == [("MODIFIED", 30), ("MODIFIED", 0), ("DELETED", 0)]
+    assert events[0]["object"]["metadata"]["deletionTimestamp"]
     api.delete(core(ns, "pods", "b"), gracePeriodSeconds=0).expect(200)
     api.get(core(ns, "pods", "b")).fails(404)
 

@@ -356,3 +356,19 @@ def test_container_names_are_unique(api: Api, ns: str) -> None:
     api.post(core(ns, "pods"), pod(containers=twice)).fails(
         422, "Invalid", "spec.containers[1].name", "FieldValueDuplicate"
     )
+
+
+VERSIONS = {
+    **dict.fromkeys(("v1", "0", "-1", "00", "+1", " 1", "1.0", "0x10", "18446744073709551616", "9" * 5000), 201),
+    **dict.fromkeys(("1", "01", "18446744073709551615"), 500),
+}
+
+
+@pytest.mark.behaviour("findings3/NS15")
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda version: repr(version[:24]))
+def test_only_a_positive_version_is_refused(each_api: Api, namespace: str, version: str) -> None:
+    answer = each_api.post(core(namespace, "configmaps"), config_map("a", resourceVersion=version))
+    if VERSIONS[version] == 201:
+        assert int(answer.expect(201)["metadata"]["resourceVersion"]) > 1
+    else:
+        assert answer.fails(500)["message"] == "resourceVersion should not be set on objects to be created"

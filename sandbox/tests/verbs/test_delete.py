@@ -287,3 +287,43 @@ def test_a_namespace_is_deleted_once_it_is_empty(api: Api, ns: str, widgets: Crd
     assert api.post("/api/v1/namespaces", {"metadata": {"name": ns}}).expect(201)["metadata"]["uid"] != uid
     assert not {"held", "free"} & set(names(api.get(core(ns, "configmaps"))))
     assert names(api.get(widgets.path(ns))) == []
+
+
+ENDINGS: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[tuple[str, int | None]]]] = {
+    "at once": ({}, [{"gracePeriodSeconds": 0}], [("MODIFIED", 0), ("DELETED", 0)]),
+    "five seconds": ({}, [{"gracePeriodSeconds": 5}], [("MODIFIED", 0), ("DELETED", 0)]),
+    "in the background": ({}, [{"propagationPolicy": "Background"}], [("MODIFIED", 0), ("DELETED", 0)]),
+    "on a node": ({"nodeName": "n"}, [{"gracePeriodSeconds": 0}], [("MODIFIED", 0), ("DELETED", 0)]),
+    "on a node, twice": (
+        {"nodeName": "n"},
+        [{"gracePeriodSeconds": 5}, {"gracePeriodSeconds": 3}, {"gracePeriodSeconds": 0}],
+        [("MODIFIED", 5), ("MODIFIED", 3), ("MODIFIED", 0), ("DELETED", 0)],
+    ),
+}
+
+
+@pytest.mark.behaviour("findings3/NS13")
+@pytest.mark.parametrize("case", ENDINGS)
+def test_watches_see_that_a_pod_ends_before_it_is_gone(each_api: Api, namespace: str, case: str) -> None:
+    spec, deletions, wanted = ENDINGS[case]
+    created = each_api.post(core(namespace, "pods"), pod(**spec)).expect(201)
+    path, version = core(namespace, "pods", created["metadata"]["name"]), created["metadata"]["resourceVersion"]
+    events = each_api.watch(core(namespace, "pods"), resourceVersion=version)
+    answers = [each_api.delete(path, body).expect(200) for body in deletions]
+    found = events.take(len(wanted))
+    assert [(event["type"], event["object"]["metadata"].get("deletionGracePeriodSeconds")) for event in found] == wanted
+    last = found[-1]["object"]["metadata"]
+    assert all(event["object"]["metadata"]["deletionTimestamp"] for event in found)
+    assert last["generation"] == 2
+    # The deletion answers with what the last event has.
+    assert answers[-1]["metadata"] == last
+    each_api.get(path).fails(404)
+
+
+@pytest.mark.behaviour("findings3/NS13")
+def test_a_dry_run_shows_how_a_pod_would_end(each_api: Api, namespace: str) -> None:
+    created = each_api.post(core(namespace, "pods"), pod()).expect(201)["metadata"]
+    path = core(namespace, "pods", created["name"])
+    found = each_api.delete(path, {"gracePeriodSeconds": 0, "dryRun": ["All"]}).expect(200)["metadata"]
+    assert (found["deletionGracePeriodSeconds"], found["generation"]) == (0, 2)
+    assert each_api.get(path).expect(200)["metadata"] == created

@@ -469,6 +469,7 @@ def test_a_watched_kind_is_written_without_an_owner_and_its_changes_go_to_the_ma
 
 
 @pytest.mark.behaviour("authoring/AC14")
+@pytest.mark.behaviour("findings3/NS3")
 def test_an_owner_in_another_namespace_is_refused_before_any_request(ctrlhost_host) -> None:
     elsewhere = deployment()
     elsewhere["metadata"]["namespace"] = "kube-public"
@@ -485,6 +486,9 @@ def test_an_owner_in_another_namespace_is_refused_before_any_request(ctrlhost_ho
     assert [type(one) for one in wanted.errors] == [ValueError, ValueError]
     assert messages[0].startswith("Deployment cache in namespace kube-public cannot be owned from namespace default")
     assert messages[1].startswith("ClusterRole r is cluster-scoped and cannot be owned from namespace default")
+    # As the garbage collector of a real server does it.
+    assert "the garbage collector would delete it" in messages[0]
+    assert "the garbage collector would never delete it" in messages[1]
     assert requests.new() == []
     wanted.wanted, wanted.options = [elsewhere, role], {"owner": None}
     run_again(host)

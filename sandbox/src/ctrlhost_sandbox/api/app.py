@@ -113,7 +113,12 @@ class App:
         if failure.code == 401:
             headers.append(("WWW-Authenticate", "Bearer"))
         headers += warnings(failure.warnings)
-        return Response(failure.code, msgspec.json.encode(failure.as_dict()), headers=headers)
+        answer = json_answer(failure.code, failure.as_dict())
+        if failure.code == 406:
+            # No encoding was agreed on.
+            in_lines(answer)
+        answer.headers += headers
+        return answer
 
     def _route(self, request: Request) -> Response | Stream:
         self._check_origin(request)
@@ -148,6 +153,7 @@ class App:
             answer = self._issuer(request.asked.path)
         elif parts == [""]:
             answer = json_answer(200, {"paths": _PATHS})
+            in_lines(answer)
         return answer or unknown_path()
 
     def _authorize(self, authorizer: Authorizer, request: Request, user: User) -> None:
@@ -188,7 +194,9 @@ class App:
 
     def _answer_open(self, head: str, request: Request) -> Response:
         if head == "version":
-            return json_answer(200, version_info(self.context.options.version))
+            answer = json_answer(200, version_info(self.context.options.version))
+            in_lines(answer)
+            return answer
         good = self.ready or head == "livez"
         text = "ok"
         if request.query.flag("verbose") or not good:
@@ -202,8 +210,8 @@ class App:
     def _issuer(self, path: str) -> Response:
         """Return what another service needs to verify the tokens of service accounts."""
         if path == _KEYS:
-            answer = json_answer(200, {"keys": [self.context.tokens.key.public()]})
-            answer.content_type = "application/jwk-set+json"
+            keys = {"keys": [self.context.tokens.key.public()]}
+            answer = Response(200, msgspec.json.encode(keys), "application/jwk-set+json")
         else:
             found = {
                 "issuer": ISSUER,
@@ -212,7 +220,7 @@ class App:
                 "subject_types_supported": ["public"],
                 "id_token_signing_alg_values_supported": [ALGORITHM],
             }
-            answer = json_answer(200, found)
+            answer = Response(200, msgspec.json.encode(found))
         answer.headers.append(("Cache-Control", "public, max-age=3600"))
         return answer
 

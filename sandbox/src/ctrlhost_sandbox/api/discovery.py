@@ -32,7 +32,7 @@ class Discovery:
         """Handle `/api` or `/apis`."""
         version = _aggregated_version(request.headers.get("accept", ""))
         if version:
-            body = self._aggregated(core, version)
+            body = self._aggregated(core, version) + b"\n"
             etag = f'"{content_hash(body)}"'
             headers = [("ETag", etag), ("Vary", "Accept"), ("Cache-Control", "public")]
             content_type = f"{JSON};g=apidiscovery.k8s.io;v={version};as={AGGREGATED}"

@@ -72,11 +72,11 @@ def is_pretty(request: Request) -> bool:
 
 
 def in_lines(answer: Response) -> None:
-    """Format JSON in lines."""
+    """Format JSON in lines, without a newline at the end."""
     if answer.content_type == negotiation.JSON:
         answer.body = msgspec.json.format(answer.body, indent=2)
 
 
 def json_answer(code: int, value: Any) -> Response:
-    """Respond with a value as JSON."""
-    return Response(code, msgspec.json.encode(value))
+    """Respond with a value as JSON, which ends with a newline as that of objects does."""
+    return Response(code, msgspec.json.encode(value) + b"\n")

@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_sandbox.apimachinery.status import Cause, forbidden_field, invalid_value, required, too_long
+from ctrlhost_sandbox.apimachinery.status import (
+    Cause,
+    forbidden_field,
+    invalid_value,
+    invalid_values,
+    required,
+    too_long,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +40,7 @@ QUALIFIED_TEXT = (
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
-LABEL_VALUE_TEXT = (
+_LABEL_VALUE_TEXT = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
@@ -73,18 +80,21 @@ def qualified_problems(text: str) -> list[str]:
     found = []
     if slash and not prefix:
         found.append("prefix part must be non-empty")
-    elif slash and not is_subdomain(prefix):
-        found.append(f"prefix part {_SUBDOMAIN_TEXT}")
+    elif slash:
+        found += [f"prefix part {problem}" for problem in name_problems("prefix", prefix)]
     if not name:
         found.append("name part must be non-empty")
-    elif len(name) > 63:
+    elif len(name.encode()) > 63:
         found.append("name part must be no more than 63 bytes")
     return found if QUALIFIED.fullmatch(name) else [*found, QUALIFIED_TEXT]
 
 
-def is_label_value(text: str) -> bool:
-    """Return whether `text` is a valid value of a label."""
-    return not text or (len(text) <= 63 and QUALIFIED.fullmatch(text) is not None)
+def label_value_problems(text: str) -> list[str]:
+    """Return why `text` is not a valid value of a label."""
+    if not text:
+        return []
+    problems = ["must be no more than 63 bytes"] if len(text.encode()) > 63 else []
+    return problems if QUALIFIED.fullmatch(text) else [*problems, _LABEL_VALUE_TEXT]
 
 
 _LABEL_1035_TEXT = (
@@ -93,22 +103,25 @@ _LABEL_1035_TEXT = (
     "'[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 _RULES = {
-    "label": (LABEL, 63, _LABEL_TEXT),
-    "label_1035": (LABEL_1035, 63, _LABEL_1035_TEXT),
-    "subdomain": (SUBDOMAIN, 253, _SUBDOMAIN_TEXT),
+    "label": (LABEL, 63, "characters", _LABEL_TEXT),
+    "label_1035": (LABEL_1035, 63, "characters", _LABEL_1035_TEXT),
+    "subdomain": (SUBDOMAIN, 253, "characters", _SUBDOMAIN_TEXT),
+    "prefix": (SUBDOMAIN, 253, "bytes", _SUBDOMAIN_TEXT),
 }
+"""The form of a name, its greatest length in bytes, what messages call these, and the text for another form."""
 
 
-def name_problem(rule: str, name: str) -> str:
-    """Return why a name breaks a kind's rule; "" if it is valid."""
-    if rule != "segment":
-        pattern, longest, text = _RULES[rule]
-        if pattern.fullmatch(name):
-            return f"must be no more than {longest} characters" if len(name) > longest else ""
-        return "must not contain dots" if rule == "label" and SUBDOMAIN.fullmatch(name) else text
-    if name in (".", ".."):
-        return f"may not be '{name}'"
-    return next((f"may not contain '{char}'" for char in "/%" if char in name), "")
+def name_problems(rule: str, name: str) -> list[str]:
+    """Return why a name breaks a kind's rule."""
+    if rule == "segment":
+        if name in (".", ".."):
+            return [f"may not be '{name}'"]
+        return [f"may not contain '{char}'" for char in "/%" if char in name]
+    pattern, longest, unit, text = _RULES[rule]
+    problems = [f"must be no more than {longest} {unit}"] if len(name.encode()) > longest else []
+    if pattern.fullmatch(name):
+        return problems
+    return [*problems, "must not contain dots" if rule == "label" and SUBDOMAIN.fullmatch(name) else text]
 
 
 def name_causes(rule: str, name: str, prefix: str = "") -> Iterator[Cause]:
@@ -116,27 +129,24 @@ def name_causes(rule: str, name: str, prefix: str = "") -> Iterator[Cause]:
     if prefix:
         # A dash may precede the random characters.
         masked = f"{prefix[:-2]}a" if rule != "segment" and len(prefix) > 1 and prefix[-1] == "-" else prefix
-        if problem := name_problem(rule, masked):
-            yield invalid_value("metadata.generateName", prefix, problem)
+        yield from invalid_values("metadata.generateName", prefix, name_problems(rule, masked))
     if not name:
         yield required("metadata.name", "name or generateName is required")
-    elif problem := name_problem(rule, name):
-        yield invalid_value("metadata.name", name, problem)
+    else:
+        yield from invalid_values("metadata.name", name, name_problems(rule, name))
 
 
 def label_causes(labels: dict[str, Any], field: str) -> Iterator[Cause]:
     """Check the keys and values of a label map."""
     for key, value in labels.items():
-        for text in qualified_problems(key):
-            yield invalid_value(field, key, text)
-        if not isinstance(value, str) or not is_label_value(value):
-            yield invalid_value(field, value, LABEL_VALUE_TEXT)
+        yield from invalid_values(field, key, qualified_problems(key))
+        yield from invalid_values(field, value, label_value_problems(value))
 
 
 def annotation_causes(annotations: dict[str, str], field: str) -> Iterator[Cause]:
     """Check the keys of annotations, and the size of all."""
     for key in annotations:
-        yield from [invalid_value(field, key, text) for text in qualified_problems(key.lower())]
+        yield from invalid_values(field, key, qualified_problems(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > MAX_ANNOTATIONS:
         yield too_long(field, MAX_ANNOTATIONS)
 
@@ -157,7 +167,7 @@ def metadata_causes(metadata: dict[str, Any], warnings: list[str], *, qualified:
     yield from annotation_causes(metadata.get("annotations") or {}, "metadata.annotations")
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
         problems = qualified_problems(finalizer)
-        yield from [invalid_value("metadata.finalizers", finalizer, text) for text in problems]
+        yield from invalid_values("metadata.finalizers", finalizer, problems)
         if "/" in finalizer or finalizer in _FINALIZERS:
             continue
         if qualified:

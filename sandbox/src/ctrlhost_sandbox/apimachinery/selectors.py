@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import gt, lt
 from typing import Any
 
-from ctrlhost_sandbox.apimachinery.names import is_label_value, is_qualified
+from ctrlhost_sandbox.apimachinery.names import label_value_problems, qualified_problems
 from ctrlhost_sandbox.apimachinery.objects import at
-from ctrlhost_sandbox.apimachinery.status import Failure, bad_request
+from ctrlhost_sandbox.apimachinery.status import Failure, bad_request, shown
 
 LabelTest = Callable[[Mapping[str, str]], bool]
 
 _TOKEN = re.compile(r"==|!=|[=!,()<>]|[^ \t\r\n=!,()<>]+")
+_SYMBOLS = ("==", *"=!,()<>")
 _INT = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
 
@@ -22,6 +23,17 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens: deque[str] = deque(_TOKEN.findall(text))
+
+    def check(self, key: str, values: Iterable[str]) -> None:
+        """Raise 400 if values of a label are invalid."""
+        found = [
+            f"values[{index}][{key}]: Invalid value: {shown(value)}: {'; '.join(problems)}"
+            for index, value in enumerate(values)
+            if (problems := label_value_problems(value))
+        ]
+        if found:
+            text = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+            raise bad_request(f"unable to parse requirement: {text}")
 
     def fail(self) -> Failure:
         return bad_request(f"unable to parse requirement: {self._text!r} is not a label selector")
@@ -42,8 +54,11 @@ class _Parser:
 
     def _key(self) -> str:
         key = self.next()
-        if not is_qualified(key):
+        if key in _SYMBOLS:
             raise self.fail()
+        if problems := qualified_problems(key):
+            text = f"<nil>: Invalid value: {shown(key)}: {'; '.join(problems)}"
+            raise bad_request(f"unable to parse requirement: {text}")
         return key
 
     def _requirement(self) -> LabelTest:
@@ -57,10 +72,12 @@ class _Parser:
             return lambda labels: key in labels
         self.next()
         if operator in ("=", "==", "!="):
-            value = "" if self.peek() in ("", ",") else self._value()
+            value = "" if self.peek() in ("", ",") else self.next()
+            self.check(key, [value])
             return lambda labels: (labels.get(key) == value) is (operator != "!=")
         if operator in ("in", "notin"):
             values = self._values()
+            self.check(key, sorted(values))
             return lambda labels: (labels.get(key) in values) is (operator == "in")
         if operator in (">", "<"):
             text = self.next()
@@ -70,18 +87,12 @@ class _Parser:
             return lambda labels: bool(_INT.fullmatch(labels.get(key, ""))) and exceeds(int(labels[key]), limit)
         raise self.fail()
 
-    def _value(self) -> str:
-        value = self.next()
-        if not is_label_value(value):
-            raise self.fail()
-        return value
-
-    def _values(self) -> frozenset[str | None]:
+    def _values(self) -> frozenset[str]:
         if self.next() != "(":
             raise self.fail()
-        values: set[str | None] = set()
+        values: set[str] = set()
         while True:
-            values.add("" if self.peek() in (",", ")") else self._value())
+            values.add("" if self.peek() in (",", ")") else self.next())
             token = self.next()
             if token == ")":
                 return frozenset(values)

@@ -197,6 +197,11 @@ def invalid_value(field: str, value: Any, detail: str) -> Cause:
     return Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}", field)
 
 
+def invalid_values(field: str, value: Any, details: Iterable[str]) -> list[Cause]:
+    """Return a cause for each rule that a value breaks."""
+    return [invalid_value(field, value, detail) for detail in details]
+
+
 def wrong_type(field: str, value: Any, detail: str) -> Cause:
     """Return the cause of a value with the wrong JSON type."""
     return Cause("FieldValueTypeInvalid", f"Invalid value: {shown(value)}: {detail}", field)

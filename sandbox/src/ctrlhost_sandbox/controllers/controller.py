@@ -134,26 +134,30 @@ class Controller(ABC):
     def event(self, about: Object, reason: str, message: str, component: str = "", *, warning: bool = False) -> None:
         """Record an Event about an object, by default as the controller of that name."""
         metadata = about["metadata"]
-        now, named = times.now(), {key: metadata[key] for key in ("namespace", "name", "uid")}
+        namespace = metadata.get("namespace", "")
+        now, named = times.now(), {"namespace": namespace, "name": metadata["name"], "uid": metadata["uid"]}
+        # Events about cluster-scoped objects are in the namespace default.
+        place = namespace or "default"
         body = {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {
                 "name": f"{metadata['name'][:_LONGEST_SUBJECT]}.{secrets.token_hex(8)}",
-                "namespace": metadata["namespace"],
+                "namespace": place,
             },
             "involvedObject": {"apiVersion": about["apiVersion"], "kind": about["kind"], **named},
             "reason": reason,
             "message": message,
             "type": "Warning" if warning else "Normal",
             "source": {"component": component or f"{self.name}-controller"},
+            "reportingComponent": component or f"{self.name}-controller",
             "firstTimestamp": now,
             "lastTimestamp": now,
             "count": 1,
         }
         # Ignore an event that cannot be written, for example in a terminating namespace.
         with contextlib.suppress(Failure):
-            self.create(self.kind("", "Event"), metadata["namespace"], body)
+            self.create(self.kind("", "Event"), place, body)
 
     def delete(self, kind: Kind, snapshot: Snapshot | Object, policy: str = "", grace: int | None = None) -> None:
         """Delete exactly this object."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.controllers.controller import Controller, Key, is_terminating
+from ctrlhost_sandbox.controllers.crds import TABLE as CRDS
 from ctrlhost_sandbox.registry import views
 from ctrlhost_sandbox.verbs.deletes import FOREGROUND, ORPHAN
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from ctrlhost_sandbox.context import ServerContext
     from ctrlhost_sandbox.registry.registry import Kind
     from ctrlhost_sandbox.storage.store import Event, Snapshot, Table
+
+_MOST_ABSENT = 500
 
 
 class GarbageCollector(Controller):
@@ -24,9 +27,19 @@ class GarbageCollector(Controller):
         """Create an empty index of dependents."""
         super().__init__(context)
         self._dependents: dict[str, set[str]] = {}
+        #: The objects with an owner whose kind is not served: nobody knows whether it exists.
+        self._unresolved: set[str] = set()
+        #: The last deleted owners, by kind, name, namespace and uid, also if their kind is no longer served.
+        self._absent: dict[tuple[str, str, str, str], None] = {}
+        #: The objects about whose owner in another namespace there is an Event, with that owner.
+        self._reported: set[tuple[str, str]] = set()
 
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Return objects with owners, terminating ones, and the dependents of deleted ones."""
+        if table.name == CRDS:
+            # The owners of these may be served now.
+            waiting, self._unresolved = self._unresolved, set()
+            return [(uid,) for uid in waiting]
         old, new = event.old, event.new
         keys: list[Key] = []
         before = set(old.owners) if old else set()
@@ -38,7 +51,12 @@ class GarbageCollector(Controller):
         for owner in after - before:
             self._dependents.setdefault(owner, set()).add(uid)
         if new is None:
-            keys += [(dependent,) for dependent in self._dependents.pop(uid, ())]
+            self._unresolved.discard(uid)
+            self._reported = {pair for pair in self._reported if uid not in pair}
+            dependents = self._dependents.pop(uid, ())
+            if dependents:
+                self._note_absent(event.latest)
+            keys += [(dependent,) for dependent in dependents]
         elif after or b'"deletionTimestamp"' in new.raw:
             keys.append((uid,))
         return keys
@@ -63,12 +81,20 @@ class GarbageCollector(Controller):
 
     def _check_owners(self, kind: Kind, snapshot: Snapshot, obj: Object) -> None:
         references = obj["metadata"]["ownerReferences"]
+        self._report(obj, references)
         solid, waits = [], False
         for reference in references:
-            owner = self._owner(snapshot, reference)
-            if owner is None and not kind.namespaced and reference["uid"] in self.context.store.uids:
-                # A cluster-scoped object cannot be owned by a namespaced one; ignore it.
+            place = (reference["kind"], reference["name"])
+            if any((*place, where, reference["uid"]) in self._absent for where in ("", snapshot.namespace)):
+                continue
+            owner_kind = self._kind_of(reference)
+            if owner_kind is None:
+                self._unresolved.add(snapshot.uid)
                 return
+            if owner_kind.namespaced and not kind.namespaced:
+                # A namespaced object cannot own it, so the garbage collector does not touch it.
+                return
+            owner = self._owner(owner_kind, snapshot, reference)
             if owner is not None and _waits_for_dependents(owner):
                 waits = True
             elif owner is not None:
@@ -86,12 +112,36 @@ class GarbageCollector(Controller):
             self.update(kind, obj)
         self.delete(kind, snapshot, "Foreground" if dependents else "Background")
 
-    def _owner(self, dependent: Snapshot, reference: dict[str, Any]) -> Snapshot | None:
-        """Find the existing owner: in the dependent's namespace or cluster-wide, with that uid."""
-        owner = self.context.store.uids.get(reference["uid"])
-        if owner is None:
-            return None
-        return owner if owner.name == reference["name"] and owner.namespace in ("", dependent.namespace) else None
+    def _note_absent(self, owner: Snapshot) -> None:
+        self._absent[owner.decode()["kind"], owner.name, owner.namespace, owner.uid] = None
+        if len(self._absent) > _MOST_ABSENT:
+            del self._absent[next(iter(self._absent))]
+
+    def _kind_of(self, reference: dict[str, Any]) -> Kind | None:
+        """Return the kind that a reference names; None if it is not served in that version."""
+        group, _, version = reference["apiVersion"].rpartition("/")
+        kind = self.context.registry.find_kind(group, version, reference["kind"])
+        return None if kind is None or kind.virtual else kind
+
+    def _owner(self, kind: Kind, dependent: Snapshot, reference: dict[str, Any]) -> Snapshot | None:
+        """Find the existing owner: of that kind and name, in the dependent's namespace or cluster-wide."""
+        namespace = dependent.namespace if kind.namespaced else ""
+        owner = self.context.store.table(kind.table).get(namespace, reference["name"])
+        return owner if owner is not None and owner.uid == reference["uid"] else None
+
+    def _report(self, obj: Object, references: list[dict[str, Any]]) -> None:
+        """Record an Event about an owner that exists in another namespace, once."""
+        metadata = obj["metadata"]
+        namespace = metadata.get("namespace", "")
+        for reference in references:
+            owner = self.context.store.uids.get(reference["uid"])
+            if owner is None or owner.namespace in ("", namespace) or (metadata["uid"], owner.uid) in self._reported:
+                continue
+            self._reported.add((metadata["uid"], owner.uid))
+            named = f"{reference['apiVersion']}/{reference['kind']}, namespace: {namespace}, name: {reference['name']}"
+            text = f'ownerRef [{named}, uid: {owner.uid}] does not exist in namespace "{namespace}"'
+            self.event(obj, "OwnerRefInvalidNamespace", text, "garbage-collector-controller", warning=True)
+            return
 
     def _dependents_of(self, uid: str) -> list[tuple[Kind, Snapshot]]:
         found = []

@@ -43,8 +43,8 @@ class Accepted:
         return JSON
 
     def encode(self, raw: bytes) -> bytes:
-        """Encode the JSON of a response."""
-        return encode_yaml(raw) if self.media == YAML else raw
+        """Encode the JSON of a response, which ends with a newline."""
+        return encode_yaml(raw) if self.media == YAML else raw + b"\n"
 
     def frame(self, event: str, raw: bytes) -> bytes:
         """Encode an event of a watch and the JSON of its object."""

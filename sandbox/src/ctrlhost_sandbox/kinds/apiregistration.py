@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status, times
-from ctrlhost_sandbox.apimachinery.names import is_label_1035, name_problem
+from ctrlhost_sandbox.apimachinery.names import is_label_1035, name_problems
 from ctrlhost_sandbox.apimachinery.objects import condition
 from ctrlhost_sandbox.kinds.cells import created
 from ctrlhost_sandbox.kinds.strategy import BuiltinStrategy
@@ -60,8 +60,8 @@ class _ApiServices(BuiltinStrategy):
         if not group and version != "v1":
             text = "only v1 may have an empty group and it better be legacy kube"
             yield status.required("spec.group", text)
-        if group and (problem := name_problem("subdomain", group)):
-            yield status.invalid_value("spec.group", group, problem)
+        if group and (problems := name_problems("subdomain", group)):
+            yield from status.invalid_values("spec.group", group, problems)
         if not is_label_1035(version):
             yield status.invalid_value("spec.version", version, "must be a DNS-1035 label")
         for field, most in (("groupPriorityMinimum", _MOST_GROUP), ("versionPriority", _MOST_VERSION)):

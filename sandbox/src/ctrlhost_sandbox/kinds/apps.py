@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import name_problem, template_causes
+from ctrlhost_sandbox.apimachinery.names import name_problems, template_causes
 from ctrlhost_sandbox.apimachinery.objects import at
 from ctrlhost_sandbox.apimachinery.selectors import match_selector, selector_text
 from ctrlhost_sandbox.kinds.cells import WORKLOAD, created, images, labels
@@ -214,8 +214,8 @@ class _StatefulSets(_Workload):
         for index, claim in enumerate(obj["spec"].get("volumeClaimTemplates") or () if old is None else ()):
             yield from claim_causes({"spec": claim.get("spec")}, f"spec.volumeClaimTemplates[{index}]")
         name = obj["spec"].get("serviceName")
-        if old is None and name and (problem := name_problem("label", name)):
-            yield status.invalid_value("spec.serviceName", name, problem)
+        if old is None and name and (problems := name_problems("label", name)):
+            yield from status.invalid_values("spec.serviceName", name, problems)
         if old is None or operation.subresource:
             return
         spec, before = (_untyped(state["spec"]) for state in (obj, old))

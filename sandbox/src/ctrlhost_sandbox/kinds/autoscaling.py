@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import name_problem
+from ctrlhost_sandbox.apimachinery.names import name_problems
 from ctrlhost_sandbox.kinds.cells import NONE, created
 from ctrlhost_sandbox.kinds.fields import not_negative
 from ctrlhost_sandbox.kinds.strategy import BuiltinStrategy
@@ -116,8 +116,8 @@ def _reference_causes(reference: Mapping[str, Any], where: str, *, core: bool) -
         value = reference.get(name, "")
         if not value:
             yield status.required(f"{where}.{name}")
-        elif problem := name_problem("segment", value):
-            yield status.invalid_value(f"{where}.{name}", value, problem)
+        elif problems := name_problems("segment", value):
+            yield from status.invalid_values(f"{where}.{name}", value, problems)
     version = reference.get("apiVersion", "")
     if version.count("/") > 1:
         text = f"unexpected GroupVersion string: {version}"
@@ -154,8 +154,8 @@ def _source_causes(kind: str, source: Mapping[str, Any], where: str) -> Iterator
         name = (source.get("metric") or {}).get("name", "")
         if not name:
             yield status.required(f"{where}.metric.name", "must specify a metric name")
-        elif problem := name_problem("segment", name):
-            yield status.invalid_value(f"{where}.metric.name", name, problem)
+        elif problems := name_problems("segment", name):
+            yield from status.invalid_values(f"{where}.metric.name", name, problems)
     else:
         if not source.get("name"):
             yield status.required(f"{where}.name", "must specify a resource name")

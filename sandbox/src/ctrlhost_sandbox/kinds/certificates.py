@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status, times
 from ctrlhost_sandbox.apimachinery.durations import duration
-from ctrlhost_sandbox.apimachinery.names import is_label, is_subdomain, name_problem
+from ctrlhost_sandbox.apimachinery.names import is_label, is_subdomain, name_problems
 from ctrlhost_sandbox.kinds.cells import NONE, created
 from ctrlhost_sandbox.kinds.strategy import BuiltinStrategy
 
@@ -136,10 +136,12 @@ def _signer_causes(name: str) -> Iterator[Cause]:
         text = 'must be a fully qualified domain and path of the form "example.com/signer-name"'
         yield status.invalid_value(field, name, text)
     elif not is_subdomain(domain) or "." not in domain:
-        text = name_problem("subdomain", domain) or "should be a domain with at least two segments separated by dots"
-        yield status.invalid_value(field, domain, text)
+        problems = name_problems("subdomain", domain)
+        problems = problems or ["should be a domain with at least two segments separated by dots"]
+        yield from status.invalid_values(field, domain, problems)
     elif not all(is_label(part) for part in path.split(".")):
-        yield status.invalid_value(field, path, name_problem("label", path) or "must be a DNS-1123 subdomain")
+        problems = name_problems("label", path) or ["must be a DNS-1123 subdomain"]
+        yield from status.invalid_values(field, path, problems)
 
 
 def _decision_causes(conditions: Sequence[dict[str, Any]], old: Object) -> Iterator[Cause]:

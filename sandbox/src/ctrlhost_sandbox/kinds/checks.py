@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import name_problem
+from ctrlhost_sandbox.apimachinery.names import name_problems
 from ctrlhost_sandbox.apimachinery.status import Cause
 from ctrlhost_sandbox.kinds import fields
 
@@ -91,13 +91,13 @@ def at_least(least: int, *paths: str, text: str = "") -> Check:
 
 
 def named(rule: str, *paths: str) -> Check:
-    """Check texts that are names, by a rule of `names.name_problem`."""
+    """Check texts that are names, by a rule of `names.name_problems`."""
 
     def check(obj: Object, old: Object | None) -> Iterator[Cause]:
         for path in paths:
             for where, value in each(obj, path):
-                if value and (problem := name_problem(rule, value)):
-                    yield status.invalid_value(where, value, problem)
+                if value and (problems := name_problems(rule, value)):
+                    yield from status.invalid_values(where, value, problems)
 
     return check
 

@@ -11,7 +11,7 @@ from ctrlhost_sandbox.apimachinery import status
 from ctrlhost_sandbox.apimachinery.durations import age
 from ctrlhost_sandbox.apimachinery.objects import condition
 from ctrlhost_sandbox.kinds.cells import NONE, created
-from ctrlhost_sandbox.kinds.fields import KEY_TEXT, immutable, is_key, network_problem, qualified_causes
+from ctrlhost_sandbox.kinds.fields import immutable, key_problems, network_problem, qualified_causes
 from ctrlhost_sandbox.kinds.pod.scheduling import taint_causes
 from ctrlhost_sandbox.kinds.strategy import BuiltinStrategy
 from ctrlhost_sandbox.schema import go_text
@@ -101,8 +101,7 @@ class _Data(BuiltinStrategy):
         size = 0
         for field in ("data", "binaryData"):
             for key, value in (obj.get(field) or {}).items():
-                if not is_key(key):
-                    yield status.invalid_value(f"{field}[{key}]", key, KEY_TEXT)
+                yield from status.invalid_values(f"{field}[{key}]", key, key_problems(key))
                 size += len(value)
         for key in (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys():
             yield status.invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData")

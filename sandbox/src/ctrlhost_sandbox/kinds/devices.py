@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status, times
-from ctrlhost_sandbox.apimachinery.names import is_label, name_problem
+from ctrlhost_sandbox.apimachinery.names import is_label, name_problems
 from ctrlhost_sandbox.kinds.cells import created
 from ctrlhost_sandbox.kinds.checks import at_least, each, required, unchanged
 from ctrlhost_sandbox.kinds.strategy import BuiltinStrategy, below
@@ -143,8 +143,8 @@ def _request_causes(request: Mapping[str, Any], where: str) -> Iterator[Cause]:
     kind, mode = request.get("deviceClassName", ""), request.get("allocationMode", "")
     if not kind:
         yield status.required(f"{where}.deviceClassName")
-    elif problem := name_problem("subdomain", kind):
-        yield status.invalid_value(f"{where}.deviceClassName", kind, problem)
+    elif problems := name_problems("subdomain", kind):
+        yield from status.invalid_values(f"{where}.deviceClassName", kind, problems)
     for index, selector in enumerate(request.get("selectors") or ()):
         yield from _selector_causes(selector, f"{where}.selectors[{index}]")
     count = request.get("count", 0)
@@ -168,15 +168,15 @@ def _selector_causes(selector: Mapping[str, Any], where: str) -> Iterator[Cause]
 def _driver_causes(driver: str, where: str) -> Iterator[Cause]:
     if len(driver) > _LONGEST_DRIVER:
         yield status.too_long(where, _LONGEST_DRIVER)
-    if driver and (problem := name_problem("subdomain", driver.lower())):
-        yield status.invalid_value(where, driver, problem)
+    if driver and (problems := name_problems("subdomain", driver.lower())):
+        yield from status.invalid_values(where, driver, problems)
 
 
 def _label_causes(name: str, where: str) -> Iterator[Cause]:
     if not name:
         yield status.required(where)
     elif not is_label(name):
-        yield status.invalid_value(where, name, name_problem("label", name))
+        yield from status.invalid_values(where, name, name_problems("label", name))
 
 
 _GROUP = "resource.k8s.io"

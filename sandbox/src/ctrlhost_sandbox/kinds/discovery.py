@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import LABEL_VALUE_TEXT, is_label_value, name_problem
+from ctrlhost_sandbox.apimachinery.names import label_value_problems, name_problems
 from ctrlhost_sandbox.kinds.cells import created, first
 from ctrlhost_sandbox.kinds.fields import (
     PROTOCOLS,
@@ -78,8 +78,8 @@ def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str, *, loop
     for index, address in enumerate(addresses if kind in _TYPES else ()):
         field = f"{where}.addresses[{index}]"
         if kind == "FQDN":
-            if problem := name_problem("subdomain", address):
-                yield status.invalid_value(field, address, problem)
+            if problems := name_problems("subdomain", address):
+                yield from status.invalid_values(field, address, problems)
             elif "." not in address:
                 text = "should be a domain with at least two segments separated by dots"
                 yield status.invalid_value(field, address, text)
@@ -92,8 +92,8 @@ def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str, *, loop
         if problem:
             yield status.invalid_value(field, address, problem)
     for name, rule in (("nodeName", "subdomain"), ("hostname", "label")):
-        if endpoint.get(name) is not None and (problem := name_problem(rule, endpoint[name])):
-            yield status.invalid_value(f"{where}.{name}", endpoint[name], problem)
+        if endpoint.get(name) is not None and (problems := name_problems(rule, endpoint[name])):
+            yield from status.invalid_values(f"{where}.{name}", endpoint[name], problems)
     yield from _hint_causes(endpoint.get("hints") or {}, f"{where}.hints")
 
 
@@ -109,10 +109,8 @@ def _hint_causes(hints: Mapping[str, Any], path: str) -> Iterator[Cause]:
             if name in names:
                 yield status.duplicate(where, name)
             names.add(name)
-            if kind == "forZones" and not is_label_value(name):
-                yield status.invalid_value(where, name, LABEL_VALUE_TEXT)
-            elif kind == "forNodes" and (problem := name_problem("subdomain", name)):
-                yield status.invalid_value(where, name, problem)
+            problems = label_value_problems(name) if kind == "forZones" else name_problems("subdomain", name)
+            yield from status.invalid_values(where, name, problems)
 
 
 def _port_causes(ports: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
@@ -121,8 +119,8 @@ def _port_causes(ports: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
         where, name = f"ports[{index}]", port.get("name") or ""
         if len(name) > _LONGEST_NAME:
             yield status.invalid_value(f"{where}.name", name, f"must be no more than {_LONGEST_NAME} characters")
-        elif name and (problem := name_problem("label", name)):
-            yield status.invalid_value(f"{where}.name", name, problem)
+        elif name and (problems := name_problems("label", name)):
+            yield from status.invalid_values(f"{where}.name", name, problems)
         if name in names:
             yield status.duplicate(f"{where}.name", name)
         names.add(name)

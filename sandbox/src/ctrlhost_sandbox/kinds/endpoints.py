@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import name_problem
+from ctrlhost_sandbox.apimachinery.names import name_problems
 from ctrlhost_sandbox.kinds.cells import NONE, created, first
 from ctrlhost_sandbox.kinds.fields import (
     PROTOCOLS,
@@ -69,18 +69,18 @@ def _address_causes(address: Mapping[str, Any], where: str, *, loopback: bool) -
         yield status.invalid_value(f"{where}.ip", text, "must be a valid IP address")
     elif not (loopback and parsed.is_loopback) and (problem := special_problem(parsed)):
         yield status.invalid_value(f"{where}.ip", text, problem)
-    if (host := address.get("hostname")) and (problem := name_problem("label", host)):
-        yield status.invalid_value(f"{where}.hostname", host, problem)
-    if (node := address.get("nodeName")) is not None and (problem := name_problem("subdomain", node)):
-        yield status.invalid_value(f"{where}.nodeName", node, problem)
+    if (host := address.get("hostname")) and (problems := name_problems("label", host)):
+        yield from status.invalid_values(f"{where}.hostname", host, problems)
+    if (node := address.get("nodeName")) is not None and (problems := name_problems("subdomain", node)):
+        yield from status.invalid_values(f"{where}.nodeName", node, problems)
 
 
 def _endpoint_port_causes(port: Mapping[str, Any], where: str, *, alone: bool) -> Iterator[Cause]:
     name = port.get("name", "")
     if not name and not alone:
         yield status.required(f"{where}.name")
-    elif name and (problem := name_problem("label", name)):
-        yield status.invalid_value(f"{where}.name", name, problem)
+    elif name and (problems := name_problems("label", name)):
+        yield from status.invalid_values(f"{where}.name", name, problems)
     yield from port_causes(port.get("port", 0), f"{where}.port")
     if port.get("protocol") not in PROTOCOLS:
         yield status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS)

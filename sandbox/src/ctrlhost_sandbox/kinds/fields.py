@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import LABEL_VALUE_TEXT, is_label_value, label_causes, qualified_problems
+from ctrlhost_sandbox.apimachinery.names import label_causes, label_value_problems, qualified_problems
 from ctrlhost_sandbox.apimachinery.objects import at
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 """The protocols of a port."""
-KEY_TEXT = (
+_KEY = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
+_LONGEST_KEY = 253
+_KEY_TEXT = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
     "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
@@ -41,9 +43,18 @@ _LEADING_ZERO = re.compile(r"(?<![0-9])0+(?=[0-9])", re.ASCII)
 _LINK_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 
 
-def is_key(text: str) -> bool:
-    """Return whether `text` may be a key of a ConfigMap or Secret."""
-    return 0 < len(text) <= 253 and ".." not in text and all(char.isalnum() or char in "-_." for char in text)
+def key_problems(text: str) -> list[str]:
+    """Return why `text` cannot be a key of a ConfigMap or Secret."""
+    problems = []
+    if len(text.encode()) > _LONGEST_KEY:
+        problems.append(f"must be no more than {_LONGEST_KEY} characters")
+    if not _KEY.fullmatch(text):
+        problems.append(_KEY_TEXT)
+    if text in (".", ".."):
+        problems.append(f"must not be '{text}'")
+    elif text.startswith(".."):
+        problems.append("must not start with '..'")
+    return problems
 
 
 def port_causes(value: Any, field: str) -> Iterator[Cause]:
@@ -132,7 +143,7 @@ def positive(value: int, field: str) -> Iterator[Cause]:
 
 def qualified_causes(text: str, field: str) -> Iterator[Cause]:
     """Check a name with an optional prefix, as keys of labels are."""
-    yield from [status.invalid_value(field, text, problem) for problem in qualified_problems(text)]
+    yield from status.invalid_values(field, text, qualified_problems(text))
 
 
 def descending_causes(path: str, field: str) -> Iterator[Cause]:
@@ -160,7 +171,7 @@ def condition_causes(conditions: Sequence[Mapping[str, Any]], where: str) -> Ite
         if kind in seen:
             yield status.duplicate(f"{spot}.type", kind)
         seen.add(kind)
-        yield from [status.invalid_value(f"{spot}.type", kind, text) for text in qualified_problems(kind)]
+        yield from status.invalid_values(f"{spot}.type", kind, qualified_problems(kind))
         if value not in ("False", "True", "Unknown"):
             yield status.not_supported(f"{spot}.status", value, ("False", "True", "Unknown"))
         yield from [
@@ -185,5 +196,5 @@ def selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:
             yield status.forbidden_field(f"{where}.values", text)
         yield from qualified_causes(item.get("key", ""), f"{where}.key")
         for position, value in enumerate(values):
-            if not is_label_value(value):
-                yield status.invalid_value(f"{where}.values[{position}]", value, LABEL_VALUE_TEXT)
+            if problems := label_value_problems(value):
+                yield from status.invalid_values(f"{where}.values[{position}]", value, problems)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import name_problem
+from ctrlhost_sandbox.apimachinery.names import name_problems
 from ctrlhost_sandbox.apimachinery.objects import condition
 from ctrlhost_sandbox.kinds.cells import NONE, created
 from ctrlhost_sandbox.kinds.strategy import BuiltinStrategy
@@ -63,8 +63,8 @@ class _FlowSchemas(BuiltinStrategy):
         level = (spec.get("priorityLevelConfiguration") or {}).get("name", "")
         if not level:
             yield status.required("spec.priorityLevelConfiguration.name", "must reference a priority level")
-        elif problem := name_problem("subdomain", level):
-            yield status.invalid_value("spec.priorityLevelConfiguration.name", level, problem)
+        elif problems := name_problems("subdomain", level):
+            yield from status.invalid_values("spec.priorityLevelConfiguration.name", level, problems)
         for index, rule in enumerate(spec.get("rules") or ()):
             yield from _rule_causes(rule, f"spec.rules[{index}]")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import name_problem
+from ctrlhost_sandbox.apimachinery.names import name_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,8 +21,8 @@ def rule_causes(rule: Mapping[str, Any], field: str) -> Iterator[Cause]:
     seen: set[str] = set()
     for index, name in enumerate(rule.get("resourceNames") or ()):
         where = f"{field}.resourceNames[{index}]"
-        if problem := name_problem("segment", name):
-            yield status.invalid_value(where, name, problem)
+        if problems := name_problems("segment", name):
+            yield from status.invalid_values(where, name, problems)
         if name in seen:
             yield status.duplicate(where, name)
         seen.add(name)

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import is_subdomain, name_problem
+from ctrlhost_sandbox.apimachinery.names import is_subdomain, name_problems
 from ctrlhost_sandbox.kinds.cells import NONE, created, first
 from ctrlhost_sandbox.kinds.fields import immutable, port_causes
 from ctrlhost_sandbox.kinds.strategy import BuiltinStrategy
@@ -73,7 +73,7 @@ class _Ingresses(BuiltinStrategy):
             text = f"annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"
             operation.warnings.append(text)
         if named is not None and not is_subdomain(named):
-            yield status.invalid_value("spec.ingressClassName", named, name_problem("subdomain", named))
+            yield from status.invalid_values("spec.ingressClassName", named, name_problems("subdomain", named))
 
 
 class _IngressClasses(BuiltinStrategy):
@@ -119,8 +119,8 @@ def _parameters_causes(reference: Mapping[str, Any], where: str) -> Iterator[Cau
         yield status.forbidden_field(f"{where}.namespace", text)
     elif scope == "Namespace" and namespace is None:
         yield status.required(f"{where}.namespace", "`parameters.scope` is set to 'Namespace'")
-    elif namespace is not None and scope == "Namespace" and (problem := name_problem("label", namespace)):
-        yield status.invalid_value(f"{where}.namespace", namespace, problem)
+    elif namespace is not None and scope == "Namespace" and (problems := name_problems("label", namespace)):
+        yield from status.invalid_values(f"{where}.namespace", namespace, problems)
 
 
 def _spec_causes(obj: Object) -> Iterator[Cause]:
@@ -144,8 +144,8 @@ def _spec_causes(obj: Object) -> Iterator[Cause]:
         for at, host in enumerate(tls.get("hosts") or ()):
             yield from host_causes(host, f"spec.tls[{index}].hosts[{at}]")
         name = tls.get("secretName", "")
-        if name and (problem := name_problem("subdomain", name)):
-            yield status.invalid_value(f"spec.tls[{index}].secretName", name, problem)
+        if name and (problems := name_problems("subdomain", name)):
+            yield from status.invalid_values(f"spec.tls[{index}].secretName", name, problems)
 
 
 def host_causes(host: str, field: str) -> Iterator[Cause]:
@@ -153,8 +153,8 @@ def host_causes(host: str, field: str) -> Iterator[Cause]:
     if "*" in host:
         if not host.startswith("*.") or not is_subdomain(host[2:]):
             yield status.invalid_value(field, host, _WILDCARD_TEXT)
-    elif problem := name_problem("subdomain", host):
-        yield status.invalid_value(field, host, problem)
+    elif problems := name_problems("subdomain", host):
+        yield from status.invalid_values(field, host, problems)
 
 
 def _path_causes(path: Mapping[str, Any], where: str) -> Iterator[Cause]:
@@ -188,8 +188,8 @@ def _backend_causes(backend: Mapping[str, Any], where: str) -> Iterator[Cause]:
         name, port = service.get("name", ""), service.get("port") or {}
         if not name:
             yield status.required(f"{where}.service.name")
-        elif problem := name_problem("label", name):
-            yield status.invalid_value(f"{where}.service.name", name, problem)
+        elif problems := name_problems("label", name):
+            yield from status.invalid_values(f"{where}.service.name", name, problems)
         if port.get("name") and port.get("number"):
             yield status.invalid_value(where, "", "cannot set both port name & port number")
         elif port.get("name"):
@@ -203,14 +203,14 @@ def _backend_causes(backend: Mapping[str, Any], where: str) -> Iterator[Cause]:
 def reference_causes(reference: Mapping[str, Any], where: str) -> Iterator[Cause]:
     """Check a reference to an object of any kind."""
     group = reference.get("apiGroup")
-    if group is not None and (problem := name_problem("subdomain", group)):
-        yield status.invalid_value(f"{where}.apiGroup", group, problem)
+    if group is not None and (problems := name_problems("subdomain", group)):
+        yield from status.invalid_values(f"{where}.apiGroup", group, problems)
     for name in ("kind", "name"):
         text = reference.get(name, "")
         if not text:
             yield status.required(f"{where}.{name}")
-        elif problem := name_problem("segment", text):
-            yield status.invalid_value(f"{where}.{name}", text, problem)
+        elif problems := name_problems("segment", text):
+            yield from status.invalid_values(f"{where}.{name}", text, problems)
 
 
 def entries(obj: Object | None) -> list[dict[str, Any]]:
@@ -267,8 +267,8 @@ def _ip_problem(text: str) -> str:
 def _host_problem(text: str) -> str:
     if len(text) > _LONGEST_NAME:
         return f"must be no more than {_LONGEST_NAME} characters"
-    if problem := name_problem("subdomain", text):
-        return problem
+    if problems := name_problems("subdomain", text):
+        return problems[0]
     return "must be a DNS name, not an IP address" if _ip_problem(text) in ("", _LEADING) else ""
 
 

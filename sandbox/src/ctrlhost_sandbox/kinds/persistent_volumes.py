@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status, times
-from ctrlhost_sandbox.apimachinery.names import name_problem
+from ctrlhost_sandbox.apimachinery.names import name_problems
 from ctrlhost_sandbox.kinds.cells import UNSET, created
 from ctrlhost_sandbox.kinds.checks import Check, named, one_of, selectors
 from ctrlhost_sandbox.kinds.fields import immutable
@@ -217,8 +217,8 @@ def _origin_causes(origin: Mapping[str, Any], where: str) -> Iterator[Cause]:
     if not group and kind != "PersistentVolumeClaim":
         text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
         yield status.invalid_value(where, kind, text)
-    elif group and (problem := name_problem("subdomain", group)):
-        yield status.invalid_value(f"{where}.apiGroup", group, problem)
+    elif group and (problems := name_problems("subdomain", group)):
+        yield from status.invalid_values(f"{where}.apiGroup", group, problems)
 
 
 def _claim_update_causes(obj: Object, old: Object) -> Iterator[Cause]:
@@ -273,8 +273,8 @@ def volume_spec_causes(spec: Mapping[str, Any], where: str, *, inline: bool = Fa
         field = f"{where}.volumeAttributesClassName"
         if not name:
             yield status.required(field, "an empty string is disallowed")
-        elif problem := name_problem("subdomain", name):
-            yield status.invalid_value(field, name, problem)
+        elif problems := name_problems("subdomain", name):
+            yield from status.invalid_values(field, name, problems)
         if spec.get("csi") is None:
             yield status.required(f"{where}.csi", "has to be specified when using volumeAttributesClassName")
 
@@ -311,8 +311,8 @@ def _source_causes(spec: Mapping[str, Any], kind: str, where: str) -> Iterator[C
         driver = source.get("driver", "")
         if not driver:
             yield status.required(f"{where}.driver")
-        elif problem := name_problem("subdomain", driver.lower()):
-            yield status.invalid_value(f"{where}.driver", driver, problem)
+        elif problems := name_problems("subdomain", driver.lower()):
+            yield from status.invalid_values(f"{where}.driver", driver, problems)
         if not source.get("volumeHandle"):
             yield status.required(f"{where}.volumeHandle")
 

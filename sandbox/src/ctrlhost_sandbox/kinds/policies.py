@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import is_label_1035, is_subdomain, name_problem, qualified_problems
+from ctrlhost_sandbox.apimachinery.names import is_label_1035, is_subdomain, name_problems, qualified_problems
 from ctrlhost_sandbox.apimachinery.objects import at
 from ctrlhost_sandbox.kinds.cells import created
 from ctrlhost_sandbox.kinds.fields import selector_causes
@@ -156,8 +156,8 @@ class _Bindings(BuiltinStrategy):
         name = spec.get("policyName", "")
         if not name:
             yield status.required("spec.policyName")
-        elif problem := name_problem("subdomain", name):
-            yield status.invalid_value("spec.policyName", name, problem)
+        elif problems := name_problems("subdomain", name):
+            yield from status.invalid_values("spec.policyName", name, problems)
         if spec.get("paramRef") is not None:
             yield from _reference_causes(spec["paramRef"])
         resources = spec.get("matchResources")
@@ -196,15 +196,16 @@ def _param_kind_causes(kind: Mapping[str, Any]) -> Iterator[Cause]:
     else:
         group, _, plain = version.rpartition("/")
         if group and not is_subdomain(group):
-            yield status.invalid_value(f"{field}.apiVersion", group, name_problem("subdomain", group))
+            yield from status.invalid_values(f"{field}.apiVersion", group, name_problems("subdomain", group))
         if not plain:
             yield status.invalid_value(f"{field}.apiVersion", version, "version must be specified")
         elif not is_label_1035(plain):
-            yield status.invalid_value(f"{field}.apiVersion", plain, name_problem("label_1035", plain))
+            yield from status.invalid_values(f"{field}.apiVersion", plain, name_problems("label_1035", plain))
     if not name:
         yield status.required(f"{field}.kind")
     elif not is_label_1035(name.lower()):
-        text = f"may have mixed case, but should otherwise match: {name_problem('label_1035', name.lower())}"
+        problems = ",".join(name_problems("label_1035", name.lower()))
+        text = f"may have mixed case, but should otherwise match: {problems}"
         yield status.invalid_value(f"{field}.kind", name, text)
 
 
@@ -224,7 +225,7 @@ def _condition_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
         if not name:
             yield status.required(f"{field}.name")
         else:
-            yield from [status.invalid_value(f"{field}.name", name, text) for text in qualified_problems(name)]
+            yield from status.invalid_values(f"{field}.name", name, qualified_problems(name))
             if name in names:
                 yield status.duplicate(f"{field}.name", name)
             names.add(name)
@@ -279,7 +280,7 @@ def _validation_causes(spec: Mapping[str, Any], validation: Mapping[str, Any], f
 
 def _annotation_causes(obj: Object, annotation: Mapping[str, Any], field: str) -> Iterator[Cause]:
     key, text = f"{obj['metadata'].get('name', '')}/{annotation.get('key', '')}", annotation.get("valueExpression", "")
-    yield from [status.invalid_value(f"{field}.key", key, problem) for problem in qualified_problems(key)]
+    yield from status.invalid_values(f"{field}.key", key, qualified_problems(key))
     where = f"{field}.valueExpression"
     if not text.strip():
         yield status.required(where, "valueExpression is not specified")
@@ -313,8 +314,8 @@ def _mutation_causes(spec: Mapping[str, Any], mutation: Mapping[str, Any], field
 def _reference_causes(reference: Mapping[str, Any]) -> Iterator[Cause]:
     field, name, selector = "spec.paramRef", reference.get("name", ""), reference.get("selector")
     if name:
-        if problem := name_problem("segment", name):
-            yield status.invalid_value(f"{field}.name", name, problem)
+        if problems := name_problems("segment", name):
+            yield from status.invalid_values(f"{field}.name", name, problems)
         if selector is not None:
             yield status.forbidden_field(f"{field}.name", "name and selector are mutually exclusive")
     if selector is not None:

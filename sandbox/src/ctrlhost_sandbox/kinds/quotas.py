@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost_sandbox.apimachinery import status
 from ctrlhost_sandbox.apimachinery.names import qualified_problems
 from ctrlhost_sandbox.kinds.cells import created
+from ctrlhost_sandbox.kinds.resources import COMPUTE, COUNTED, STANDARD
 from ctrlhost_sandbox.kinds.strategy import BuiltinStrategy
 from ctrlhost_sandbox.schema.normalize import amount, is_whole
 
@@ -18,19 +19,12 @@ if TYPE_CHECKING:
     from ctrlhost_sandbox.context import ServerContext
     from ctrlhost_sandbox.registry.operation import Operation
 
-_COMPUTE = ("cpu", "memory", "ephemeral-storage")
-_COUNTED = (
-    *("pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps"),
-    *("persistentvolumeclaims", "services.nodeports", "services.loadbalancers"),
-)
-_QUOTA = (*_COMPUTE, "storage", *_COUNTED, *(f"{kind}.{name}" for kind in ("limits", "requests") for name in _COMPUTE))
-_QUOTA_NAMES = frozenset((*_QUOTA, "requests.storage"))
 _SCOPES = (
     *("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "PriorityClass", "CrossNamespacePodAffinity"),
     "VolumeAttributesClass",
 )
 _POD_NAMES = frozenset(
-    ("pods", *_COMPUTE, *(f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "memory")))
+    ("pods", *COMPUTE, *(f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "memory")))
 )
 _TYPES = ("Container", "Pod", "PersistentVolumeClaim")
 _LIMITS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
@@ -60,7 +54,7 @@ class _LimitRanges(BuiltinStrategy):
         seen: set[str] = set()
         for index, limit in enumerate((obj.get("spec") or {}).get("limits") or ()):
             where, kind = f"spec.limits[{index}]", limit.get("type", "")
-            yield from [status.invalid_value(f"{where}.type", kind, text) for text in qualified_problems(kind)]
+            yield from status.invalid_values(f"{where}.type", kind, qualified_problems(kind))
             if kind and "/" not in kind and kind not in _TYPES:
                 text = "must be a standard limit type or fully qualified"
                 yield status.invalid_value(f"{where}.type", kind, text)
@@ -76,7 +70,7 @@ def _limit_causes(limit: Mapping[str, Any], kind: str, where: str) -> Iterator[C
             yield status.forbidden_field(f"{where}.{name}", "may not be specified when `type` is 'Pod'")
     for name in _LIMITS:
         for resource in limit.get(name) or {}:
-            if "/" not in resource and resource not in (*_COMPUTE, "storage") and not resource.startswith("hugepages-"):
+            if "/" not in resource and resource not in (*COMPUTE, "storage") and not resource.startswith("hugepages-"):
                 yield from _name_causes(resource, f"{where}.{name}[{resource}]", container=kind in ("Pod", "Container"))
     least, most = limit.get("min") or {}, limit.get("max") or {}
     if kind == "PersistentVolumeClaim" and "storage" not in {**least, **most}:
@@ -140,12 +134,12 @@ class _Quotas(BuiltinStrategy):
 def _hard_causes(hard: Mapping[str, str], where: str) -> Iterator[Cause]:
     for name, value in hard.items():
         field = f"{where}[{name}]"
-        yield from [status.invalid_value(field, name, text) for text in qualified_problems(name)]
-        if "/" not in name and name not in _QUOTA_NAMES and not name.startswith(("hugepages-", "requests.hugepages-")):
+        yield from status.invalid_values(field, name, qualified_problems(name))
+        if "/" not in name and name not in STANDARD and not name.startswith(("hugepages-", "requests.hugepages-")):
             yield status.invalid_value(field, name, "must be a standard resource for quota")
         if amount(value) < 0:
             yield status.invalid_value(field, value, "must be greater than or equal to 0")
-        if name in _COUNTED and not is_whole(value):
+        if name in COUNTED and not is_whole(value):
             yield status.invalid_value(field, value, _NOT_INTEGER)
 
 
@@ -155,7 +149,7 @@ def _scope_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
         if scope not in _SCOPES:
             yield status.invalid_value("spec.scopes", scopes, "unsupported scope")
         for name in sorted(spec.get("hard") or {}):
-            if name in _QUOTA_NAMES and not _fits(scope, name):
+            if name in STANDARD and not _fits(scope, name):
                 yield status.invalid_value("spec.scopes", scopes, "unsupported scope applied to resource")
     for scope, other in (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")):
         if scope in scopes and other in scopes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import name_problem
+from ctrlhost_sandbox.apimachinery.names import name_problems
 from ctrlhost_sandbox.auth.authorizer import GROUP, MASTERS
 from ctrlhost_sandbox.auth.rbac_rules import EVERYTHING, Rule, missing, quoted
 from ctrlhost_sandbox.http.messages import Attributes
@@ -122,8 +122,8 @@ class _Bindings(_Guarded):
             yield status.not_supported("roleRef.kind", referred.get("kind", ""), allowed)
         if not name:
             yield status.required("roleRef.name")
-        elif problem := name_problem("segment", name):
-            yield status.invalid_value("roleRef.name", name, problem)
+        elif problems := name_problems("segment", name):
+            yield from status.invalid_values("roleRef.name", name, problems)
         for index, subject in enumerate(obj.get("subjects") or ()):
             yield from _subject_causes(subject, f"subjects[{index}]", namespaced=obj["kind"] == "RoleBinding")
         if old is not None and not _same(obj, old, "roleRef"):
@@ -151,8 +151,8 @@ def _subject_causes(subject: Mapping[str, Any], where: str, *, namespaced: bool)
         yield status.not_supported(f"{where}.kind", kind, _SUBJECTS)
         return
     account = kind == "ServiceAccount"
-    if name and account and (problem := name_problem("subdomain", name)):
-        yield status.invalid_value(f"{where}.name", name, problem)
+    if name and account and (problems := name_problems("subdomain", name)):
+        yield from status.invalid_values(f"{where}.name", name, problems)
     if group != (wanted := "" if account else GROUP):
         yield status.not_supported(f"{where}.apiGroup", group, (wanted,))
     if account and not namespaced and not subject.get("namespace"):

@@ -1,10 +1,11 @@
-"""Validation of the resources of a container."""
+"""The names of resources, and the validation of those of a container."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
+from ctrlhost_sandbox.apimachinery.names import qualified_problems
 from ctrlhost_sandbox.schema.normalize import amount, is_whole
 
 if TYPE_CHECKING:
@@ -12,7 +13,20 @@ if TYPE_CHECKING:
 
     from ctrlhost_sandbox.apimachinery.status import Cause
 
-_COMMON = ("cpu", "memory", "ephemeral-storage")
+COMPUTE = ("cpu", "memory", "ephemeral-storage")
+"""What a container may request."""
+COUNTED = (
+    *("pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps"),
+    *("persistentvolumeclaims", "services.nodeports", "services.loadbalancers"),
+)
+"""What a quota counts."""
+STANDARD = frozenset(
+    {
+        *(*COMPUTE, "storage", "requests.storage", *COUNTED),
+        *(f"{kind}.{name}" for kind in ("limits", "requests") for name in COMPUTE),
+    }
+)
+"""The names without a prefix that mean something."""
 _HUGE = "hugepages-"
 
 
@@ -40,13 +54,24 @@ def resource_causes(resources: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def _value_causes(name: str, value: str, where: str) -> Iterator[Cause]:
-    if "/" not in name and name not in _COMMON and not name.startswith(_HUGE):
-        yield status.invalid_value(where, name, "must be a standard resource type or fully qualified")
-        yield status.invalid_value(where, name, "must be a standard resource for containers")
+    yield from status.invalid_values(where, name, _name_problems(name))
     if amount(value) < 0:
         yield status.invalid_value(where, value, "must be greater than or equal to 0")
     if (_is_extended(name) or name.startswith(_HUGE)) and not is_whole(value):
         yield status.invalid_value(where, value, "must be an integer")
+
+
+def _name_problems(name: str) -> list[str]:
+    problems = qualified_problems(name)
+    huge = name.startswith(_HUGE)
+    if not problems and "/" not in name and name not in STANDARD and not huge:
+        problems.append("must be a standard resource type or fully qualified")
+    if "/" not in name and name not in COMPUTE and not huge:
+        problems.append("must be a standard resource for containers")
+    # Quotas put `requests.` in front of such a name.
+    elif _is_extended(name) and (name.startswith("requests.") or qualified_problems(f"requests.{name}")):
+        problems.append("doesn't follow extended resource name standard")
+    return problems
 
 
 def _is_extended(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import name_problem, qualified_problems
+from ctrlhost_sandbox.apimachinery.names import name_problems, qualified_problems
 from ctrlhost_sandbox.kinds.cells import NONE, UNSET, created
 from ctrlhost_sandbox.kinds.checks import (
     Check,
@@ -41,8 +41,8 @@ def _driver(path: str) -> Check:
     def check(where: str, value: Any) -> Iterator[Cause]:
         if len(value) > _LONGEST_DRIVER:
             yield status.too_long(where, _LONGEST_DRIVER)
-        if problem := name_problem("subdomain", value.lower()):
-            yield status.invalid_value(where, value, problem)
+        if problems := name_problems("subdomain", value.lower()):
+            yield from status.invalid_values(where, value, problems)
 
     return of_each(path, check)
 
@@ -51,7 +51,7 @@ def _lower(path: str) -> Check:
     """Check a name with an optional prefix in any case."""
 
     def check(where: str, value: Any) -> Iterator[Cause]:
-        yield from [status.invalid_value(where, value, text) for text in qualified_problems(value.lower())]
+        yield from status.invalid_values(where, value, qualified_problems(value.lower()))
 
     return of_each(path, check)
 
@@ -190,7 +190,7 @@ class _CsiNodes(BuiltinStrategy):
             for at, key in enumerate(keys):
                 if key in keys[:at]:
                     yield status.duplicate(where, key)
-                yield from [status.invalid_value(where, key, text) for text in qualified_problems(key)]
+                yield from status.invalid_values(where, key, qualified_problems(key))
             fixed = {**driver, "allocatable": None}
             if name in before and fixed != {**before[name], "allocatable": None}:
                 yield status.invalid_value("spec.drivers", driver, "field is immutable")
@@ -216,8 +216,8 @@ class _Capacities(BuiltinStrategy):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         name = obj.get("storageClassName", "")
-        if problem := name_problem("subdomain", name):
-            yield status.invalid_value("storageClassName", name, problem)
+        if problems := name_problems("subdomain", name):
+            yield from status.invalid_values("storageClassName", name, problems)
         yield from super().causes(context, operation, obj, old)
 
 
@@ -253,11 +253,11 @@ class _VolumeAttachments(BuiltinStrategy):
         elif named_volume == "":
             field = "spec.source.persistentVolumeName"
             yield status.required(field, "must specify non empty persistentVolumeName")
-            yield status.invalid_value(field, "", name_problem("subdomain", ""))
+            yield from status.invalid_values(field, "", name_problems("subdomain", ""))
         elif inline is not None:
             yield from volume_spec_causes(inline, "spec.source.inlineVolumeSpec", inline=True)
-        if problem := name_problem("subdomain", node):
-            yield status.invalid_value("spec.nodeName", node, problem)
+        if problems := name_problems("subdomain", node):
+            yield from status.invalid_values("spec.nodeName", node, problems)
         yield from super().causes(context, operation, obj, old)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import is_label, is_label_1035, is_subdomain, name_problem, qualified_problems
+from ctrlhost_sandbox.apimachinery.names import is_label_1035, is_subdomain, name_problems, qualified_problems
 from ctrlhost_sandbox.kinds.cells import created
 from ctrlhost_sandbox.kinds.fields import selector_causes
 from ctrlhost_sandbox.kinds.match_rules import rule_causes
@@ -65,7 +65,7 @@ def _webhook_causes(hook: Mapping[str, Any], where: str) -> Iterator[Cause]:
     if not name:
         yield status.required(f"{where}.name")
     elif not is_subdomain(name):
-        yield status.invalid_value(f"{where}.name", name, name_problem("subdomain", name))
+        yield from status.invalid_values(f"{where}.name", name, name_problems("subdomain", name))
     elif name.count(".") < 2:
         text = "should be a domain with at least three segments separated by dots"
         yield status.invalid_value(f"{where}.name", name, text)
@@ -95,8 +95,8 @@ def _webhook_causes(hook: Mapping[str, Any], where: str) -> Iterator[Cause]:
         if not condition.get("name"):
             yield status.required(f"{spot}.name")
         else:
-            problems = qualified_problems(condition["name"])
-            yield from [status.invalid_value(f"{spot}.name", condition["name"], text) for text in problems]
+            name = condition["name"]
+            yield from status.invalid_values(f"{spot}.name", name, qualified_problems(name))
 
 
 def _client_causes(client: Mapping[str, Any], where: str) -> Iterator[Cause]:
@@ -144,8 +144,8 @@ def _version_causes(versions: Sequence[str], where: str) -> Iterator[Cause]:
         if version in versions[:index]:
             yield status.invalid_value(f"{where}[{index}]", version, "duplicate version")
         elif not is_label_1035(version):
-            text = name_problem("label", version) if not is_label(version) else "must start with a letter"
-            yield status.invalid_value(f"{where}[{index}]", version, text)
+            problems = name_problems("label", version) or ["must start with a letter"]
+            yield from status.invalid_values(f"{where}[{index}]", version, problems)
     if not set(versions) & set(_VERSIONS):
         yield status.invalid_value(where, versions, "must include at least one of v1, v1beta1")
 

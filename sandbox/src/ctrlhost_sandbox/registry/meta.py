@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_PREFIX = 58
+_LAST_VERSION = 2**64 - 1
 #: The built-in groups that accept finalizers without a prefix.
 _UNQUALIFIED = (
     "admissionregistration.k8s.io",
@@ -66,6 +67,16 @@ def new_uid() -> str:
 def generate(prefix: str) -> str:
     """Make a name from `generateName` and five random characters, which spell no words."""
     return prefix[:_MAX_PREFIX] + "".join(_random.choices(_SUFFIX, k=5))
+
+
+def is_versioned(metadata: dict[str, Any]) -> bool:
+    """Return whether metadata have a resourceVersion that stands for one, which is a number above 0."""
+    version = metadata.get("resourceVersion")
+    if type(version) is not str or not version.isascii() or not version.isdigit():
+        return False
+    # Zeros count for nothing, and thousands of digits are slow to read.
+    digits = version.lstrip("0")
+    return 0 < len(digits) <= len(str(_LAST_VERSION)) and int(digits) <= _LAST_VERSION
 
 
 def initialize(metadata: dict[str, Any], *, generation: bool) -> None:

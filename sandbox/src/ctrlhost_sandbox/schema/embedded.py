@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import metadata_causes, name_problem
+from ctrlhost_sandbox.apimachinery.names import metadata_causes, name_problems
 from ctrlhost_sandbox.schema import go_text
 from ctrlhost_sandbox.schema.normalize import Undecodable, conform
 from ctrlhost_sandbox.schema.shapes import builtin
@@ -54,11 +54,11 @@ def causes(value: Mapping[str, Any], path: str) -> Iterator[Cause]:
     if version and len(version.split("/")) > _MOST_PARTS:
         text = f"unexpected GroupVersion string: {version}"
         yield status.invalid_value(f"{path}.apiVersion", version, text)
-    if kind and (problem := name_problem("label_1035", kind.lower())):
-        text = f"may have mixed case, but should otherwise match: {problem}"
+    if kind and (problems := name_problems("label_1035", kind.lower())):
+        text = f"may have mixed case, but should otherwise match: {','.join(problems)}"
         yield status.invalid_value(f"{path}.kind", kind, text)
     metadata = value.get("metadata") or {}
-    if problem := name_problem("segment", metadata.get("name", "")):
-        yield status.invalid_value(f"{path}.metadata.name", metadata["name"], problem)
+    if problems := name_problems("segment", metadata.get("name", "")):
+        yield from status.invalid_values(f"{path}.metadata.name", metadata["name"], problems)
     for cause in metadata_causes(metadata, [], qualified=False):
         yield status.Cause(cause.reason, cause.message, f"{path}.{cause.field}")

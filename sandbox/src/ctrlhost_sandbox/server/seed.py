@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 NODE = "sandbox-node"
+_ON_NODES = ("daemonset", "kubelet", "scheduler")
+"""The controllers for which there is a node: a control plane alone has none."""
 STORAGE_CLASS = "standard"
 _MANAGER = "sandbox"
 _INITIAL = frozenset(
@@ -52,7 +54,8 @@ def create_objects(context: ServerContext, port: int) -> None:
         hold(context, snapshot.decode())
     for name in NAMESPACES:
         _create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    _node(context)
+    if not context.options.controllers.isdisjoint(_ON_NODES):
+        _node(context)
     _kubernetes(context, port)
     if "persistentvolume" in context.options.controllers:
         _create(context, _storage_class())

@@ -96,10 +96,9 @@ def delete(context: ServerContext, operation: Operation, options: DeleteOptions)
     _apply_policy(obj, _policy(operation, options))
     grace = strategy.grace_period(obj, options.grace)
     finalizers = obj["metadata"].get("finalizers")
-    if not finalizers and not grace and not strategy.holds_deletion(context, obj):
+    at_once = not finalizers and not grace and not strategy.holds_deletion(context, obj)
+    if at_once and not strategy.graceful:
         remove(context, operation, snapshot, old)
-        if strategy.graceful:
-            obj["metadata"] |= {"deletionTimestamp": times.now(), "deletionGracePeriodSeconds": 0}
         return _gone(operation, obj)
     metadata = obj["metadata"]
     metadata["deletionTimestamp"] = times.seconds(clock.time() + grace)
@@ -108,9 +107,17 @@ def delete(context: ServerContext, operation: Operation, options: DeleteOptions)
         metadata["generation"] += 1
     strategy.begin_deletion(context, obj)
     if not operation.dry_run:
-        store(context, operation.kind, obj)
+        snapshot = store(context, operation.kind, obj)
         strategy.stored(context, obj, old)
-    return _begun(obj, options)
+    return _end(context, operation, snapshot, obj) if at_once else _begun(obj, options)
+
+
+def _end(context: ServerContext, operation: Operation, snapshot: Snapshot, obj: Object) -> WriteResult:
+    """Remove an object whose grace period is over: watches have seen that it ends."""
+    remove(context, operation, snapshot, obj)
+    if not operation.dry_run:
+        obj["metadata"]["resourceVersion"] = str(context.store.revision)
+    return _gone(operation, obj)
 
 
 def _check(operation: Operation, snapshot: Snapshot, options: DeleteOptions) -> None:
@@ -140,14 +147,12 @@ def _delete_again(
     if grace >= left or options.grace is None:
         return _begun(old, options)
     obj = views.load(operation.kind, snapshot)
-    if grace == 0 and not metadata.get("finalizers"):
-        remove(context, operation, snapshot, old)
-        return _gone(operation, old)
     obj["metadata"]["deletionGracePeriodSeconds"] = grace
     obj["metadata"]["deletionTimestamp"] = times.seconds(times.epoch(metadata["deletionTimestamp"]) - left + grace)
     if not operation.dry_run:
-        store(context, operation.kind, obj)
-    return _begun(obj, options)
+        snapshot = store(context, operation.kind, obj)
+    at_once = grace == 0 and not metadata.get("finalizers")
+    return _end(context, operation, snapshot, obj) if at_once else _begun(obj, options)
 
 
 def _policy(operation: Operation, options: DeleteOptions) -> str:

@@ -84,7 +84,7 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
         # An update or apply that creates the object also needs the right to create.
         context.authorizer.require_verb(operation, "create")
     obj = decode_type(operation, body)
-    versioned = bool(meta.metadata_of(obj).get("resourceVersion"))
+    versioned = meta.is_versioned(meta.metadata_of(obj))
     meta.place(operation, obj)
     strategy = strategy_of(kind)
     ignored = kind.has_status and "status" in obj and not strategy.keeps_status

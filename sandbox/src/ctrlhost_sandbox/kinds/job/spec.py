@@ -110,7 +110,7 @@ def _rule_causes(spec: Mapping[str, Any], rule: Mapping[str, Any], where: str) -
     for index, condition in enumerate(conditions):
         kind = condition.get("type", "")
         field = f"{where}.onPodConditions[{index}].type"
-        yield from [status.invalid_value(field, kind, text) for text in qualified_problems(kind)]
+        yield from status.invalid_values(field, kind, qualified_problems(kind))
     if (codes is None) is (not conditions):
         continued = "specifying one of OnExitCodes and OnPodConditions is required"
         text = continued if codes is None else "specifying both OnExitCodes and OnPodConditions is not supported"

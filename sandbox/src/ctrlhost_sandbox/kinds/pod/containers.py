@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import is_label, is_subdomain, name_problem, qualified_problems
+from ctrlhost_sandbox.apimachinery.names import is_label, is_subdomain, name_problems, qualified_problems
 from ctrlhost_sandbox.apimachinery.status import Cause
-from ctrlhost_sandbox.kinds.fields import KEY_TEXT, PROTOCOLS, descending_causes, is_key, not_negative, port_causes
+from ctrlhost_sandbox.kinds.fields import PROTOCOLS, descending_causes, key_problems, not_negative, port_causes
 from ctrlhost_sandbox.kinds.pod.security import container_security_causes
 from ctrlhost_sandbox.kinds.resources import resource_causes
 from ctrlhost_sandbox.schema.normalize import amount
@@ -60,7 +60,7 @@ def container_causes(
     if not name:
         yield status.required(f"{path}.name")
     elif not is_label(name):
-        yield status.invalid_value(f"{path}.name", name, name_problem("label", name))
+        yield from status.invalid_values(f"{path}.name", name, name_problems("label", name))
     elif name in names:
         yield status.duplicate(f"{path}.name", name)
     names.add(name)
@@ -146,8 +146,8 @@ def _source_causes(source: Mapping[str, Any], path: str, index: int) -> Iterator
         name = source[kind].get("name", "")
         if not name:
             yield status.required(f"{path}[{index}].{kind}.name")
-        elif problem := name_problem("subdomain", name):
-            yield status.invalid_value(f"{path}[{index}].{kind}.name", name, problem)
+        elif problems := name_problems("subdomain", name):
+            yield from status.invalid_values(f"{path}[{index}].{kind}.name", name, problems)
     if not given:
         text = "must specify one of: `configMapRef` or `secretRef`"
         yield status.invalid_value(path, "", text)
@@ -200,11 +200,11 @@ def _reference_causes(kind: str, source: Mapping[str, Any], where: str) -> Itera
     elif kind in ("configMapKeyRef", "secretKeyRef"):
         name, key = source.get("name", ""), source.get("key", "")
         if not is_subdomain(name):
-            yield status.invalid_value(f"{where}.name", name, name_problem("subdomain", name))
+            yield from status.invalid_values(f"{where}.name", name, name_problems("subdomain", name))
         if not key:
             yield status.required(f"{where}.key")
-        elif not is_key(key):
-            yield status.invalid_value(f"{where}.key", key, KEY_TEXT)
+        else:
+            yield from status.invalid_values(f"{where}.key", key, key_problems(key))
 
 
 def resource_field_causes(source: Mapping[str, Any], where: str, *, volume: bool) -> Iterator[Cause]:
@@ -240,7 +240,7 @@ def field_causes(source: Mapping[str, Any], where: str, allowed: Sequence[str]) 
     if problem:
         yield status.invalid_value(f"{where}.fieldPath", path, f"error converting fieldPath: {problem}")
     elif subscript:
-        yield from [status.invalid_value(where, key, text) for text in qualified_problems(key)]
+        yield from status.invalid_values(where, key, qualified_problems(key))
     elif path not in allowed and (path != "spec.host" or "spec.nodeName" not in allowed):
         yield status.not_supported(f"{where}.fieldPath", path, allowed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import LABEL_VALUE_TEXT, is_label_value, label_causes, name_problem
+from ctrlhost_sandbox.apimachinery.names import label_causes, label_value_problems, name_problems
 from ctrlhost_sandbox.kinds.fields import positive, qualified_causes, selector_causes
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ def _term_causes(term: Mapping[str, Any], path: str, *, values: bool) -> Iterato
             yield status.invalid_value(f"{where}.operator", operator, "not a valid selector operator")
         yield from qualified_causes(expression.get("key", ""), f"{where}.key")
         for at, value in enumerate(given if values else ()):
-            if not is_label_value(value):
-                yield status.invalid_value(f"{where}.values[{at}]", value, LABEL_VALUE_TEXT)
+            if problems := label_value_problems(value):
+                yield from status.invalid_values(f"{where}.values[{at}]", value, problems)
     for index, field in enumerate(term.get("matchFields") or ()):
         yield from _node_field_causes(field, f"{path}.matchFields[{index}]")
 
@@ -110,16 +110,16 @@ def _node_field_causes(one: Mapping[str, Any], path: str) -> Iterator[Cause]:
         yield status.invalid_value(f"{path}.key", key, "not a valid field selector key")
         return
     for index, value in enumerate(given):
-        if problem := name_problem("subdomain", value):
-            yield status.invalid_value(f"{path}.values[{index}]", value, problem)
+        if problems := name_problems("subdomain", value):
+            yield from status.invalid_values(f"{path}.values[{index}]", value, problems)
 
 
 def _pod_term_causes(term: Mapping[str, Any], path: str) -> Iterator[Cause]:
     for name in ("labelSelector", "namespaceSelector"):
         yield from selector_causes(term.get(name) or {}, f"{path}.{name}")
     for name in term.get("namespaces") or ():
-        if problem := name_problem("label", name):
-            yield status.invalid_value(f"{path}.namespace", name, problem)
+        if problems := name_problems("label", name):
+            yield from status.invalid_values(f"{path}.namespace", name, problems)
     yield from _label_keys_causes(term, path)
     key = term.get("topologyKey", "")
     if not key:
@@ -180,8 +180,8 @@ def _toleration_causes(toleration: Mapping[str, Any], path: str) -> Iterator[Cau
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
         text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         yield status.invalid_value(f"{path}.effect", effect, text)
-    if operator in ("", "Equal") and not is_label_value(value):
-        yield status.invalid_value(f"{path}.operator", value, LABEL_VALUE_TEXT)
+    if operator in ("", "Equal") and (problems := label_value_problems(value)):
+        yield from status.invalid_values(f"{path}.operator", value, problems)
     elif operator == "Exists" and value:
         text = "value must be empty when `operator` is 'Exists'"
         yield status.invalid_value(f"{path}.operator", value, text)
@@ -197,8 +197,8 @@ def taint_causes(taints: Sequence[Mapping[str, Any]], path: str) -> Iterator[Cau
     for index, taint in enumerate(taints):
         where, key, effect = f"{path}[{index}]", taint.get("key", ""), taint.get("effect", "")
         yield from qualified_causes(key, f"{where}.key")
-        if not is_label_value(taint.get("value", "")):
-            yield status.invalid_value(f"{where}.value", taint["value"], LABEL_VALUE_TEXT)
+        if problems := label_value_problems(taint.get("value", "")):
+            yield from status.invalid_values(f"{where}.value", taint["value"], problems)
         if not effect:
             yield status.required(f"{where}.effect")
         elif effect not in _EFFECTS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import name_problem
+from ctrlhost_sandbox.apimachinery.names import name_problems
 from ctrlhost_sandbox.kinds.fields import legacy_ip_causes
 from ctrlhost_sandbox.kinds.pod.containers import container_causes, host_port_causes
 from ctrlhost_sandbox.kinds.pod.images import is_latest
@@ -117,8 +117,8 @@ def causes(
     if spec.get("hostNetwork"):
         yield from _host_port_causes(spec, path)
     for name, rule in _NAMED:
-        if spec.get(name) and (problem := name_problem(rule, spec[name])):
-            yield status.invalid_value(f"{path}.{name}", spec[name], problem)
+        if spec.get(name) and (problems := name_problems(rule, spec[name])):
+            yield from status.invalid_values(f"{path}.{name}", spec[name], problems)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline < 2**31:
         text = f"must be between 1 and {2**31 - 1}, inclusive"
@@ -127,8 +127,8 @@ def causes(
     for index, alias in enumerate(spec.get("hostAliases") or ()):
         yield from legacy_ip_causes(alias.get("ip", ""), f"{path}.hostAliases[{index}].ip")
         for at, host in enumerate(alias.get("hostnames") or ()):
-            if problem := name_problem("subdomain", host):
-                yield status.invalid_value(f"{path}.hostAliases[{index}].hostnames[{at}]", host, problem)
+            if problems := name_problems("subdomain", host):
+                yield from status.invalid_values(f"{path}.hostAliases[{index}].hostnames[{at}]", host, problems)
     if (preemption := spec.get("preemptionPolicy")) is not None and preemption not in _PREEMPTIONS:
         yield status.not_supported(f"{path}.preemptionPolicy", preemption, _PREEMPTIONS)
     system = (spec.get("os") or {}).get("name", "")
@@ -160,8 +160,8 @@ def _dns_causes(config: Mapping[str, Any] | None, policy: Any, path: str) -> Ite
         text = f"must not have more than {_MOST_SEARCHES} search paths"
         yield status.invalid_value(f"{path}.searches", list(searches), text)
     for index, search in enumerate(searches):
-        if search != "." and (problem := name_problem("subdomain", search.removesuffix(".").replace("_", "-a"))):
-            yield status.invalid_value(f"{path}.searches[{index}]", search, problem)
+        if search != "." and (problems := name_problems("subdomain", search.removesuffix(".").replace("_", "-a"))):
+            yield from status.invalid_values(f"{path}.searches[{index}]", search, problems)
     for index, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
             yield status.required(f"{path}.options[{index}]", "must not be empty")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import is_label, name_problem
+from ctrlhost_sandbox.apimachinery.names import is_label, name_problems
 from ctrlhost_sandbox.kinds.fields import descending_causes
 from ctrlhost_sandbox.kinds.persistent_volumes import claim_causes
 from ctrlhost_sandbox.kinds.pod.containers import VOLUME_FIELDS, field_causes, resource_field_causes
@@ -49,7 +49,7 @@ def _volume_causes(volume: Mapping[str, Any], where: str, names: set[str]) -> It
     if not name:
         yield status.required(f"{where}.name")
     elif not is_label(name):
-        yield status.invalid_value(f"{where}.name", name, name_problem("label", name))
+        yield from status.invalid_values(f"{where}.name", name, name_problems("label", name))
     elif name in names:
         yield status.duplicate(f"{where}.name", name)
     names.add(name)
@@ -91,8 +91,8 @@ def _driver_causes(driver: str, where: str) -> Iterator[Cause]:
         yield status.required(where)
     if len(driver) > _LONGEST_DRIVER:
         yield status.too_long(where, _LONGEST_DRIVER)
-    if problem := name_problem("subdomain", driver.lower()):
-        yield status.invalid_value(where, driver, problem)
+    if problems := name_problems("subdomain", driver.lower()):
+        yield from status.invalid_values(where, driver, problems)
 
 
 def _mode_causes(source: Mapping[str, Any], where: str) -> Iterator[Cause]:

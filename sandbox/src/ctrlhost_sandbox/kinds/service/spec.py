@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import is_label, label_causes, name_problem
+from ctrlhost_sandbox.apimachinery.names import is_label, label_causes, name_problems
 from ctrlhost_sandbox.kinds.fields import (
     PROTOCOLS,
     ip_problem,
@@ -55,8 +55,8 @@ def spec_causes(obj: Object, before: Mapping[str, Any]) -> Iterator[Cause]:
         name = spec.get("externalName", "").removesuffix(".")
         if not name:
             yield status.required("spec.externalName")
-        elif problem := name_problem("subdomain", name):
-            yield status.invalid_value("spec.externalName", name, problem)
+        elif problems := name_problems("subdomain", name):
+            yield from status.invalid_values("spec.externalName", name, problems)
     names: set[str] = set()
     numbers: set[tuple[Any, Any]] = set()
     node_ports: set[tuple[Any, Any]] = set()
@@ -65,7 +65,7 @@ def spec_causes(obj: Object, before: Mapping[str, Any]) -> Iterator[Cause]:
         if not name and len(ports) > 1:
             yield status.required(f"{where}.name")
         elif name and not is_label(name):
-            yield status.invalid_value(f"{where}.name", name, name_problem("label", name))
+            yield from status.invalid_values(f"{where}.name", name, name_problems("label", name))
         elif name in names:
             yield status.duplicate(f"{where}.name", name)
         names.add(name)
@@ -99,10 +99,10 @@ def spec_causes(obj: Object, before: Mapping[str, Any]) -> Iterator[Cause]:
     yield from label_causes(spec.get("selector") or {}, "spec.selector")
     kept = before.get("externalIPs") or ()
     for index, address in enumerate(spec.get("externalIPs") or ()):
-        problems = list(legacy_ip_causes(address, f"spec.externalIPs[{index}]", kept))
-        yield from problems
+        causes = list(legacy_ip_causes(address, f"spec.externalIPs[{index}]", kept))
+        yield from causes
         parsed = ip_problem(address)[1]
-        if not problems and parsed is not None and (problem := special_problem(parsed)):
+        if not causes and parsed is not None and (problem := special_problem(parsed)):
             yield status.invalid_value(f"spec.externalIPs[{index}]", address, problem)
     yield from _load_balancer_causes(spec, before)
     yield from _traffic_causes(spec)
