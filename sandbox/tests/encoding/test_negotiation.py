@@ -13,7 +13,8 @@ from tests.support.waiting import eventually
 
 
 @pytest.mark.parametrize(
-    ("header", "body"), [("", b'{"a":1}'), (JSON, b'{"a":1}'), (f"{YAML},{JSON}", b"a: 1\n"), ("*/*", b'{"a":1}')]
+    ("header", "body"),
+    [("", b'{"a":1}\n'), (JSON, b'{"a":1}\n'), (f"{YAML},{JSON}", b"a: 1\n"), ("*/*", b'{"a":1}\n')],
 )
 def test_a_response_is_encoded_as_accepted(header: str, body: bytes) -> None:
     assert accept(header).encode(b'{"a":1}') == body

@@ -52,10 +52,14 @@ class _Parser:
                 raise self.fail()
         return tests
 
-    def _key(self) -> str:
-        key = self.next()
-        if key in _SYMBOLS:
+    def _literal(self) -> str:
+        text = self.next()
+        if text in _SYMBOLS:
             raise self.fail()
+        return text
+
+    def _key(self) -> str:
+        key = self._literal()
         if problems := qualified_problems(key):
             text = f"<nil>: Invalid value: {shown(key)}: {'; '.join(problems)}"
             raise bad_request(f"unable to parse requirement: {text}")
@@ -72,7 +76,7 @@ class _Parser:
             return lambda labels: key in labels
         self.next()
         if operator in ("=", "==", "!="):
-            value = "" if self.peek() in ("", ",") else self.next()
+            value = "" if self.peek() in ("", ",") else self._literal()
             self.check(key, [value])
             return lambda labels: (labels.get(key) == value) is (operator != "!=")
         if operator in ("in", "notin"):
@@ -92,7 +96,7 @@ class _Parser:
             raise self.fail()
         values: set[str] = set()
         while True:
-            values.add("" if self.peek() in (",", ")") else self.next())
+            values.add("" if self.peek() in (",", ")") else self._literal())
             token = self.next()
             if token == ")":
                 return frozenset(values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery.objects import condition, is_true
 from ctrlhost_sandbox.apimachinery.status import Failure
@@ -32,6 +32,8 @@ class CrdController(Controller):
             name = event.latest.name
             crd = None if event.new is None else event.new.decode()
             self._serve(name, crd)
+            if event.old is not None and (crd is None or _storage_of(event.old.decode()) != _storage_of(crd)):
+                self._end_watches(name)
             return [(affected,) for affected in (name, *self.context.crds.note(name, crd))]
         group, _, plural = table.name.partition("/")
         return [(f"{plural}.{group}",)] if event.new is None and "." in group else []
@@ -50,20 +52,21 @@ class CrdController(Controller):
             _log.warning("sandbox: reconciling CRD %s failed: %s", key[0], failure.message)
 
     def _serve(self, name: str, crd: Object | None) -> None:
-        """Update the registry for a CRD, and end the watches of changed versions."""
+        """Update the registry for a CRD."""
         context = self.context
         before = context.registry.custom(name)
         shapes = {kind.custom.marker: kind.custom.shape for kind in before if kind.custom is not None}
         kinds = [] if crd is None else kinds_of(crd, shapes)
         context.registry.serve_custom(name, kinds)
-        ended = shapes.keys() - {kind.custom.marker for kind, _ in kinds if kind.custom is not None}
-        for watch in list(context.watches) if ended else ():
-            custom = watch.kind.custom
-            if custom is not None and custom.crd == name and custom.marker in ended:
-                watch.end()
         for kind in before:
             if not kinds and not context.store.table(kind.table).count:
                 context.store.drop_table(kind.table)
+
+    def _end_watches(self, name: str) -> None:
+        """End the watches of all versions properly, as a real server does when it replaces the storage of a CRD."""
+        for watch in list(self.context.watches):
+            if watch.kind.custom is not None and watch.kind.custom.crd == name:
+                watch.end()
 
     def _advance(self, crd: Object) -> None:
         if "deletionTimestamp" in crd["metadata"]:
@@ -109,3 +112,8 @@ class CrdController(Controller):
         metadata["finalizers"] = [name for name in metadata["finalizers"] if name != FINALIZER]
         # Finalizers are metadata, which a write to /status of a built-in kind may change.
         self._write_status(crd)
+
+
+def _storage_of(crd: Object) -> tuple[Any, Any]:
+    """Return the parts of a CRD that its storage is made from."""
+    return crd["spec"], (crd.get("status") or {}).get("acceptedNames")
