@@ -282,7 +282,7 @@ class LeaderElector:
             self.lock.create(record, timeout=timeout)
         else:
             self.lock.update(record, timeout=timeout)
-        self._observe(record, sent)
+        self._observe(record, sent, wrote=True)
         self._free_since = None
         # From before the request: no replica can have observed the renewal earlier.
         return sent + self.config.renew_deadline
@@ -291,9 +291,9 @@ class LeaderElector:
         """Return whether the control plane wants another holder."""
         return record.preferred_holder not in (None, "", self.lock.identity)
 
-    def _observe(self, record: LeaderElectionRecord, at: float) -> None:
-        """Keep the record, and the time if it has changed or is this replica's own."""
-        if record != self._observed or record.holder_identity == self.lock.identity:
+    def _observe(self, record: LeaderElectionRecord, at: float, *, wrote: bool = False) -> None:
+        """Keep the record, and the time if it has changed or this replica `wrote` it: a read renews nothing."""
+        if wrote or record != self._observed:
             self._observed, self._observed_at = record, at
         if record.holder_identity != self._reported:
             self._reported = record.holder_identity

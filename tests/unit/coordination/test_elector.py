@@ -16,7 +16,7 @@ from ctrlhost.coordination.leadership import LeaderElectionCollector
 from ctrlhost.coordination.lease import API_VERSION, LeaderElectionRecord, LeaseLock
 from ctrlhost.coordination.term import Tenure
 from ctrlhost.coordination.writes import Permit, Refusals, Writes
-from ctrlhost.errors import ConfigError, NotLeading
+from ctrlhost.errors import ConfigError, Forbidden, NotLeading
 from ctrlhost.testing import ManualClock
 from tests.support.waiting import eventually
 from tests.unit.coordination.elector_rig import LIMIT, Rig
@@ -227,6 +227,34 @@ def test_only_an_own_expired_lease_is_unhealthy(rig):
     others.check()
     with pytest.raises(RuntimeError, match="failed election to renew leadership on lease foo"):
         own.check()
+
+
+@pytest.mark.behaviour("informers/LE11")
+@pytest.mark.behaviour("findings3/NC15")
+def test_reads_of_an_own_lease_that_cannot_be_renewed_renew_nothing(rig):
+    elector = rig.elector("a")
+    elector.attempt()
+
+    def refuse(operation):
+        if operation == "update":
+            raise Forbidden("a quota, a webhook or an authorizer refuses")
+
+    rig.recording.before = refuse
+    for second in range(1, 36):
+        rig.clock.advance(1)
+        elector.attempt()
+        assert elector.observed_age == second
+        assert elector.leading is (second < 10)
+    assert rig.recording.operations.count("get") > 20
+    elector.check()
+    rig.clock.advance(0.1)
+    elector.attempt()
+    with pytest.raises(RuntimeError, match="failed election to renew leadership on lease foo"):
+        elector.check()
+    rig.recording.before = lambda _: None
+    elector.attempt()
+    elector.check()
+    assert (elector.leading, elector.observed_age) == (True, 0)
 
 
 @pytest.mark.behaviour("informers/LE12")
