@@ -39,6 +39,8 @@ class ListWatch:
         self._negotiation = negotiation
         #: The idle timeout of a watch, in seconds.
         self.idle_timeout = options.idle_timeout
+        #: That of the initial events of a streaming list, which come without pauses, and then their bookmark.
+        self.initial_idle_timeout = min(options.idle_timeout, options.initial_idle_timeout)
         self._namespace = namespace
         self._selectors: dict[str, str | None] = {"labelSelector": label_selector, "fieldSelector": field_selector}
         self._rng = rng or random.Random()  # noqa: S311 - spreads load, protects nothing
@@ -72,8 +74,7 @@ class ListWatch:
             "sendInitialEvents": True if initial_events else None,
             "resourceVersionMatch": "NotOlderThan" if initial_events else None,
         }
-        # Servers send initial events and their bookmark without pauses; one that pauses does not send the bookmark.
-        idle = min(self.idle_timeout, self._options.initial_idle_timeout) if initial_events else self.idle_timeout
+        idle = self.initial_idle_timeout if initial_events else self.idle_timeout
         return self._open(resource, query, "PartialObjectMetadata", self._options.connect_timeout, idle)
 
     def _open(self, resource: Resource, query: Query, metadata_kind: str, timeout: float, idle: float) -> Steps[Stream]:

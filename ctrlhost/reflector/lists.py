@@ -100,6 +100,8 @@ class Lists:
         """Stage events up to their final bookmark, which completes the list; None if the stream ended before."""
         feed = self._feed
         started, events, progressing = feed.clock.now(), 0, ListProgress(feed.clock)
+        #: When the first plain bookmark came.
+        bookmarked: float | None = None
         feed.engine.begin_list()
         try:
             feed.engine.begin_watch(stream.content_type)
@@ -110,11 +112,15 @@ class Lists:
                     feed.list_wanted.set()
                 feed.status.listing = events
                 progressing.report(name, events)
-                if progress.plain_bookmarks and not progress.initial_events_end:
-                    # A server that streams lists sends no bookmark before the one that ends the initial events.
-                    raise NoStreamingList(TransportError("the server does not support sendInitialEvents"), lasting=True)
                 if progress.initial_events_end:
                     return _Initial(progress.resource_version, progress.error)
+                if progress.plain_bookmarks:
+                    # It ends nothing. A server that sends nothing but such ones never will: it ignores the parameter.
+                    now = feed.clock.now()
+                    bookmarked = now if bookmarked is None else bookmarked
+                    if now - bookmarked >= feed.requests.initial_idle_timeout:
+                        cause = TransportError("the server does not support sendInitialEvents")
+                        raise NoStreamingList(cause, lasting=True)
                 if progress.error is not None:
                     raise error_from_status(progress.error)
         except BaseException:

@@ -224,13 +224,27 @@ fn initial_events_become_the_content_and_the_watch_continues() {
 }
 
 #[test]
-fn a_server_without_streaming_lists_ends_the_initial_events() {
-    let rig = Rig::new(Body::Initial);
-    rig.piece(frame("BOOKMARK", "", 5));
-    rig.piece(frame("ADDED", "a", 9));
-    assert_eq!(rig.progress().plain_bookmarks, 1);
-    assert!(matches!(rig.told(), Told::End));
-    assert!(!rig.informer.has_synced());
+// behaviour: findings3/NC4
+fn a_plain_bookmark_among_the_initial_events_changes_nothing_wherever_it_is_cut() {
+    let end = r#"{"metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true"}}}"#;
+    let end = format!("{{\"type\":\"BOOKMARK\",\"object\":{end}}}\n");
+    let stream = frame("BOOKMARK", "", 9) + &frame("ADDED", "a", 4) + &end;
+    for cut in 0..=stream.len() {
+        let rig = Rig::new(Body::Initial);
+        let (first, rest) = stream.split_at(cut);
+        rig.piece(first);
+        rig.piece(rest);
+        let mut all = rig.progress();
+        if !all.initial_events_end {
+            assert_eq!(all.plain_bookmarks, 1);
+            assert_eq!(all.resource_version, "");
+            all = rig.progress();
+        }
+        assert!(all.initial_events_end, "cut at {cut}");
+        assert_eq!(all.resource_version, "7");
+        assert!(rig.informer.has_synced());
+        assert_eq!(rig.names(), ["a"]);
+    }
 }
 
 #[test]

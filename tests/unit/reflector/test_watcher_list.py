@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import json
 
 import pytest
 
@@ -217,10 +218,43 @@ def test_only_the_annotation_value_true_ends_the_initial_events(rig):
     assert rig.factory.wait_for_sync(10)
 
 
-def test_a_plain_bookmark_reveals_a_server_that_ignores_streaming_lists_and_it_is_paged(rig):
+PLAIN, REST = (
+    b"".join(json.dumps(frame).encode() + b"\n" for frame in frames)
+    for frames in ([bookmark(9)], [event("ADDED", pod("a", 1)), bookmark(2, initial_end=True)])
+)
+
+
+@pytest.mark.behaviour("findings3/NC4")
+@pytest.mark.parametrize("cut", [1, len(PLAIN) - 1, len(PLAIN), len(PLAIN) + 1, len(PLAIN + REST) - 1, None])
+@pytest.mark.parametrize("native", [True, False])
+def test_a_plain_bookmark_before_the_end_changes_nothing_wherever_it_is_cut(rig_with, cut, native):
+    rig = rig_with(clock=None if native else ManualClock())
+    stream = Frames()
+    rig.serve(NO_LISTS, [stream]).start()
+    stream.send_bytes((PLAIN + REST)[:cut])
+    if cut is not None:
+        before = cut >= len(PLAIN)
+        eventually(lambda: rig.status.last_byte_at is not None and rig.status.bookmarks == before)
+        stream.send_bytes((PLAIN + REST)[cut:])
+    assert rig.factory.wait_for_sync(10)
+    assert rig.held() == {"a": "1"}
+    assert rig.pods.last_resource_version == "2"
+    assert (rig.lists, rig.errors, len(rig.watches)) == ([], [], 1)
+
+
+def test_a_server_that_sends_only_plain_bookmarks_ignores_streaming_lists_and_is_paged(rig_with):
+    clock = ManualClock()
+    rig = rig_with(clock=clock)
     ignorant = Frames(event("ADDED", pod("a", 1)), bookmark(2))
-    rig.serve([Json(pod_list(3, pod("a", 1), pod("b", 3)))], [ignorant, Frames(), Frames()]).synced()
-    assert rig.held() == {"a": "1", "b": "3"}
+    rig.serve([Json(pod_list(3, pod("a", 1), pod("b", 3)))], [ignorant, Frames(), Frames()]).start()
+    eventually(lambda: rig.status.bookmarks == 1)
+    clock.advance(29)
+    ignorant.send_event(bookmark(3))
+    eventually(lambda: rig.status.bookmarks == 2)
+    assert rig.lists == []
+    clock.advance(1)
+    ignorant.send_event(bookmark(4))
+    rig.holds(a=1, b=3)
     assert ignorant.closed.wait(10)
     rig.pods.parts[0].reflector.relist()
     eventually(lambda: len(rig.lists) == 2)

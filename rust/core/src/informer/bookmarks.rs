@@ -4,11 +4,11 @@ use super::{Counters, WatchProgress};
 use crate::decode::Bookmark;
 
 impl WatchProgress {
-    /// Count a bookmark, and advance the version to it.
+    /// Count a bookmark, and advance the version to it, if there is one.
     pub(super) fn note(
         &mut self,
         bookmark: &Bookmark,
-        resource_version: &mut String,
+        resource_version: Option<&mut String>,
         counters: &Counters,
     ) {
         counters.bookmarks.add(1);
@@ -16,9 +16,9 @@ impl WatchProgress {
         self.initial_events_end |= bookmark.ends_initial_events == Some(true);
         self.plain_bookmarks += u64::from(bookmark.ends_initial_events.is_none());
         let version = &bookmark.resource_version;
-        if version.is_empty() {
+        let Some(resource_version) = resource_version.filter(|_| !version.is_empty()) else {
             return;
-        }
+        };
         if is_older(version, resource_version) {
             // The newer version stays: the older one would repeat events.
             counters.backward_bookmarks.add(1);

@@ -262,9 +262,7 @@ impl<S: Source> Follower<S> {
         // The frames before a malformed one count.
         self.informer.process();
         let progress = fed?;
-        // A server that streams lists sends no bookmark before the one that ends the initial events.
-        let plain = initial && progress.plain_bookmarks > 0 && !progress.initial_events_end;
-        let over = plain || progress.error.is_some();
+        let over = progress.error.is_some();
         if over {
             self.ended.store(true, Ordering::Release);
         }

@@ -82,7 +82,7 @@ pub(super) struct Intake {
     /// The list in progress.
     staged: Option<Staged>,
     resource_version: String,
-    /// The version of the last bookmark among staged events, and of what came after the end of the initial ones.
+    /// The version of the end of the initial events, and of what came after it.
     staged_version: String,
     /// A list has become the content.
     listed: bool,
@@ -333,8 +333,11 @@ impl Intake {
                 }
                 FrameKind::Bookmark => {
                     let bookmark = frame.bookmark();
-                    progress.note(&bookmark, resource_version, counters);
                     *initial_over |= bookmark.ends_initial_events == Some(true);
+                    // One among the initial events says nothing about those that are still to come.
+                    let counts = staged.is_none() || *initial_over;
+                    let version = counts.then_some(&mut *resource_version);
+                    progress.note(&bookmark, version, counters);
                     if let Some(events) = events {
                         events.bookmark(resource_version);
                     }
