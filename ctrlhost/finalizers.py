@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.errors import NotFound
+from ctrlhost.errors import NotFound, UnknownKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +37,8 @@ def remove(client: Client, obj: Mapping[str, Any], name: str) -> dict[str, Any] 
         return None
     try:
         return _write(client, obj, tuple(one for one in present if one != name))
+    except UnknownKind:
+        raise
     except NotFound:
         return None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ctrlhost.client.requests import OnWrite, Requests
-from ctrlhost.client.target import content_of, delete_options
+from ctrlhost.client.target import Target, content_of, delete_options
 from ctrlhost.duration import in_seconds
 from ctrlhost.errors import ConfigError, NotFound, UnknownKind
 from ctrlhost.kubeconfig.connection import Connection, from_configuration, from_url
@@ -169,7 +169,7 @@ class Client(Requests):
     ) -> Steps[dict[str, Any]]:
         """Return one object; NotFound if it does not exist."""
         target = yield from self._target(api_version, kind, namespace, name, timeout=timeout)
-        return (yield from self._call("GET", target.path(), timeout=timeout))
+        return (yield from self._call("GET", target, timeout=timeout))
 
     @verb
     def find(
@@ -267,7 +267,8 @@ class Client(Requests):
             "limit": page_size or None,
             "continue": token,
         }
-        page = yield from self._call("GET", resource.path(namespace), query, timeout=timeout)
+        target = Target(resource, (namespace or "") if resource.namespaced else "")
+        page = yield from self._call("GET", target, query, timeout=timeout)
         page["items"] = [{"apiVersion": api_version, "kind": kind, **item} for item in page.get("items") or ()]
         return page
 
@@ -376,9 +377,7 @@ class Client(Requests):
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         # Not reported to `on_write`: the response is a list, or a Status that names no object.
         return (
-            yield from self._call(
-                "DELETE", target.path(), query, delete_options(propagation, None, None), timeout=timeout
-            )
+            yield from self._call("DELETE", target, query, delete_options(propagation, None, None), timeout=timeout)
         )
 
     def add_crds(self, crds: Iterable[Mapping[str, Any]]) -> None:

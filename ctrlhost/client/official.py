@@ -159,10 +159,10 @@ def _followed(client: Requests, sent: _Sent) -> Response | None:
     answers: list[Response] = []
 
     def send(step: Send | Pause) -> Response | None:
-        answers.clear()
         answer = do(step)
-        if answer is not None:
-            answers.append(answer)
+        if isinstance(step, Send) and step.request.method != "GET":
+            # Not what the server is asked about the kind meanwhile.
+            answers[:] = [] if answer is None else [answer]
         return answer
 
     steps = client._write(verb, target, query, content, content_type=sent.content_type, timeout=sent.timeout)  # noqa: SLF001

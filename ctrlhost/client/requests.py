@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,7 +16,7 @@ from ctrlhost.client.retry import retried
 from ctrlhost.client.target import Target, Write, WriteVerb, parent_of, target_of
 from ctrlhost.duration import in_seconds
 from ctrlhost.transport.interface import DEFAULT_TIMEOUT, HttpRequest
-from ctrlhost.transport.responses import decode_object
+from ctrlhost.transport.responses import decode_object, names_no_object
 from ctrlhost.transport.steps import Steps, verb
 
 if TYPE_CHECKING:
@@ -101,9 +103,11 @@ class Requests:
         timeout: DurationLike | None,
     ) -> Steps[tuple[dict[str, Any], bytes]]:
         """Write; return the response decoded, and as the server sent it."""
-        method, path = _METHODS[verb], target.path(collection=verb == "create" and target.subresource is None)
-        response = yield from self._request(method, path, query, content, content_type=content_type, timeout=timeout)
-        written = decode_object(response, f"{method} {path}")
+        method, collection = _METHODS[verb], verb == "create" and target.subresource is None
+        target, response = yield from self._send(
+            method, target, query, content, content_type=content_type, collection=collection, timeout=timeout
+        )
+        written = decode_object(response, f"{method} {target.path(collection=collection)}")
         if self._on_write is not None:
             manager = str((query or {}).get("fieldManager") or self.field_manager)
             self._on_write(Write(verb, target, written, manager))
@@ -112,23 +116,62 @@ class Requests:
     def _call(
         self,
         method: str,
-        path: str,
+        target: Target,
         query: Query | None = None,
         content: Any = None,
         *,
         timeout: DurationLike | None = None,
     ) -> Steps[dict[str, Any]]:
-        kind = "application/json"
-        response = yield from self._request(method, path, query, content, content_type=kind, timeout=timeout)
-        return decode_object(response, f"{method} {path}")
+        target, response = yield from self._send(
+            method, target, query, content, content_type="application/json", collection=False, timeout=timeout
+        )
+        return decode_object(response, f"{method} {target.path()}")
+
+    def _send(
+        self,
+        method: str,
+        target: Target,
+        query: Query | None,
+        content: Any,
+        *,
+        content_type: str,
+        collection: bool,
+        timeout: DurationLike | None,
+    ) -> Steps[tuple[Target, Response]]:
+        """Send a request; once more if the server serves the kind elsewhere by now. Return where it was sent last."""
+        send = partial(self._request, method, query=query, content=content, content_type=content_type, timeout=timeout)
+        response = yield from send(target.path(collection=collection))
+        if names_no_object(response) and (moved := (yield from self._moved(method, target, timeout))) is not None:
+            target, response = moved, (yield from send(moved.path(collection=collection)))
+        return target, response
+
+    def refreshed(self, resource: Resource, timeout: DurationLike | None = None) -> Steps[Resource]:
+        """Return a custom kind as the server serves it by now; UnknownKind if it no longer does."""
+        if not self.resources.forget(resource.api_version, resource.kind):
+            return resource
+        return (yield from self._resource(resource.api_version, resource.kind, timeout))
+
+    def _moved(self, method: str, target: Target, timeout: DurationLike | None) -> Steps[Target | None]:
+        """Ask the server for a custom kind again, whose CRD may have been replaced by another one.
+
+        Return the target if scope or plural have changed; UnknownKind if the server no longer serves the kind.
+        """
+        former = target.resource
+        resource = yield from self.refreshed(former, timeout)
+        if (resource.plural, resource.namespaced) == (former.plural, former.namespaced):
+            return None
+        # A list without a namespace is one of all namespaces.
+        default = "" if method == "GET" and target.name is None else self.namespace
+        namespace = (target.namespace or default) if resource.namespaced else ""
+        return replace(target, resource=resource, namespace=namespace)
 
     def _request(
         self,
         method: str,
         path: str,
+        *,
         query: Query | None,
         content: Any,
-        *,
         content_type: str,
         timeout: DurationLike | None,
     ) -> Steps[Response]:

@@ -185,11 +185,19 @@ class Resources:
                 return resource
         raise UnknownKind(f"the server does not serve `{plural}` in {api_version}", hint=_hint(api_version))
 
-    def forget(self, api_version: str, kind: str) -> None:
-        """Drop a discovered kind, for example after its CRD was removed; the next `find` asks the server again."""
+    def forget(self, api_version: str, kind: str) -> bool:
+        """Drop a custom kind, for example after its CRD was removed; the next `find` asks the server again.
+
+        Return whether it was known.
+        """
         with self._lock:
-            if kind in self._discovered.get(api_version, {}):
-                self._forgotten[api_version, kind] = self._discovered.pop(api_version)[kind]
+            discovered = self._discovered.get(api_version, {})
+            resource = self._loaded.pop((api_version, kind), None) or discovered.get(kind)
+            if resource is None:
+                return False
+            self._discovered.pop(api_version, None)
+            self._forgotten[api_version, kind] = resource
+            return True
 
 
 def _hint(api_version: str) -> str:

@@ -95,6 +95,9 @@ class Ensure:
             owning = None if owner is None else mapping_of(owner)
         uid, owned_from = ("", "") if owning is None else _identity(owning)
         namespace = desired.namespace
+        if not resource.namespaced and owned_from:
+            # Perhaps its CRD was replaced by another one.
+            resource = yield from context.client.refreshed(resource)
         if not resource.namespaced:
             if owned_from:
                 raise ValueError(
@@ -109,6 +112,9 @@ class Ensure:
             )
         namespace = namespace or owned_from or (context.request.namespace if context.request is not None else "")
         if not namespace:
+            resource = yield from context.client.refreshed(resource)
+            if not resource.namespaced:
+                return _Child(desired, owning, uid, "", reconciled, self._annotation)
             raise ValueError(f"{desired} needs metadata.namespace: its owner has none")
         return _Child(desired, owning, uid, namespace, reconciled, self._annotation)
 

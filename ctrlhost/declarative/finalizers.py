@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client import Client
-from ctrlhost.errors import InvalidObject, NotFound
+from ctrlhost.errors import InvalidObject, NotFound, UnknownKind
 from ctrlhost.own_writes.client import ended
 from ctrlhost.transport.steps import steps_of
 
@@ -199,6 +199,8 @@ def _write(client: Client, obj: Object, finalizers: Sequence[str]) -> Steps[Obje
         written = yield from steps_of(Client.patch)(
             client, obj.api_version, obj.kind, obj.name, obj.namespace or None, patch
         )
+    except UnknownKind:
+        raise
     except NotFound:
         return None
     return None if ended(written) else Object(written)

@@ -126,10 +126,11 @@ class HostedController:
                     f"controller `{context.controller}` reads {kind} without declaring it; it declares {declared}",
                     hint=f'add it to `@plugin.controller(…, watches=["{kind}"])`, or to `owns=` for `ctx.ensure`',
                 )
-            resource = self.host.client.resources.last_known(kind.api_version, kind.kind)
-            lister = owned_lister(context, kind.api_version, kind.kind)
-            found = CachedKind(lister, kind, resource is None or resource.namespaced)
-            self._caches[kind] = found
+            found = CachedKind(owned_lister(context, kind.api_version, kind.kind), kind, namespaced=True)
+        # A CRD may be replaced by one with another scope.
+        resource = self.host.client.resources.last_known(kind.api_version, kind.kind)
+        namespaced = resource is None or resource.namespaced
+        self._caches[kind] = found = replace(found, namespaced=namespaced) if found.namespaced != namespaced else found
         return found
 
 

@@ -10,7 +10,7 @@ from ctrlhost.client import Client
 from ctrlhost.client.subresources import lacks
 from ctrlhost.controller.status import StatusWriter
 from ctrlhost.declarative.settled import Settled
-from ctrlhost.errors import Forbidden, NotFound
+from ctrlhost.errors import Forbidden, NotFound, UnknownKind
 from ctrlhost.transport.steps import steps_of
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class StatusPatches:
             answer = yield from steps_of(Client.patch)(
                 client, obj.api_version, obj.kind, obj.name, obj.namespace or None, patch, subresource="status"
             )
+        except UnknownKind:
+            raise
         except (Forbidden, NotFound) as error:
             # The server says the same of a missing object and of a missing subresource, after it has looked at rights.
             if (yield from lacks(client, obj.api_version, obj.kind, "status")):

@@ -60,6 +60,18 @@ def error_from_response(response: Response, what: str) -> ApiError:
     return from_status(response.status, "", message, (), retry_after)
 
 
+def names_no_object(response: Response) -> bool:
+    """Return whether a response says that the server does not serve the path or the verb, whatever the object."""
+    if response.status not in (404, 405):
+        return False
+    try:
+        status = msgspec.json.decode(_as_json(response))
+    except (*_DECODE_ERRORS, ValueError):
+        return True
+    details = status.get("details") if isinstance(status, dict) else None
+    return response.status == 405 or not (isinstance(details, dict) and details.get("name"))
+
+
 def _as_json(response: Response) -> bytes:
     """Return the body of a failure, which is in the encoding that was asked for."""
     media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
