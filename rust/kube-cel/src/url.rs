@@ -40,7 +40,7 @@ impl Url {
             _ => ("", before),
         };
         let opaque = !path.starts_with('/') && !before.starts_with("//");
-        if !escaped(path) {
+        if !opaque && !escaped(path) {
             return None;
         }
         let (hostname, port, brackets) = host(authority)?;
@@ -120,8 +120,11 @@ fn host(authority: &str) -> Option<(String, String, bool)> {
     let of_name = |byte: u8| {
         byte >= 0x80 || byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:%<>\"".contains(&byte)
     };
+    // Go takes no escapes of ASCII in a name.
+    let is_text = |part: &str| part.starts_with(|first: char| first.is_digit(8));
     if !name.bytes().all(of_name)
         || !escaped(name)
+        || (!brackets && name.split('%').skip(1).any(is_text))
         || !port.bytes().all(|byte| byte.is_ascii_digit())
     {
         return None;

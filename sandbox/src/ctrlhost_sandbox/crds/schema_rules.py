@@ -1,199 +1,198 @@
-"""Checks of a CRD's schemas: the rules of structural schemas."""
+"""Checks of a CRD's schemas: the keywords that are allowed, the structure, and the defaults."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.apimachinery import status
+from ctrlhost_sandbox.crds import schema_defaults, structure
 from ctrlhost_sandbox.schema.patterns import pattern_causes
-from ctrlhost_sandbox.schema.structural import (
-    EMBEDDED,
-    INT_OR_STRING,
-    PRESERVE,
-    VALIDATIONS,
-    Schema,
-    additional,
-    properties,
-    prune,
-)
-from ctrlhost_sandbox.schema.validation import validate
+from ctrlhost_sandbox.schema.structural import EMBEDDED, PRESERVE, Schema, properties
 
 if TYPE_CHECKING:
     from ctrlhost_sandbox.apimachinery.status import Cause
 
-MAX_DEPTH = 60
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
-_REFUSED = ("$ref", "$schema", "definitions", "dependencies", "id", "patternProperties", "additionalItems")
-_NOT_IN_LOGIC = ("type", "default", "nullable", "description", "additionalProperties")
-_JUNCTORS = ("allOf", "anyOf", "oneOf")
-_NOT_WITH_STATUS = (*_JUNCTORS, "not", "enum", "default", "nullable", "minProperties", "maxProperties", EMBEDDED)
-_ROOT = "<nil>"
-"""The field of a cause about a whole value, as a real server names it."""
-_INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+_REFUSED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+_JUNCTORS = ("allOf", "oneOf", "anyOf")
+_IDENTITY = ("apiVersion", "kind", "metadata")
+_LIST_TYPE, _LIST_KEYS, _MAP_TYPE = "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type"
+#: The keywords at the root of a schema with the subresource `status`, as Go names them in messages.
+_WITH_STATUS = {
+    "description": "Description", "type": "Type", "format": "Format", "title": "Title", "maximum": "Maximum",
+    "exclusiveMaximum": "ExclusiveMaximum", "minimum": "Minimum", "exclusiveMinimum": "ExclusiveMinimum",
+    "maxLength": "MaxLength", "minLength": "MinLength", "pattern": "Pattern", "maxItems": "MaxItems",
+    "minItems": "MinItems", "uniqueItems": "UniqueItems", "multipleOf": "MultipleOf", "required": "Required",
+    "items": "Items", "properties": "Properties", "externalDocs": "ExternalDocs", "example": "Example",
+    PRESERVE: "XPreserveUnknownFields", "x-kubernetes-validations": "XValidations",
+}  # fmt: skip
+#: Keywords that come before the type, where a real server stops at the first that is not allowed.
+_BEFORE_TYPE = ("id", "$ref")
 
 
 def causes(schema: Schema, field: str, *, has_status: bool) -> Iterator[Cause]:
     """Check the root schema of a version; with the subresource `status`, its root has fewer keywords."""
-    kind = schema.get("type")
-    if has_status and kind and kind != "object":
-        text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
-        yield status.invalid_value(f"{field}.type", kind, text)
-    elif has_status and (name := next(filter(schema.get, _NOT_WITH_STATUS), "")):
-        text = f"{name} is not allowed at the root of the schema if the status subresource is enabled"
-        yield status.invalid_value(field, schema, text)
-    if not kind:
-        yield status.required(f"{field}.type", "must not be empty at the root")
-    elif kind != "object":
-        yield status.invalid_value(f"{field}.type", kind, "must be object at the root")
+    if has_status:
+        yield from _status_causes(schema, field)
     if schema.get("nullable"):
         yield status.forbidden_field(f"{field}.nullable", "nullable cannot be true at the root")
-    if "additionalProperties" in schema:
-        yield status.forbidden_field(f"{field}.additionalProperties", "must not be used at the root")
-    if set(properties(properties(schema).get("metadata") or {})) - {"name", "generateName"}:
-        text = "must not specify anything other than name and generateName, but metadata is implicitly specified"
-        yield status.forbidden_field(f"{field}.properties[metadata]", text)
-    patterns = pattern_causes(schema, field)
-    yield from patterns
-    # Defaults are checked against the patterns, so those must be valid.
-    if not patterns:
-        yield from _logic_causes(schema, schema, field)
-        yield from _node(schema, field, 0)
+    yield from _node(schema, field, _Place(is_root=True))
+    if structure.is_convertible(schema):
+        structural = [*structure.causes(schema, field), *pattern_causes(schema, field)]
+        # Defaults are checked by the schema, so that must be valid.
+        yield from structural or schema_defaults.causes(schema, field)
 
 
-def _node(schema: Schema, field: str, depth: int) -> Iterator[Cause]:
-    if depth > MAX_DEPTH:
-        yield status.invalid_value(field, depth, f"the schema is nested deeper than {MAX_DEPTH} levels")
-        return
-    yield from _keyword_causes(schema, field)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a schema stands: at the root, within an object's identity, or where no defaults are allowed and why."""
+
+    is_root: bool = False
+    in_identity: bool = False
+    no_defaults: str = ""
+
+
+def _status_causes(schema: Schema, field: str) -> Iterator[Cause]:
+    """Check the keywords at the root beside the subresource `status`; a real server names the first only."""
+    kind, more = schema.get("type"), [name for name, value in schema.items() if value and name not in _WITH_STATUS]
+    if kind and kind != "object" and not any(name in _BEFORE_TYPE for name in more):
+        text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+        yield status.invalid_value(f"{field}.type", kind, text)
+    elif more:
+        allowed = " ".join(_WITH_STATUS.values())
+        text = f"only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled"
+        yield status.invalid_value(field, schema, text)
+
+
+def _node(schema: Schema, field: str, place: _Place) -> Iterator[Cause]:
+    yield from _keyword_causes(schema, field, place)
+    yield from _collection_causes(schema, field)
+    if isinstance(items := schema.get("items"), Mapping):
+        yield from _map_causes(schema, items, field)
+        yield from _key_causes(schema, items, field)
+    elif schema.get(_LIST_TYPE) == "map":
+        yield from _map_causes(schema, None, field)
+    for child, where, below in _parts(schema, field, place):
+        yield from _node(child, where, below)
+
+
+def _parts(schema: Schema, field: str, place: _Place) -> Iterator[tuple[Schema, str, _Place]]:
+    """Yield each schema in a schema, its field and its place."""
+    place = replace(place, is_root=False) if (is_root := place.is_root) else place
+    if isinstance(rest := schema.get("additionalProperties"), Mapping):
+        why = "inside additionalProperties applying to object metadata"
+        yield rest, f"{field}.additionalProperties", replace(place, no_defaults=why) if place.in_identity else place
+    for name, child in properties(schema).items():
+        below = place
+        if (is_root or schema.get(EMBEDDED)) and name in _IDENTITY:
+            below = replace(
+                place, in_identity=True, no_defaults=f"in top-level {name}" if is_root else place.no_defaults
+            )
+        yield child, f"{field}.properties[{name}]", below
+    for name in ("items", "not"):
+        if isinstance(part := schema.get(name), Mapping):
+            yield part, f"{field}.{name}", place
+    for name in (*_JUNCTORS, "items"):
+        parts = schema.get(name)
+        for index, part in enumerate(parts if isinstance(parts, list) else ()):
+            yield part, f"{field}.{name}[{index}]", place
+    for name in ("definitions", "dependencies"):
+        for key, part in (schema.get(name) or {}).items():
+            if isinstance(part, Mapping):
+                yield part, f"{field}.{name}[{key}]", place
+
+
+def _keyword_causes(schema: Schema, field: str, place: _Place) -> Iterator[Cause]:
     kind = schema.get("type")
     if kind and kind not in _TYPES:
         yield status.not_supported(f"{field}.type", kind, _TYPES)
-    if not kind and depth and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
-        yield status.required(f"{field}.type", "must not be empty for specified object fields")
-    if kind and schema.get(INT_OR_STRING):
-        yield status.invalid_value(f"{field}.type", kind, f"must be empty if {INT_OR_STRING} is true")
-    yield from _list_causes(schema, field)
-    yield from _default_causes(schema, field)
-    for name, child in properties(schema).items():
-        yield from _node(child, f"{field}.properties[{name}]", depth + 1)
-    items = schema.get("items")
-    if isinstance(items, Mapping):
-        yield from _node(items, f"{field}.items", depth + 1)
-    elif isinstance(items, list):
-        yield status.forbidden_field(f"{field}.items", "items must be a schema object and not an array")
-    elif kind == "array":
-        yield status.required(f"{field}.items", "must be specified")
-    rest = schema.get("additionalProperties")
-    if isinstance(rest, Mapping):
-        yield from _node(rest, f"{field}.additionalProperties", depth + 1)
-
-
-def _keyword_causes(schema: Schema, field: str) -> Iterator[Cause]:
+    if kind == "null":
+        text = "type cannot be set to null, use nullable as an alternative"
+        yield status.forbidden_field(f"{field}.type", text)
+    if schema.get("default") is not None and place.no_defaults:
+        yield status.forbidden_field(f"{field}.default", f"must not be set {place.no_defaults}")
     for name in filter(schema.get, _REFUSED):
         yield status.forbidden_field(f"{field}.{name}", f"{name} is not supported")
-    for name in (*_JUNCTORS, "not"):
-        parts = schema.get(name) or []
-        for index, part in enumerate(parts if name in _JUNCTORS else [parts]):
-            if isinstance(part, Mapping) and part.get(VALIDATIONS):
-                where = f"{field}.{name}[{index}]" if name in _JUNCTORS else f"{field}.{name}"
-                yield status.forbidden_field(f"{where}.{VALIDATIONS}", "must be empty to be structural")
+    if isinstance(items := schema.get("items"), list) and items:
+        yield status.forbidden_field(f"{field}.items", "items must be a schema object and not an array")
+    if place.in_identity and schema.get(EMBEDDED):
+        yield status.forbidden_field(f"{field}.{EMBEDDED}", "must not be used inside of resource meta")
     if schema.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         yield status.forbidden_field(f"{field}.uniqueItems", text)
-    if properties(schema) and "additionalProperties" in schema:
+    if properties(schema) and schema.get("additionalProperties") not in (None, True):
         text = "additionalProperties and properties are mutual exclusive"
         yield status.forbidden_field(f"{field}.additionalProperties", text)
     if schema.get(PRESERVE) is False:
         yield status.invalid_value(f"{field}.{PRESERVE}", False, "must be true or undefined")
-    if schema.get(EMBEDDED) and schema.get("type") != "object":
-        yield status.invalid_value(f"{field}.type", schema.get("type", ""), f"must be object if {EMBEDDED} is true")
 
 
-def _list_causes(schema: Schema, field: str) -> Iterator[Cause]:
-    kind = schema.get("x-kubernetes-list-type")
-    keys = schema.get("x-kubernetes-list-map-keys") or []
-    if kind is None:
+def _collection_causes(schema: Schema, field: str) -> Iterator[Cause]:
+    """Check the types of lists and maps."""
+    kind, map_type, list_type = (schema.get(name) for name in ("type", _MAP_TYPE, _LIST_TYPE))
+    for name, value, wanted in ((_MAP_TYPE, map_type, "object"), (_LIST_TYPE, list_type, "array")):
+        if value is not None and kind != wanted:
+            text = f"must be {wanted} if {name} is specified"
+            yield status.invalid_value(f"{field}.type", kind, text) if kind else status.required(f"{field}.type", text)
+    if map_type not in (None, "atomic", "granular"):
+        yield status.not_supported(f"{field}.{_MAP_TYPE}", map_type, ("atomic", "granular"))
+    if list_type not in (None, "atomic", "set", "map"):
+        yield status.not_supported(f"{field}.{_LIST_TYPE}", list_type, ("atomic", "set", "map"))
+    if list_type == "set" and kind == "array" and isinstance(items := schema.get("items"), Mapping):
+        marks = {"array": _LIST_TYPE, "object": _MAP_TYPE}
+        mark = marks.get(items.get("type") or "", "")
+        if mark and items.get(mark) not in ("atomic", *((None,) if mark == _LIST_TYPE else ())):
+            # A real server shows the type of a list for that of a map too.
+            text = f"must be atomic as item of a list with {_LIST_TYPE}=set"
+            yield status.invalid_value(f"{field}.items.{mark}", items.get(_LIST_TYPE), text)
+    if schema.get(_LIST_KEYS) and list_type != "map":
+        where, text = f"{field}.{_LIST_TYPE}", f"must be map if {_LIST_KEYS} is non-empty"
+        yield status.required(where, text) if list_type is None else status.invalid_value(where, list_type, text)
+
+
+def _map_causes(schema: Schema, items: Schema | None, field: str) -> Iterator[Cause]:
+    """Check a list with keys."""
+    if schema.get(_LIST_TYPE) != "map":
         return
-    if kind not in ("atomic", "set", "map"):
-        yield status.not_supported(f"{field}.x-kubernetes-list-type", kind, ("atomic", "set", "map"))
+    keys, where = schema.get(_LIST_KEYS) or [], f"{field}.{_LIST_KEYS}"
+    if not keys:
+        yield status.required(where, f"must not be empty if {_LIST_TYPE} is map")
+    if items is None:
+        if several := schema.get("items"):
+            text = f"must only have a single schema if {_LIST_TYPE} is map"
+            yield status.invalid_value(f"{field}.items", several, text)
+        else:
+            yield status.required(f"{field}.items", f"must have a schema if {_LIST_TYPE} is map")
         return
-    if schema.get("type") != "array":
-        yield status.invalid_value(f"{field}.type", schema.get("type", ""), "must be array if list-type is specified")
+    if items.get("type") != "object":
+        text = f"must be object if parent array's {_LIST_TYPE} is map"
+        yield status.invalid_value(f"{field}.items.type", items.get("type") or "", text)
         return
-    items: Any = schema.get("items")
-    items = items if isinstance(items, Mapping) else {}
-    if kind != "atomic" and items.get("nullable"):
-        text = f"cannot be nullable when x-kubernetes-list-type is {kind}"
-        yield status.forbidden_field(f"{field}.items.nullable", text)
-    if kind == "map":
-        if not keys:
-            text = "must not be empty if x-kubernetes-list-type is map"
-            yield status.required(f"{field}.x-kubernetes-list-map-keys", text)
-        for key in keys:
-            child = properties(items).get(key)
-            if child is None:
-                text = "entries must all be names of item properties"
-                yield status.invalid_value(f"{field}.x-kubernetes-list-map-keys", keys, text)
-                continue
-            path = f"{field}.items.properties[{key}]"
-            if child.get("type") in ("array", "object"):
-                text = "must be a scalar type if parent array's x-kubernetes-list-type is map"
-                yield status.invalid_value(f"{path}.type", items.get("type", ""), text)
-            if child.get("nullable"):
-                text = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
-                yield status.forbidden_field(f"{path}.nullable", text)
-            if key not in (items.get("required") or ()) and "default" not in child:
-                text = "a property in x-kubernetes-list-map-keys must have a default or be required"
-                yield status.required(f"{path}.default", text)
-    elif kind == "set":
-        marks = (items.get("x-kubernetes-list-type"), items.get("x-kubernetes-map-type"))
-        if items.get("type") in ("array", "object") and "atomic" not in marks:
-            yield status.forbidden_field(f"{field}.items", "items of a set must be scalar or atomic")
+    for index, key in enumerate(keys):
+        if (child := properties(items).get(key)) is None:
+            yield status.invalid_value(where, keys, "entries must all be names of item properties")
+        elif child.get("type") in ("array", "object"):
+            text = f"must be a scalar type if parent array's {_LIST_TYPE} is map"
+            yield status.invalid_value(f"{field}.items.properties[{key}].type", items["type"], text)
+        if key in keys[:index]:
+            yield status.invalid_value(where, keys, "must not contain duplicate entries")
 
 
-def _default_causes(schema: Schema, field: str) -> Iterator[Cause]:
-    value = schema.get("default")
-    if value is None:
+def _key_causes(schema: Schema, items: Schema, field: str) -> Iterator[Cause]:
+    """Check that the items of a list with identities, and their keys, are never null or missing."""
+    kind: Any = schema.get(_LIST_TYPE)
+    if kind not in ("set", "map"):
         return
-    unknown: list[str] = []
-    if isinstance(value, (dict, list)):
-        prune({"type": "object", "properties": {"value": schema}}, {"value": copy.deepcopy(value)}, unknown)
-    if unknown:
-        yield status.invalid_value(f"{field}.default", value, "must not have unknown fields")
-    for cause in validate(schema, value):
-        below = "" if cause.field in ("", _ROOT) else f".{cause.field}"
-        yield replace(cause, field=f"{field}.default{below}")
-
-
-def _logic_causes(schema: Schema, outer: Schema, field: str) -> Iterator[Cause]:
-    """Check the contents of allOf, anyOf, oneOf and not: they may refine fields, but not declare them."""
-    for name in _JUNCTORS:
-        parts = schema.get(name) or []
-        if schema.get(INT_OR_STRING) and [dict(part) for part in parts] == _INT_OR_STRING:
+    if items.get("nullable"):
+        yield status.forbidden_field(f"{field}.items.nullable", f"cannot be nullable when {_LIST_TYPE} is {kind}")
+    for key in (schema.get(_LIST_KEYS) or []) if kind == "map" else []:
+        child, where = properties(items).get(key), f"{field}.items.properties[{key}]"
+        if child is None:
             continue
-        for index, part in enumerate(parts):
-            yield from _refinement(part, outer, f"{field}.{name}[{index}]", schema)
-    if isinstance(schema.get("not"), Mapping):
-        yield from _refinement(schema["not"], outer, f"{field}.not", schema)
-
-
-def _refinement(part: Schema, outer: Schema | None, field: str, parent: Schema) -> Iterator[Cause]:
-    for name in _NOT_IN_LOGIC:
-        if name in part and not (parent.get(INT_OR_STRING) and name == "type"):
-            yield status.forbidden_field(f"{field}.{name}", "must be undefined to be structural")
-    for name, child in properties(part).items():
-        declared = None if outer is None else properties(outer).get(name, additional(outer))
-        if declared is None and outer is not None and not outer.get(PRESERVE):
-            text = f"because it is defined in {field}.properties[{name}]"
-            yield status.required(f"{field.partition('.')[0]}.properties[{name}]", text)
-        yield from _refinement(child, declared, f"{field}.properties[{name}]", parent)
-    items = part.get("items")
-    if isinstance(items, Mapping):
-        below = (outer or {}).get("items")
-        yield from _refinement(items, below if isinstance(below, Mapping) else None, f"{field}.items", parent)
-    for name in _JUNCTORS:
-        for index, inner in enumerate(part.get(name) or ()):
-            yield from _refinement(inner, outer, f"{field}.{name}[{index}]", parent)
+        must = f"this property is in {_LIST_KEYS}, so it"
+        if key not in (items.get("required") or ()) and child.get("default") is None:
+            yield status.required(f"{where}.default", f"{must} must have a default or be a required property")
+        if child.get("nullable"):
+            yield status.forbidden_field(f"{where}.nullable", f"{must} cannot be nullable")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctrlhost_sandbox.apimachinery import status
 from ctrlhost_sandbox.apimachinery.status import Cause
+from ctrlhost_sandbox.schema import formats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from ctrlhost_sandbox.schema.structural import Schema
 
 _INT64 = 2**63
-_RANGES = {"int32": (-(2**31), 2**31 - 1), "uint32": (0, 2**32 - 1), "uint64": (0, 2**64 - 1)}
+_RANGES = {"int32": (-(2**31), 2**31 - 1)}
 _LARGEST_FLOAT32 = 3.4028234663852886e38
 #: Beyond it a float does not stand for one integer.
 _LARGEST_EXACT = 2**53 - 1
@@ -75,11 +76,11 @@ def _multiple_causes(schema: Schema, value: float, path: str) -> Iterator[Cause]
 
 def _range_problem(schema: Schema, value: float, what: str, path: str) -> str:
     """Return why a value or a bound does not fit the schema's type and format; "" if it does."""
-    kind, form = schema.get("type"), schema.get("format") or ""
+    kind, form = schema.get("type"), formats.effective(schema)
     if kind == "integer":
         least, most = _RANGES.get(form, (-_INT64, _INT64 - 1))
         fits = float(value).is_integer() and least <= value <= most
-    elif kind == "number" and form in ("float", "float32"):
+    elif kind == "number" and form == "float":
         fits = abs(value) <= _LARGEST_FLOAT32
     else:
         return ""

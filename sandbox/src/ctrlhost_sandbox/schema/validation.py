@@ -71,11 +71,11 @@ def _type_causes(schema: Schema, value: Any, path: str) -> list[Cause]:
         value = numbers.as_decoded(value)
     found = _TYPES.get(type(value), "object")
     wanted = ("integer", "string") if schema.get(INT_OR_STRING) else tuple(filter(None, (schema.get("type"),)))
-    form = schema.get("format") or ""
+    form = formats.effective(schema)
     numeric = "integer" in wanted or "number" in wanted
     fits = found in wanted or (found == "integer" and "number" in wanted)
     fits = fits or (type(value) is float and "integer" in wanted and numbers.is_whole(value))
-    if fits or not wanted or (form and not numeric and type(value) in (str, list)):
+    if fits or not (wanted or form) or (form and not numeric and type(value) in (str, list)):
         return []
     name = ",".join(wanted)
     if form and type(value) not in (str, list, type(None)):
@@ -150,9 +150,7 @@ def _string_causes(schema: Schema, value: str, path: str) -> list[Cause]:
         causes.append(status.invalid_value(path, value, f"{path} in body should be at least {limit} chars long"))
     elif (pattern := schema.get("pattern")) and (cause := _pattern_cause(pattern, value, path)):
         causes.append(cause)
-    check = formats.check_of(schema.get("format") or "")
-    if check is not None and not check(value):
-        name = schema["format"]
+    if (name := formats.effective(schema)) and not formats.fits(name, value):
         causes.append(status.wrong_type(path, value, f"{path} in body must be of type {name}: {status.shown(value)}"))
     return causes
 
