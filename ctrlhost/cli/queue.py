@@ -100,6 +100,8 @@ def command(
 def _of_controller(controller: Answer) -> list[Any]:
     queue = controller["queue"]
     oldest = duration(queue["oldest_seconds"]) if queue["depth"] else "-"
+    if not controller["leading"]:
+        oldest = "standby"
     return [controller["name"], queue["depth"], oldest, queue["processing"], queue["delayed"], queue["retrying"]]
 
 

@@ -197,7 +197,7 @@ def _controller(controller: Answer, plugin: Answer | None) -> list[Any]:
         duration(controller["p99"]),
         f"{controller['active']}/{controller['workers']}",
         f"{queue['depth']:,}",
-        duration(queue["oldest_seconds"]) if queue["depth"] else "-",
+        duration(queue["oldest_seconds"]) if queue["depth"] and controller["leading"] else "-",
         f"{queue['delayed']:,}",
         f"{queue['retrying']:,}",
         _state(controller, plugin),

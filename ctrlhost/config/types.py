@@ -8,6 +8,7 @@ import tomllib
 import types
 import typing
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
@@ -161,6 +162,9 @@ def _read_secret(file: str, path: str, origin: str) -> Secret:
 def _choices(setting: _Setting | None) -> str | None:
     kinds = alternatives(setting.kind) if setting else ()
     choices = [str(choice) for part in kinds if typing.get_origin(part) is Literal for choice in typing.get_args(part)]
+    choices += [
+        str(member.value) for part in kinds if isinstance(part, type) and issubclass(part, Enum) for member in part
+    ]
     return f"one of: {', '.join(choices)}" if choices else None
 
 

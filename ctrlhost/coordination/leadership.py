@@ -121,8 +121,9 @@ class Leadership:
     def _elector(self, name: str, plugins: Collection[str]) -> LeaderElector:
         lock = LeaseLock(self._client, self.namespace, name, self.identity)
 
-        def changed(what: str) -> None:
-            self._events.normal(lock.reference, "LeaderElection", f"{self.identity} {what}", action="LeaderElection")
+        def changed(what: str, action: str) -> None:
+            # Another action is another event: equal ones become a series, whose note stays.
+            self._events.normal(lock.reference, "LeaderElection", f"{self.identity} {what}", action=action)
             self._changed(plugins)
 
         def new_leader(leader: str) -> None:
@@ -133,8 +134,8 @@ class Leadership:
             lock,
             self._clock,
             self._config,
-            on_started_leading=lambda: changed("became leader"),
-            on_stopped_leading=lambda: changed("stopped leading"),
+            on_started_leading=lambda: changed("became leader", "Lead"),
+            on_stopped_leading=lambda: changed("stopped leading", "StopLeading"),
             on_new_leader=new_leader,
         )
 

@@ -19,6 +19,7 @@ from ctrlhost.errors import ConfigError
 from ctrlhost.host.clients import HostClients
 from ctrlhost.host.freed_memory import FreedMemory, keep_little
 from ctrlhost.host.inspection import Inspection
+from ctrlhost.host.outages import Outages
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
 from ctrlhost.host.state import HostState
@@ -109,6 +110,7 @@ class Host:
         self._local_socket = local_socket
         self._directory: RunDirectory | None = None
         self._freed_memory = FreedMemory(lambda: self.factory, self.clock)
+        self._outages = Outages(lambda: self.factory, lambda: self.client, self.clock)
         self._review = Review(self.plugins, self.clock, self._each_second)
         self._rights = Rights(self.plugins)
         self._prepared = False
@@ -259,6 +261,8 @@ class Host:
         for runtime in self.plugins:
             runtime.set_up(self._services_of(runtime, services), self._servers.open)
         wait_while_busy((attempt.set_up, attempt.processor_seconds) for attempt in self._attempts())
+        for runtime in self.plugins:
+            runtime.is_set_up()
 
     def begin(self, *, with_crds: bool | Literal["force"]) -> None:
         """Allow the plugins to sync and run; the third part of `start`."""
@@ -300,7 +304,7 @@ class Host:
         metrics.register(clients)
         if self._probes:
             metrics.register(state.api_servers)
-        metrics.register(QueueCollector(self._is_ours))
+        metrics.register(QueueCollector(self._is_ours, self._stands_by))
         if not metrics.child:
             metrics.register(processor)
         metrics.register_own(factory.metrics)
@@ -342,6 +346,7 @@ class Host:
 
     def _each_second(self) -> None:
         self._freed_memory.check()
+        self._outages.check()
         if self.state.processor is not None:
             self.state.processor.look()
         self.inspection.reports.reader.samples.check()
@@ -383,6 +388,11 @@ class Host:
         """
         controllers = (controller for plugin in self.plugins for controller in plugin.controllers)
         return any(controller.name == row["name"] and controller.queue.id == row["id"] for controller in controllers)
+
+    def _stands_by(self, row: Mapping[str, Any]) -> bool:
+        """Return whether another replica runs the controller of a queue of this host."""
+        controllers = (controller for plugin in self.plugins for controller in plugin.controllers)
+        return any(controller.queue.id == row["id"] and not controller.leading for controller in controllers)
 
     def wait_ready(self, timeout: float) -> bool:
         """Wait for at most `timeout` real seconds until no plugin is syncing; return whether none is."""

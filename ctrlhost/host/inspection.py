@@ -272,6 +272,7 @@ def _informer_check(status: InformerStatus) -> Check:
         text += f": {status.reason or status.last_error}"
     if status.beside:
         text += f"; has a watch of its own beside {', '.join(status.beside)} until the host starts again"
-    behind = status.state in ("reconnecting", "listing") and status.has_synced
+    # A first list may take long, unless it fails.
+    behind = status.state in ("reconnecting", "listing") and (status.has_synced or bool(status.reason))
     passed = not (behind and (status.state_age or 0.0) > NOT_CURRENT_AFTER)
     return Check(f"informer/{status.key}", passed=passed, detail=text)

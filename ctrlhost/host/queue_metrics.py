@@ -66,6 +66,11 @@ _FAMILIES = {
     "oldest": _Family(
         "ctrlhost_workqueue_oldest_item_seconds", "gauge", "Age of the oldest queued key in seconds", max
     ),
+    "standby": _Family(
+        "ctrlhost_workqueue_standby_items",
+        "gauge",
+        "Queued keys of a controller that waits for another replica's Lease",
+    ),
     "dropped": _Family("ctrlhost_workqueue_dropped", "counter", "Delayed keys dropped by a shutdown"),
     "spurious_done": _Family(
         "ctrlhost_workqueue_spurious_done", "counter", "Calls of done for a key that was not in progress"
@@ -80,9 +85,17 @@ class QueueCollector(Collector):
     all. Queues of one name are merged, since a scrape may contain a series only once.
     """
 
-    def __init__(self, wanted: Callable[[dict[str, Any]], bool] | None = None) -> None:
-        """Collect from all named queues, or from those that are `wanted`."""
+    def __init__(
+        self,
+        wanted: Callable[[dict[str, Any]], bool] | None = None,
+        stands_by: Callable[[dict[str, Any]], bool] = lambda _: False,
+    ) -> None:
+        """Collect from all named queues, or from those that are `wanted`.
+
+        A queue whose controller `stands_by` has no depth and no age: nobody has to work on its keys here.
+        """
         self._wanted = wanted
+        self._stands_by = stands_by
 
     def describe(self) -> Iterable[Metric]:
         """Return the families without samples; reads no queue."""
@@ -94,6 +107,10 @@ class QueueCollector(Collector):
         for row in _core.queue_metrics():
             name = row["name"]
             if self._wanted is None or self._wanted(row):
+                row["standby"] = 0
+                depth = row["depth"]
+                if any(depth.values()) and self._stands_by(row):
+                    row |= {"standby": sum(depth.values()), "depth": dict.fromkeys(depth, 0), "oldest": 0.0}
                 known = rows.get(name)
                 rows[name] = row if known is None else _merge(known, row)
         labelled = [({"name": name, "controller": name}, row) for name, row in rows.items()]

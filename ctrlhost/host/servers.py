@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ctrlhost.controller.event_loop import PluginLoop
+from ctrlhost.errors import ConfigError, PluginLoadError
 
 if TYPE_CHECKING:
     import ssl
@@ -144,7 +145,10 @@ class HostServers:
         return server
 
     def open(self, context: PluginContext) -> Callable[[], None]:
-        """Serve the listeners of a plugin; return a function that ends them. ConfigError for an address in use."""
+        """Serve the listeners of a plugin; return a function that ends them.
+
+        ConfigError for an address of a setting that is in use; PluginLoadError for one of the plugin itself.
+        """
         from ctrlhost.host.pages import on_loop
         from ctrlhost.server.listener import HttpServer
 
@@ -157,8 +161,15 @@ class HostServers:
         try:
             for address, listener in context.listeners:
                 app = on_loop(context, "listener", address, listener)
-                setting, counts = f"listener of {context.name}", self.counts.of(f"plugin/{context.name}")
-                servers.append(HttpServer(address, app, context.name, setting, counts=counts))
+                counts, setting = self.counts.of(f"plugin/{context.name}"), context.address_settings.get(address)
+                what = f"plugins.{context.name}.{setting} and its port" if setting else f"listener of {context.name}"
+                try:
+                    servers.append(HttpServer(address, app, context.name, what, counts=counts))
+                except ConfigError as error:
+                    if setting:
+                        raise
+                    # No setting of the operator: a mistake of the plugin.
+                    raise PluginLoadError(context.name, error.message, hint=error.hint) from None
         except BaseException:
             close()
             raise

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ipaddress
 import logging
 import re
+import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -59,6 +61,8 @@ class Connection:
     credentials: Credentials = field(default_factory=StaticHeader)
     certificate: Certificate = field(default_factory=Certificate)
     namespace: str = "default"
+    #: The user of the kubeconfig; empty without one.
+    user: str = ""
     #: Headers of all requests, in which a name may occur several times: whom to impersonate.
     headers: tuple[tuple[str, str], ...] = ()
     #: The path of the Unix socket to connect to instead of the address; "" for none.
@@ -142,6 +146,15 @@ class Connection:
                 "key": f"{self.certificate.key_file or 'its client-key-data'} is unusable",
             }.get(part, f"{cert_place} and its key are unusable")
             raise ConfigError(f"{self.source}: {what}: {problem}") from error
+
+    def account(self) -> str:
+        """Return who sends the requests: the source, the user, and when the credentials expire or expired."""
+        parts = [self.source, f"user `{self.user}`" if self.user else ""]
+        for what, moment in (("token", self.credentials.expiry()), ("certificate", self.certificate_expiry())):
+            if moment is not None:
+                verb = "expired" if moment <= time.time() else "expires"
+                parts.append(f"whose {what} {verb} at {datetime.fromtimestamp(moment, UTC):%FT%TZ}")
+        return ", ".join(filter(None, parts))
 
     def certificate_expiry(self) -> float | None:
         """Return when the client certificate expires, in seconds since the epoch; None without a readable one."""

@@ -82,6 +82,7 @@ def from_files(paths: list[Path], context: str | None, found_by: str) -> Connect
     connection = Connection(configuration, source, namespace=entry.optional_text("namespace") or "default")
     user = entry.optional_text("user")
     if user:
+        connection.user = user
         user_credentials(connection, config.named("users", user, entry), cluster, paths, name)
     return connection
 

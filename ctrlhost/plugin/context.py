@@ -14,7 +14,7 @@ from ctrlhost.controller.options import ControllerOptions
 from ctrlhost.controller.services import PluginScope, PluginServices
 from ctrlhost.controller.sources import Watches
 from ctrlhost.duration import in_seconds
-from ctrlhost.errors import PluginError, PluginLoadError
+from ctrlhost.errors import ConfigError, PluginError, PluginLoadError
 from ctrlhost.informers.plugin_informer import PluginInformer
 from ctrlhost.plugin.metrics import PluginMetrics
 from ctrlhost.plugin.probe import PluginCheck
@@ -263,6 +263,8 @@ class PluginContext(Parameters[S]):
     def add_listener(self, address: str, asgi_app: Any, *, address_setting: str = "") -> None:
         """Serve an ASGI application on its own address, `HOST:PORT`; raises PluginLoadError for an invalid one.
 
+        ConfigError if the HOST of a setting has a port.
+
         It runs on the plugin's event loop, with the same deadline and errors as a page. `address_setting` is the name
         of the plugin's setting that HOST comes from, whose default should be a loopback address: `ctrlhost manifests`
         sets it to all addresses, unless the operator has set it.
@@ -270,6 +272,12 @@ class PluginContext(Parameters[S]):
         _, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
             raise PluginLoadError(self.name, f"plugin `{self.name}`: invalid address `{address}`: it must be HOST:PORT")
+        host = address.rpartition(":")[0]
+        if address_setting and ":" in host and not host.startswith("["):
+            raise ConfigError(
+                f"plugins.{self.name}.{address_setting}: invalid host `{host}`",
+                hint="write the host alone, an IPv6 address in brackets: the port is a setting of its own",
+            )
         self.listeners.append((address, asgi_app))
         if address_setting:
             self.address_settings[address] = address_setting

@@ -255,7 +255,8 @@ class StatusReader:
             recent_per_second=self.samples.recent(controller.name),
             queue=model.QueueStatus(
                 depth=depth,
-                oldest_seconds=oldest,
+                # Nobody has to work on the keys of a standby.
+                oldest_seconds=oldest if controller.leading else 0.0,
                 delayed=delayed,
                 retrying=controller.history.retrying,
                 processing=controller.queue.page("processing", 0).total,

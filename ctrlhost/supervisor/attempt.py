@@ -152,6 +152,8 @@ class Attempt:
         self.configured.set()
         self._wait(owner.may_set_up)
         context = self._make_context(plugin, settings)
+        with failing("starting"):
+            owner.opened(context, self.ending)
         self.set_up.set()
         try:
             self._serve(plugin, context)
@@ -169,8 +171,6 @@ class Attempt:
         owner = self.owner
         self._wait(owner.may_run)
         self._report("syncing", "")
-        with failing("starting"):
-            owner.opened(context, self.ending)
         if not self._prepare_crds(plugin, context):
             return
         owner.crds_tried.set()

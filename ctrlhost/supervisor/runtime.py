@@ -231,11 +231,15 @@ class PluginRuntime:
         return self.attempt.permissions if self.attempt is not None else ()
 
     def prepared(self) -> None:
+        """Raise the mistake of the operator in the plugin's settings, if there is one."""
+        if self.mistake is not None:
+            raise self.mistake
+
+    def is_set_up(self) -> None:
         """Fail only this plugin, from now on, for what would have been a mistake of the operator before."""
         with self._lock:
             self._prepared = True
-        if self.mistake is not None:
-            raise self.mistake
+        self.prepared()
 
     def set_up(self, services: PluginServices, listen: Callable[[PluginContext], Callable[[], None]]) -> None:
         """Allow the set-up of the plugin, now or as soon as it is configured; `listen` opens its listeners."""

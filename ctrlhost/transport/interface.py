@@ -145,6 +145,10 @@ class Transport:
         """Return a transport with the same credentials and connections of its own, if it can have some; else itself."""
         return self
 
+    def account(self) -> str:
+        """Return who sends the requests, for messages: the source of the credentials, and when they expire."""
+        return ""
+
     def count_retry(self, method: str, code: str) -> None:
         """Count that a request is sent again after this answer, `<error>` for none."""
 

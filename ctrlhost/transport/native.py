@@ -246,6 +246,10 @@ class NativeTransport(Transport):
         by_program = isinstance(credentials, ExecPlugin) and credentials.has_certificate
         return Expiries(credentials.expiry(), self._trust.expiry, by_program)
 
+    def account(self) -> str:
+        """Return the source of the connection, its user, and when the credentials in use expire."""
+        return self._connection.account()
+
     def count_retry(self, method: str, code: str) -> None:
         """Count that a request is sent again after this answer, `<error>` for none."""
         self.metrics.observe_retry(method, self.host, code)

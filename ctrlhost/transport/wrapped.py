@@ -49,6 +49,10 @@ class WrappedTransport(Transport):
         """Return the same over a transport with connections of its own."""
         return copy.copy(self).over(self.transport.separate())
 
+    def account(self) -> str:
+        """Return who sends the requests of the transport below."""
+        return self.transport.account()
+
     def count_retry(self, method: str, code: str) -> None:
         """Count in the transport below."""
         self.transport.count_retry(method, code)

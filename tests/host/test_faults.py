@@ -8,6 +8,7 @@ import socket
 import pytest
 
 import ctrlhost
+from tests.support.manifests import SERVER
 from tests.support.plugin_sources import ALWAYS_RAISES, BLOCKS, GREETER, WIDGETS, hook, to_greet
 
 
@@ -279,6 +280,72 @@ def test_a_port_in_use_is_refused(ctrlhost, distributions):
         port = taken.getsockname()[1]
         result = ctrlhost("run", "--plugins=greeter", "--kubeconfig=/dev/null", f"--listen=127.0.0.1:{port}")
     refused(result, f"host.listen: port {port} is in use", hint="port 0")
+
+
+MODES = """
+    from enum import Enum
+
+    import msgspec
+
+    import ctrlhost
+
+    class Mode(Enum):
+        OBSERVE = "observe"
+        ENFORCE = "enforce"
+
+    class Settings(msgspec.Struct, frozen=True):
+        mode: Mode = Mode.OBSERVE
+
+    @ctrlhost.hookimpl
+    def ctrlhost_settings():
+        return Settings
+
+    @ctrlhost.hookimpl
+    def ctrlhost_setup(plugin):
+        pass
+"""
+
+
+@pytest.mark.behaviour("findings3/NO5")
+@pytest.mark.parametrize("isolated", [(), ("--isolate=all",)], ids=["in the host", "isolated"])
+@pytest.mark.parametrize("mistake", ["port in use", "host with a port", "invalid choice"])
+def test_a_mistake_in_the_settings_of_a_plugin_is_refused(ctrlhost, distributions, sandbox, mistake, isolated):
+    distributions.add("server", SERVER)
+    distributions.add("modes", MODES)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        setting, message, hint = {
+            "port in use": (
+                f"server.port={port}",
+                f"plugins.server.address and its port: port {port} is in use",
+                "port",
+            ),
+            "host with a port": (
+                "server.address=127.0.0.1:80",
+                "plugins.server.address: invalid host `127.0.0.1:80`",
+                "write the host alone",
+            ),
+            "invalid choice": (
+                "modes.mode=loud",
+                "plugins.modes.mode: invalid enum value 'loud'",
+                "one of: observe, enforce",
+            ),
+        }[mistake]
+        options = (f"--kubeconfig={sandbox.kubeconfig}", "--listen=", f"--set={setting}", *isolated)
+        run = ctrlhost("run", "--plugins=server,modes", *options)
+        checked = ctrlhost("check", "--offline", "--plugins=server,modes", f"--set={setting}")
+    assert run.returncode == 2, run.stderr
+    lines = [line for line in run.stderr.splitlines() if line.startswith(("error: ", "hint: "))]
+    assert lines[0].startswith(f"error: {message}")
+    assert lines[1].startswith("hint: ")
+    assert hint in lines[1]
+    # Whether a port is free is not checked without running.
+    if mistake != "port in use":
+        assert checked.returncode == 1
+        assert message in checked.stdout + checked.stderr
+        assert hint in checked.stdout + checked.stderr
 
 
 def test_the_debug_setting_prints_the_traceback(ctrlhost, distributions):

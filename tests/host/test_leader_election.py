@@ -6,13 +6,14 @@ import functools
 import threading
 import types
 
+import pytest
 import yaml
 from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost.coordination.lease import API_VERSION
 from ctrlhost.errors import NotLeading, ServerError
-from tests.support.plugin_modules import config_map
+from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.waiting import eventually
 
 LIMIT = 60.0
@@ -216,3 +217,20 @@ def test_without_the_setting_no_lease_is_touched(ctrlhost_host):
     assert host.host.leadership is None
     assert list(host.client.list(API_VERSION, "Lease", "default")) == []
     assert isinstance(host.sandbox, Sandbox)
+
+
+@pytest.mark.behaviour("findings3/NO7")
+def test_begin_and_end_of_a_leadership_are_two_events(sandbox, ctrlhost_host):
+    identities = []
+    for _ in range(2):
+        host = ctrlhost_host(plugin_of(lambda _plugin: None, "idle"), sandbox=sandbox, leader_elect=True)
+        identities.append(host.host.leadership.identity)
+        eventually(lambda host=host: host.host.leadership.leases()[0].mine, LIMIT)
+        host.host.stop(LIMIT)
+    client = ctrlhost.Client.load(sandbox.kubeconfig)
+    events = list(client.list("events.k8s.io/v1", "Event", "default"))
+    notes = [event["note"] for event in events if event["regarding"]["kind"] == "Lease"]
+    wanted = [f"{identity} {what}" for identity in identities for what in ("became leader", "stopped leading")]
+    assert sorted(notes) == sorted(wanted)
+    assert {event["reason"] for event in events if event["note"] in wanted} == {"LeaderElection"}
+    client.close()

@@ -144,7 +144,7 @@ def controllers(statuses: Iterable[model.ControllerStatus], states: Mapping[str,
             number_cell(f"{row.active}/{row.workers}"),
             number_cell(age(row.oldest_running_seconds) if row.active else NONE),
             number_cell(count(queue.depth)),
-            number_cell(age(queue.oldest_seconds) if queue.depth else NONE),
+            number_cell(age(queue.oldest_seconds) if queue.depth and row.leading else NONE),
             *(number_cell(count(value)) for value in (queue.delayed, queue.retrying)),
             sparkline(row.recent_per_second),
         ]

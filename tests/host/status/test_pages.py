@@ -138,7 +138,8 @@ def test_each_state_and_each_reason_is_on_the_page_and_the_verdict_says_the_wors
 
     waits = plugin_of(lambda plugin: plugin.add_controller("c", quiet, For("example.com/v1", "Missing")), "waits")
     off = plugin_of(lambda _plugin: None, "off")
-    host = ctrlhost_host(one_controller("runs"), waits, off, supervision={"off": {"enabled": False}}, listen=LISTEN)
+    settings = {"supervision": {"off": {"enabled": False}}, "start_timeout": 0.0, "listen": LISTEN}
+    host = ctrlhost_host(one_controller("runs"), waits, off, **settings)
     host.wait_for(lambda: [one.state for one in host.host.plugins] == ["running", "waiting", "disabled"])
     host.host._review.stop()
     host.host._review._thread.join()
