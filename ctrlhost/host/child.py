@@ -157,6 +157,8 @@ class ChildHost(Host):
             clock=self.clock,
             # The memory budget is that of the host, which reads less for everyone; `memory_limit` bounds the process.
             options=ReflectorOptions(
+                # The feed ends its watches when the host's own informer was.
+                restorable=False,
                 max_object=self.configuration.informers.max_object,
                 compressions=Compressions(*self.configuration.compressions),
             ),

@@ -99,6 +99,11 @@ class Informer:
         return self._parts.now
 
     @property
+    def restores(self) -> int:
+        """How often its server was found restored to an earlier state."""
+        return sum(part.reflector.status.restores for part in self.parts)
+
+    @property
     def api_version(self) -> str:
         """The group and version of the kind."""
         return self.scope.api_version

@@ -42,6 +42,7 @@ _COUNTERS: tuple[tuple[str, ...], ...] = (
     ("ctrlhost_informer_bookmarks", "Bookmarks received by watches."),
     ("ctrlhost_informer_lists", "Lists that replaced the cache."),
     ("ctrlhost_informer_watches", "Opened watches."),
+    ("ctrlhost_informer_restores", "Lists of a server that was restored to an earlier state."),
     ("ctrlhost_informer_errors", "Failures to list or watch, by kind.", "error"),
     ("ctrlhost_informer_skipped_objects", "Objects that cannot be cached, such as those without a name."),
     ("ctrlhost_informer_received_bytes", "Bytes of lists and watches, by encoding.", "encoding"),
@@ -123,7 +124,7 @@ class InformerMetrics:
             add("ctrlhost_informer_last_byte_seconds", status.last_byte_age)
         if status.staleness is not None:
             families[_STALENESS].add_metric([informer.resource, informer.key], status.staleness)
-        for name in ("events", "bookmarks", "lists", "watches"):
+        for name in ("events", "bookmarks", "lists", "watches", "restores"):
             add(f"ctrlhost_informer_{name}", sum(getattr(reflector, name) for reflector in reflectors))
         protobuf = sum(counts["protobuf_bytes_in"] for counts in stats)
         received = {"json": sum(counts["bytes_in"] for counts in stats) - protobuf, "protobuf": protobuf}

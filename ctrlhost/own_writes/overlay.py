@@ -25,6 +25,8 @@ class Entry:
     uid: str
     #: Whether the informer's selectors exclude the object since the write.
     outside: bool = False
+    #: The restores of the informer's server at that time: a later one has undone the write, or the cache shows it.
+    restores: int = 0
 
 
 class PendingWrites:
@@ -72,13 +74,14 @@ class PendingWrites:
 
         covered = self.informer.covers(answer["metadata"].get("namespace") or "")
         outside = not (covered and scope_selects(self.informer.scope, answer))
-        entry = Entry(Object(answer if raw is None else raw), version, answer["metadata"].get("uid", ""), outside)
+        uid, restores = answer["metadata"].get("uid", ""), self.informer.restores
+        entry = Entry(Object(answer if raw is None else raw), version, uid, outside, restores)
         self._remember(_key(answer["metadata"]), entry)
 
     def deleted(self, key: tuple[str, str], uid: str) -> None:
         """Remember that the object of this uid is gone."""
         if uid:
-            self._remember(key, Entry(None, 0, uid))
+            self._remember(key, Entry(None, 0, uid, restores=self.informer.restores))
 
     def resolve(self, key: tuple[str, str], cached: Object | None) -> Object | None:
         """Return the newer of the cached object and the last write; forget the write once the cache shows it."""
@@ -100,7 +103,8 @@ class PendingWrites:
         with self._lock:
             known = self._entries.get(key)
             # Answers to two writes of one key may come in either order.
-            if known is None or entry.object is None or known.uid != entry.uid or known.version < entry.version:
+            newer = known is None or known.restores < entry.restores or known.version < entry.version
+            if known is None or newer or entry.object is None or known.uid != entry.uid:
                 self._entries[key] = entry
             grown = len(self._entries) >= self._sweep_at
         if grown:
@@ -118,6 +122,8 @@ class PendingWrites:
         return visible
 
     def _is_shown(self, key: tuple[str, str], entry: Entry, cached: Object | None) -> bool:
+        if entry.restores < self.informer.restores:
+            return True
         if entry.object is None:
             return cached is None or cached.uid != entry.uid
         if entry.outside and cached is None:

@@ -99,10 +99,17 @@ class SelfEvents:
         It never drops the event of a deletion by others, nor a second event that shows an object for the first time.
         """
 
+        restores = pending.informer.restores
+
         def passes(old: Object | None, new: Object | None) -> bool:
             obj = new or old
             if obj is None:
                 return True
+            nonlocal restores
+            if restores < pending.informer.restores:
+                # The server gives the same versions to other states.
+                restores = pending.informer.restores
+                self._forget()
             # The event may overtake the answer of the write that caused it.
             pending.wait_for_answers((obj.namespace, obj.name), _WAIT)
             with self._lock:
@@ -113,6 +120,12 @@ class SelfEvents:
                 return start is None or not self._leads(new, start, included=old is None)
 
         return passes
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._based_on.clear()
+            self._created.clear()
+            self._deleted.clear()
 
     def _leads(self, new: Object, start: str, *, included: bool) -> bool:
         """Return whether own writes alone lead from a version of the object to this one. The caller holds the lock."""

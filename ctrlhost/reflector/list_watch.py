@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from ctrlhost.errors import ApiError, CtrlhostError
 from ctrlhost.reflector.steps import Open, Steps, Stopped
 from ctrlhost.transport.interface import HttpRequest
+from ctrlhost.transport.responses import decode_object
+from ctrlhost.transport.steps import Send
 
 if TYPE_CHECKING:
     from ctrlhost.client.resources import Resource
@@ -60,6 +62,16 @@ class ListWatch:
         }
         seconds = self._options.list_timeout
         return self._open(resource, query, "PartialObjectMetadataList", seconds, seconds)
+
+    def newest_version(self, resource: Resource) -> Steps[str]:
+        """Return the version of the server's present state by a list of one object; empty if it has none."""
+        accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+        query: Query = {**self._selectors, "limit": 1}
+        path, seconds = resource.path(self._namespace), self._options.connect_timeout
+        request = HttpRequest("GET", path, query, headers={"Accept": accept}, timeout=seconds)
+        answer = decode_object((yield Send(self._transport, request)), request.what)
+        metadata = answer.get("metadata")
+        return str(metadata.get("resourceVersion") or "") if isinstance(metadata, dict) else ""
 
     def watch(self, resource: Resource, version: str, *, initial_events: bool = False) -> Steps[Stream]:
         """Open a watch; with `initial_events` it begins with all objects, followed by a bookmark."""

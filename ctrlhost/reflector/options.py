@@ -43,6 +43,8 @@ class ReflectorOptions:
     internal_error_window: float = 0.0
     #: The longest delay while the resource is not served, or the credentials lack the permission to read it.
     waiting_cap: float = 10.0
+    #: Whether the server may be restored to an earlier state without telling its readers.
+    restorable: bool = True
     backoff: BackoffOptions = field(default_factory=BackoffOptions)
     #: What the objects of all informers may take, in bytes; None for any amount.
     memory_budget: int | None = None

@@ -27,7 +27,7 @@ from ctrlhost.reflector.feed import Feed
 from ctrlhost.reflector.list_watch import ListWatch
 from ctrlhost.reflector.lists import SHORT_WATCH, Lists, NoStreamingList
 from ctrlhost.reflector.negotiation import Negotiation
-from ctrlhost.reflector.resume_point import ResumePoint, is_busy, is_unavailable
+from ctrlhost.reflector.resume_point import ResumePoint, is_busy, is_older, is_unavailable
 from ctrlhost.reflector.skipped import SkippedObjects
 from ctrlhost.reflector.states import BackingOff, Listed, State, Unlisted, Watching
 from ctrlhost.reflector.status import ReflectorStatus
@@ -108,6 +108,8 @@ class Reflector:
         self._missing = missing
         self._status = ReflectorStatus(namespace)
         self._position = ResumePoint(page_size=options.page_size)
+        #: Bookmarks of older versions so far.
+        self._backward = 0
         #: Whether to try streaming lists, which the server may not support.
         self._streaming = options.watch_list
         #: The delays of the next attempts after a `wake`.
@@ -218,12 +220,22 @@ class Reflector:
             self._set("reconnecting" if self._position.last else "listing", self._status.reason)
         resource = yield from self._resource()
         self._feed.check()
+        former = self._position.last
         if self._namespace and not resource.namespaced and not self._cluster_scoped():
             raise Stopped
         listed = (yield from self._list_as_stream(resource)) if self._streaming else None
         if listed is None:
             yield from self._list_in_pages(resource)
         self._fast = iter(())
+        if is_older(self._position.last, former):
+            # Counted after the list, which has no write that the restore has undone.
+            self._status.restores += 1
+            log.warning(
+                "%s: the server went back from version %s to %s, as after a restore; listed again",
+                resource.name,
+                former,
+                self._position.last,
+            )
         self._on_change()
         if self._negotiation.must_list_as_json():
             if listed is not None:
@@ -251,6 +263,8 @@ class Reflector:
     def _open(self, listed: Listed) -> Steps[State]:
         """Open a watch where the last one ended."""
         try:
+            if listed.doubted and (yield from self._was_restored(listed.resource)):
+                return Unlisted()
             stream = yield from self._requests.watch(listed.resource, self._position.last)
             self._engine.begin_watch(stream.content_type)
         except CtrlhostError as error:
@@ -260,6 +274,25 @@ class Reflector:
             yield from self._wait_for_server(error)
             return listed
         return Watching(listed.resource, stream, silent=listed.silent)
+
+    def _was_restored(self, resource: Resource) -> Steps[bool]:
+        """Return whether the server's state is older than the resume point, so that only a list helps.
+
+        Such a server keeps a watch open and sends nothing until its versions reach the requested one.
+        """
+        try:
+            version = yield from self._requests.newest_version(resource)
+        except CtrlhostError as error:
+            if is_busy(error):
+                raise
+            return False
+        self._position.unavailable |= (restored := is_older(version, self._position.last))
+        return restored
+
+    def _went_back(self) -> bool:
+        """Return whether a bookmark of an older version came since the last call."""
+        before, self._backward = self._backward, self._engine.stats()["backward_bookmarks"]
+        return self._backward > before
 
     def _follow(self, watching: Watching) -> Steps[State]:
         """Follow changes up to the end of the watch."""
@@ -279,7 +312,10 @@ class Reflector:
         # A watch that fails repeatedly without progress must back off.
         progressed = watching.proved or self._position.last != before or self._clock.now() - started >= SHORT_WATCH
         failures = watching.silent + 1 if silent and isinstance(error, TransportError) else 0
-        following = yield from self._after(Listed(watching.resource, failures), error, progressed=progressed)
+        doubted = self._options.restorable and (
+            error is not None or self._clock.now() - started < self._options.min_watch_timeout
+        )
+        following = yield from self._after(Listed(watching.resource, failures, doubted), error, progressed=progressed)
         self._feed.check()
         if list_wanted.is_set():
             list_wanted.clear()
@@ -301,7 +337,13 @@ class Reflector:
                 if progress.damaged:
                     name = watching.resource.name
                     watcher_log.warning("%s cached objects are damaged; listing %s again", progress.damaged, name)
-                if progress.damaged or (progress.unknown_fields and self._negotiation.must_list_as_json()):
+                restored = (
+                    progress.bookmarks > 0
+                    and self._went_back()
+                    and self._options.restorable
+                    and (yield from self._was_restored(watching.resource))
+                )
+                if restored or progress.damaged or (progress.unknown_fields and self._negotiation.must_list_as_json()):
                     self._feed.list_wanted.set()
                     yield from self._close(stream)
                     break

@@ -47,6 +47,11 @@ class ResumePoint:
             self.paginated = True
 
 
+def is_older(version: str, than: str) -> bool:
+    """Return whether both are numbers and the first one is smaller; others cannot be compared."""
+    return version.isascii() and than.isascii() and version.isdigit() and than.isdigit() and int(version) < int(than)
+
+
 def is_unavailable(error: Exception) -> bool:
     """Return whether the requested version is unavailable: too old, or newer than the server's."""
     return isinstance(error, Expired) or is_too_large(error)

@@ -38,6 +38,8 @@ class Listed:
     resource: Resource
     #: Consecutive watches that a transport error ended before their first byte.
     silent: int = 0
+    #: The last watch ended before its time, as with a server that was restored to an earlier state.
+    doubted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

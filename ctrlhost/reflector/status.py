@@ -26,6 +26,8 @@ class ReflectorStatus:
     listing: int = 0
     remaining: int | None = None
     lists: int = 0
+    #: Lists of a server that was restored to an earlier state.
+    restores: int = 0
     watches: int = 0
     events: int = 0
     bookmarks: int = 0

@@ -21,7 +21,7 @@ class Rig:
     def __init__(
         self, server: StubApiServer, *, resync: float | None = None, clock: Any = None, **options: Any
     ) -> None:
-        options = {"watch_list": False, "backoff": QUICK, **options}
+        options = {"watch_list": False, "restorable": False, "backoff": QUICK, **options}
         self.server = server
         self.client = Client(server.url)
         self.errors: list[Exception] = []

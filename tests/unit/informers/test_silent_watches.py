@@ -89,7 +89,9 @@ def test_those_that_stay_silent_are_reopened_one_after_another_without_a_list(th
     eventually(lambda: three.clock.waiters() == 0)
     again = three.server.received(watch=True)[3:]
     assert {line.query["resourceVersion"] for line in again} == {"5"}
-    assert len(three.server.received(watch=False)) == len(NAMESPACES)
+    # Each that was closed asked first whether the server was restored.
+    limits = [line.query.get("limit") for line in three.server.received(watch=False)]
+    assert limits == ["500"] * len(NAMESPACES) + ["1"] * 2
 
 
 def test_none_is_closed_while_the_server_is_unreachable_again(three: Three) -> None:

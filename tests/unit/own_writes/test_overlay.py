@@ -41,6 +41,7 @@ class ScriptedInformer:
         self._engine = _core.SharedInformer("pods", "v1", "Pod")
         self._engine.indexer.add_indexers({"demo/app": lambda obj: [obj.labels["app"]] if "app" in obj.labels else []})
         self.lister = Lister(self._engine.indexer)
+        self.restores = 0
 
     def covers(self, namespace: str) -> bool:
         return self.scope.namespaces is None or namespace in self.scope.namespaces  # type: ignore[operator]
@@ -318,3 +319,24 @@ def test_a_plugin_observes_a_kind_in_any_version_and_each_informer_once(informer
     assert own.follow("apps/v1", "Deployment", informer) is followed  # type: ignore[arg-type]
     assert own.of("apps/v1beta1", "Deployment") == [followed]
     assert own.of("extensions/v1", "Deployment") == []
+
+
+@pytest.mark.behaviour("findings3/NC9")
+def test_writes_that_a_restore_has_undone_are_forgotten(informer: ScriptedInformer, kind: PendingWrites) -> None:
+    kind.wrote(pod("made", 900, "u2"))
+    kind.deleted(("default", "back"), "u3")
+    kind.wrote(pod("changed", 901, "u4", app="new"))
+    informer.relist(500, pod("back", 300, "u3"), pod("changed", 301, "u4", app="old"))
+    assert sorted(kind.behind(None)) == ["default/back", "default/changed", "default/made"]
+    informer.restores = 1
+    assert kind.resolve(("default", "made"), None) is None
+    back = kind.resolve(("default", "back"), informer.lister.get("back", "default"))
+    assert back is not None
+    assert back.resource_version == "300"
+    assert kind.behind(None) == []
+    # Writes after it count, whatever their versions.
+    kind.wrote(pod("made", 501, "u5"))
+    assert kind.behind(None) == ["default/made"]
+    made = kind.resolve(("default", "made"), None)
+    assert made is not None
+    assert made.uid == "u5"

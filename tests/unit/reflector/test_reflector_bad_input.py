@@ -73,6 +73,7 @@ def test_an_invalid_list_item_is_skipped_logged_and_counted(rig, caplog, item):
     rig.serve([Json(listed)]).synced()
     assert rig.held() == {"a": "1", "b": "2"}
     assert stats(rig)["skipped"] == 1
+    eventually(lambda: messages(caplog))
     assert len(messages(caplog)) == 1
     assert "a list item" in messages(caplog)[0]
 

@@ -163,6 +163,9 @@ class Watch:
         self._timers.append(self._context.later(BOOKMARK_SECONDS, self._bookmark_again))
 
     def _bookmark(self, *, initial_end: bool = False) -> None:
+        if self._context.store.revision < self._from and not initial_end:
+            # As kube-apiserver: nothing until the versions reach the requested one.
+            return
         metadata: dict[str, Any] = {
             "resourceVersion": str(max(self._context.store.revision, self._from)),
             "creationTimestamp": None,
