@@ -356,7 +356,7 @@ class _Over(Exception):
 
 def main() -> int:
     """Run the plugin that the other end of the control socket names; return the exit code."""
-    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+    channel = Channel(socket.socket(fileno=int(sys.argv[1])), of_process=True)
     _core.end_with(channel.fileno(), _ABANDONED)
     # The other host decides; these reach all processes of a terminal, or of a service. Programs that the plugin starts
     # would inherit SIG_IGN, but no handler.

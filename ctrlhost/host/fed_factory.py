@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.informers import InformerFactory
 from ctrlhost.kubeconfig.connection import from_unix_socket
-from ctrlhost.supervisor.channel import Announce, AwaitLists, Declare
+from ctrlhost.supervisor.channel import Announce, AwaitLists, Declare, FedScope
 from ctrlhost.transport.native import NativeTransport
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ class FedFactory(InformerFactory):
         The host forgets them with the end of the process.
         """
         super().declare_scope(scope, owner)
-        self._send(Announce(scope))
+        self._send(Announce(FedScope.of(scope)))
 
     def _make(self, scope: Scope, *, optional: bool) -> Informer:
         # A part of the objects is chosen here.
         reads: Any = "metadata" if scope.reads == "metadata" else None
         fed = replace(scope, reads=reads, transform=None, owner=None)
         if fed not in self._fed:
-            self._ask(lambda number: Declare(number, fed))
+            self._ask(lambda number: Declare(number, FedScope.of(fed)))
             self._fed.add(fed)
         return super()._make(scope, optional=optional)
 

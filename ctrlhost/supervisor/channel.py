@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import struct
 import sys
@@ -10,19 +11,25 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import msgspec
+
+from ctrlhost.entries import Degradation, Reason  # noqa: TC001 - msgspec reads the types
+from ctrlhost.health import Check  # noqa: TC001 - msgspec reads the types
+from ctrlhost.informers.namespace_informer import Scope
+from ctrlhost.plugin.probe import CheckState  # noqa: TC001 - msgspec reads the types
+from ctrlhost.selectors.namespaces import NamespaceSelector  # noqa: TC001 - msgspec reads the types
 
 if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.controller.pauses import Paused
-    from ctrlhost.entries import Degradation, Reason
-    from ctrlhost.health import Check
-    from ctrlhost.informers.namespace_informer import Scope
-    from ctrlhost.plugin.probe import CheckState
 
 #: Seconds that a message may wait for a process that does not read.
 _SEND_TIMEOUT = 5
+#: The largest message of a process, in bytes: the CRDs of a plugin, each of at most 1.5 MiB.
+LARGEST = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -109,8 +116,7 @@ class Act:
     by: str
 
 
-@dataclass(frozen=True, slots=True)
-class Acted:
+class Acted(msgspec.Struct, frozen=True, tag=True):
     """From the process: the status of HTTP and the body with which the host answers an Act or LogLevel."""
 
     number: int
@@ -134,51 +140,70 @@ class Waits:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Configured:
+class Configured(msgspec.Struct, frozen=True, tag=True):
     """From the process: the plugin is imported, and its settings are valid."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
+class Mistake(msgspec.Struct, frozen=True, tag=True):
     """From the process: a mistake of the operator, as the arguments of its ConfigError."""
 
     message: str
     hint: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class IsSetUp:
+class IsSetUp(msgspec.Struct, frozen=True, tag=True):
     """From the process: the plugin is set up, and has these pages and controllers."""
 
     pages: tuple[str, ...]
     controllers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Declare:
+class FedScope(msgspec.Struct, frozen=True):
+    """The objects of a Scope of an informer that reads the feed."""
+
+    api_version: str
+    kind: str
+    namespaces: tuple[str, ...] | NamespaceSelector | None
+    label_selector: str | None
+    field_selector: str | None
+    reads: str | tuple[str, ...] | None
+
+    def __post_init__(self) -> None:
+        """Reject invalid scopes, as `Scope` does."""
+        self.scope()
+
+    @classmethod
+    def of(cls, scope: Scope) -> Self:
+        """Return the objects of a scope, without what belongs to its process."""
+        selectors = scope.label_selector, scope.field_selector
+        return cls(scope.api_version, scope.kind, scope.namespaces, *selectors, scope.reads)
+
+    def scope(self) -> Scope:
+        """Return the scope."""
+        selectors = self.label_selector, self.field_selector
+        return Scope(self.api_version, self.kind, self.namespaces, *selectors, self.reads)
+
+
+class Declare(msgspec.Struct, frozen=True, tag=True):
     """From the process: it is about to read these objects from the feed. The host answers with Done."""
 
     request: int
-    scope: Scope
+    scope: FedScope
 
 
-@dataclass(frozen=True, slots=True)
-class Announce:
+class Announce(msgspec.Struct, frozen=True, tag=True):
     """From the process: it will read these objects."""
 
-    scope: Scope
+    scope: FedScope
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitLists:
+class AwaitLists(msgspec.Struct, frozen=True, tag=True):
     """From the process: it is about to list what it has declared. The host answers with Done when it can be listed."""
 
     request: int
 
 
-@dataclass(frozen=True, slots=True)
-class Install:
+class Install(msgspec.Struct, frozen=True, tag=True):
     """From the process: the CRDs of the plugin, of a distribution of this version. The host answers with Done."""
 
     request: int
@@ -186,13 +211,11 @@ class Install:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
+class Synced(msgspec.Struct, frozen=True, tag=True):
     """From the process: the plugin has synced, and would lead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(msgspec.Struct, frozen=True, tag=True):
     """From the process: its state, each second and after each change."""
 
     state: str
@@ -208,31 +231,58 @@ class Beat:
     degraded: dict[Reason, Degradation]
 
 
-@dataclass(frozen=True, slots=True)
-class Drained:
+class Drained(msgspec.Struct, frozen=True, tag=True):
     """From the process, last: whether all of its work has ended."""
 
     complete: bool
 
 
-class Channel:
-    """One end of the control socket. One thread receives; any thread may send."""
+@dataclass(frozen=True, slots=True)
+class Invalid:
+    """In place of a message of the process that is none of these: why. Nothing after it is received."""
 
-    def __init__(self, end: socket.socket) -> None:
-        """Take over an end of a socket pair."""
+    problem: str
+
+
+_OfProcess = (
+    Configured
+    | Mistake
+    | IsSetUp
+    | Declare
+    | Announce
+    | AwaitLists
+    | Install
+    | Synced
+    | Beat
+    | Drained
+    | Acted
+)  # fmt: skip
+_encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_OfProcess)
+
+
+class Channel:
+    """One end of the control socket. One thread receives; any thread may send.
+
+    The host pickles its messages, since a process trusts its host. What a process sends is data of these types alone,
+    so a plugin runs no code in the host.
+    """
+
+    def __init__(self, end: socket.socket, *, of_process: bool) -> None:
+        """Take over an end of a socket pair: that of the process, or that of the host."""
         # Linux's `struct timeval`. A process that was stopped must not hold up the host.
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", _SEND_TIMEOUT, 0))
         # Not for programs that a plugin starts.
         end.set_inheritable(False)
-        self._end = end
+        self._end, self._of_process = end, of_process
         self._connection = Connection(os.dup(end.fileno()))
         self._sending, self._receiving = threading.Lock(), threading.Lock()
 
     def send(self, message: object) -> bool:
         """Send a message; False if the other end is gone, or does not read, which ends the connection."""
+        raw = _encoder.encode(message) if self._of_process else pickle.dumps(message)
         with self._sending:
             try:
-                self._connection.send(message)
+                self._connection.send_bytes(raw)
             except OSError:
                 # A part of the message may have been sent, so nothing can follow it.
                 self._shut_down(socket.SHUT_RDWR)
@@ -240,12 +290,25 @@ class Channel:
             return True
 
     def receive(self) -> Any:
-        """Wait for the next message; None when the other end is gone, or after `receive_rest`."""
+        """Wait for the next message; None when the other end is gone, or after `receive_rest`.
+
+        Invalid for a message of a process that is too large, or none of its messages.
+        """
         with self._receiving:
             try:
-                return self._connection.recv()
-            except (EOFError, OSError):
+                raw = self._connection.recv_bytes(None if self._of_process else LARGEST)
+            except EOFError:
                 return None
+            except OSError as error:
+                # The length comes first: nothing more was read.
+                too_large = str(error) == "bad message length"
+                return Invalid(f"a message of more than {LARGEST >> 20} MiB") if too_large else None
+        if self._of_process:
+            return pickle.loads(raw)  # noqa: S301 - of the host that has started this process
+        try:
+            return _decoder.decode(raw)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return Invalid(f"an invalid message: {error}")
 
     def receive_rest(self) -> None:
         """Receive only what was sent before now, whoever else still has the other end."""

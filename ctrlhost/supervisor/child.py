@@ -246,6 +246,9 @@ class ChildAttempt:
     def _receive(self, process: Process) -> None:
         while (message := process.channel.receive()) is not None:
             self._inbox.put(message)
+            if isinstance(message, messages.Invalid):
+                # The process is ended for it.
+                return
         if not process.wait(_SILENT_END):
             log.error("plugin %s: the control socket of its process %d is closed; killed", self.owner.name, process.pid)
             process.kill()
@@ -277,6 +280,8 @@ class ChildAttempt:
                 self._beat(message)
             case messages.Drained(complete):
                 self._complete = complete
+            case messages.Invalid(problem):
+                self._fail(Failure(f"its process sent {problem}", label="error"), time.monotonic())
             case _ if self._requests is not None:
                 self._requests.take(message)
 

@@ -52,9 +52,9 @@ class ChildRequests:
         """Do what a message asks for; what takes long, on another thread. One thread calls this."""
         match message:
             case Announce(scope):
-                self._announce(scope)
+                self._announce(scope.scope())
             case Declare(number, scope):
-                self._answer(number, self._declare, scope)
+                self._answer(number, self._declare, scope.scope())
             case AwaitLists(number):
                 self._start(f"{self._owner.name}/lists", number, self._await_lists)
             case Install(number, crds, version):

@@ -36,7 +36,7 @@ class Process:
         self._gone = threading.Event()
         #: Guards its number, which belongs to it until its end is taken note of.
         self._lock = threading.Lock()
-        self.channel = Channel(ours)
+        self.channel = Channel(ours, of_process=False)
         try:
             with theirs:
                 # Not a shell, and no argument from outside. `-P`: no module of the present folder hides another one.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import struct
 import sys
 import threading
 from pathlib import Path
@@ -48,6 +49,17 @@ HANGS_UP = (
         if not here.with_suffix(".once").exists():
             here.with_suffix(".once").touch()
             socket.socket(fileno=int(sys.argv[1])).shutdown(socket.SHUT_RDWR)
+    """
+)
+
+#: Sends its host, at its first start, what is no message of a process.
+SENDS = (
+    SETUP
+    + """
+        if not here.with_suffix(".once").exists():
+            here.with_suffix(".once").touch()
+            os.write(int(sys.argv[1]), {sent!r})
+            signal.pause()
     """
 )
 
@@ -98,6 +110,29 @@ def test_a_process_that_hangs_up_is_replaced(ctrlhost_host, distributions) -> No
     host = ctrlhost_host("bad", Good().module, supervision=OWN)
     eventually(lambda: state_of(host, "bad") == "running")
     assert metric(host, "ctrlhost_plugin_restarts_total", plugin="bad", reason="exit") == 1
+
+
+@pytest.mark.behaviour("findings3/NC21")
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (struct.pack("!i", 1 << 30), "a message of more than 64 MiB"),
+        # A pickle that would end whoever loads it.
+        (struct.pack("!i", 18) + b"cos\n_exit\n(I3\ntR.", "an invalid message: "),
+    ],
+    ids=["large", "pickle"],
+)
+def test_a_process_that_sends_what_is_no_message_is_restarted(
+    ctrlhost_host, distributions, caplog, sent: bytes, told: str
+) -> None:
+    distributions.add("bad", SENDS.replace("{sent!r}", repr(sent)))
+    good = Good()
+    host = ctrlhost_host("bad", good.module, supervision=OWN)
+    eventually(lambda: state_of(host, "bad") == "running")
+    assert metric(host, "ctrlhost_plugin_restarts_total", plugin="bad", reason="error") == 1
+    (line,) = [text for text in caplog.messages if text.startswith("plugin bad failing: ")]
+    assert line.startswith(f"plugin bad failing: its process sent {told}")
+    good.goes_on(host)
 
 
 def test_an_interpreter_that_cannot_start_is_a_failure_of_the_plugin(

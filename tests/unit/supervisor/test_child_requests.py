@@ -10,7 +10,7 @@ from ctrlhost.client import Client
 from ctrlhost.informers import InformerFactory
 from ctrlhost.informers.namespace_informer import Scope
 from ctrlhost.informers.view import View
-from ctrlhost.supervisor.channel import Announce
+from ctrlhost.supervisor.channel import Announce, FedScope
 from ctrlhost.supervisor.child_requests import ChildRequests
 
 
@@ -19,7 +19,7 @@ def test_what_a_process_wanted_counts_until_its_end() -> None:
     owner: Any = SimpleNamespace(name="demo", services=SimpleNamespace(factory=factory))
     unused: Any = None
     requests = ChildRequests(owner, unused, unused, threading.Event())
-    requests.take(Announce(Scope("v1", "Pod")))
+    requests.take(Announce(FedScope.of(Scope("v1", "Pod"))))
     narrow = factory.informer("v1", "Pod", namespaces=["one"])
     assert isinstance(narrow, View)
     narrow.release()
