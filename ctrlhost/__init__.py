@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ctrlhost.declarative.async_context import AsyncContext
     from ctrlhost.declarative.controller import Controller
     from ctrlhost.declarative.plugin import Plugin
+    from ctrlhost.declarative.unmanaged_values import unmanaged
     from ctrlhost.duration import Duration
     from ctrlhost.errors import (
         AlreadyExists,
@@ -160,6 +161,7 @@ __all__ = [
     "predicates",
     "resource",
     "testing",
+    "unmanaged",
     "workqueue",
 ]
 
@@ -214,6 +216,7 @@ _HOMES = {
     "predicates": "ctrlhost.predicates",
     "resource": "ctrlhost.models.kinds",
     "testing": "ctrlhost.testing",
+    "unmanaged": "ctrlhost.declarative.unmanaged_values",
     "workqueue": "ctrlhost.workqueue",
 }
 

@@ -10,6 +10,23 @@ for _version, _kind, _plural, _namespaced in builtin_resources():
     BUILTIN_KINDS.setdefault(_version, {})[_kind] = (_plural, _namespaced)
 
 
+#: Those that have a status subresource.
+_WITH_STATUS = frozenset(
+    {
+        *("APIService", "CertificateSigningRequest", "CronJob", "CustomResourceDefinition", "DaemonSet", "Deployment"),
+        *("FlowSchema", "HorizontalPodAutoscaler", "Ingress", "Job", "Namespace", "Node", "PersistentVolume"),
+        *("PersistentVolumeClaim", "Pod", "PodDisruptionBudget", "PriorityLevelConfiguration", "ReplicaSet"),
+        *("ReplicationController", "ResourceQuota", "Service", "ServiceCIDR", "StatefulSet"),
+        *("ValidatingAdmissionPolicy", "VolumeAttachment"),
+    }
+)
+
+
+def has_status(api_version: str, kind: str) -> bool | None:
+    """Return whether a built-in kind has a status subresource; None for any other kind."""
+    return kind in _WITH_STATUS if builtin_plural(api_version, kind) is not None else None
+
+
 def builtin_plural(api_version: str, kind: str) -> tuple[str, bool] | None:
     """Return the plural of a built-in kind and whether it is namespaced; None for any other kind."""
     return BUILTIN_KINDS.get(api_version, {}).get(kind)

@@ -25,6 +25,12 @@ T = TypeVar("T")
 OWNERS = "ctrlhost.owners"
 
 
+def is_owned_by(obj: Object, uid: str, namespace: str) -> bool:
+    """Return whether an owner with this uid and namespace controls the object; references stay in their namespace."""
+    controller = obj.controller
+    return controller is not None and controller.uid == uid and namespace in ("", obj.namespace)
+
+
 class Namespace(Enum):
     """The namespace of the object at hand."""
 
@@ -57,6 +63,7 @@ class Cache(Generic[T]):
     def __init__(self, cached: CachedKind, namespace: str, uid: str) -> None:
         """Read a kind for an object with this namespace and uid."""
         self._cached = cached
+        self._owner_namespace = namespace
         self._namespace = namespace if cached.namespaced else ""
         self._uid = uid
 
@@ -89,12 +96,11 @@ class Cache(Generic[T]):
 
     def owned(self) -> builtins.list[T]:
         """Return the objects that the object at hand controls. KeyError for a kind that is not in `owns`."""
-        owner = {"metadata": {"uid": self._uid}}
         try:
             owned = self._cached.lister.by_index(OWNERS, self._uid)
         except KeyError:
             raise KeyError(f"{self._cached.kind} is not in `owns` of the controller") from None
-        return self._typed([obj for obj in owned if obj.is_controlled_by(owner)])
+        return self._typed([obj for obj in owned if is_owned_by(obj, self._uid, self._owner_namespace)])
 
     async def caught_up(self, namespace: str | None) -> Cache[T]:
         """Return this cache once it shows the plugin's own writes so far, without blocking the event loop.
@@ -106,7 +112,7 @@ class Cache(Generic[T]):
 
         lister = self._cached.lister
         await carry_out_async(lister.catch_up(namespace))
-        return Cache(replace(self._cached, lister=lister.without_waiting()), self._namespace, self._uid)
+        return Cache(replace(self._cached, lister=lister.without_waiting()), self._owner_namespace, self._uid)
 
     def namespace(self, namespace: str | Literal[Namespace.OWN] | None) -> str | None:
         """Return the namespace to list, None for all."""

@@ -13,7 +13,7 @@ from ctrlhost.errors import PluginError, UndeclaredRead
 if TYPE_CHECKING:
     import builtins
     import logging
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import EllipsisType
     from typing import Generic as Parameters
 
@@ -224,10 +224,10 @@ class Context(Parameters[K, S]):
     ) -> bool:
         """Record an event about the reconciled object, or `about` another one; it never blocks.
 
-        Returns whether it was recorded. TypeError for a reason or a message that is no text; sending it never fails.
-        `reason` is one word in CamelCase, `action` the action taken. With `once`, an event is not recorded again for
-        the same uid, generation, reason and message while the host runs; the latest 65,536 events of the controller are
-        remembered.
+        Returns whether it was recorded; sending it never fails. TypeError for a reason or a message that is no text,
+        ValueError for a reason that is not one word in CamelCase. `action` is the action taken. With `once`, an event
+        is not recorded again for the same uid, generation, reason and message while the host runs; the latest 65,536
+        events of the controller are remembered.
         """
         return self._declared("event").event(reason, message, warning=warning, about=about, action=action, once=once)
 
@@ -244,7 +244,7 @@ class Context(Parameters[K, S]):
         obj: Mapping[str, Any] | msgspec.Struct,
         *,
         owner: Mapping[str, Any] | msgspec.Struct | EllipsisType | None = ...,
-        adopt: bool = False,
+        adopt: bool | Callable[[Object], bool] = False,
     ) -> Object:
         """Apply an object that the reconciled one controls, and return the live one, which the next read shows.
 
@@ -254,8 +254,10 @@ class Context(Parameters[K, S]):
         else controls the object, or nothing does and `adopt` is false, ValueError for an owner in another namespace.
         Write each object in one controller only: the applies of two would replace each other's fields.
 
-        A write records the event Created, Updated, Repaired or Adopted about the reconciled object, with the fields
-        that differed; a refused one ApplyFailed. With `adopt`, an owner that is gone or being deleted adopts nothing.
+        A write logs and records the event Created, Updated, Repaired or Adopted about the reconciled object, with the
+        fields that differed; a refused one ApplyFailed. `adopt` may be a function of the live object that decides. The
+        fields that former writers of an adopted object set go, unless `obj` names them. An owner that is gone or being
+        deleted adopts nothing.
         """
         from ctrlhost.transport.steps import carry_out
 
@@ -264,7 +266,9 @@ class Context(Parameters[K, S]):
     def prune(
         self, kind: KindRef[Any], *, keep: Iterable[Mapping[str, Any] | msgspec.Struct | str] = ()
     ) -> list[Request]:
-        """Delete what the reconciled object controls of a kind and `keep` (objects or names) does not name.
+        """Delete what the reconciled object controls of a kind and `keep` does not name.
+
+        `keep` has objects, names, and for a cluster-scoped owner `namespace/name`; a name alone is kept anywhere.
 
         Returns what was deleted. PluginError unless the kind is in `owns` with `prune=True`, Stale if the cache does
         not show the plugin's own writes in time, Conflict if an object has changed since.

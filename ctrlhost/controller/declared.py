@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import EllipsisType
 
     import msgspec
@@ -60,7 +60,7 @@ class Declared(Protocol):
         obj: Mapping[str, Any] | msgspec.Struct,
         *,
         owner: Mapping[str, Any] | msgspec.Struct | EllipsisType | None,
-        adopt: bool,
+        adopt: bool | Callable[[Object], bool],
     ) -> Steps[Object]:
         """Apply an object if that changes something, and return the live one."""
 

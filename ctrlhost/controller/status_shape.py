@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 import msgspec
 
+from ctrlhost.client.builtin_kinds import has_status
 from ctrlhost.errors import PluginError, PluginLoadError
 
 if TYPE_CHECKING:
@@ -34,13 +35,16 @@ class StatusShape:
     conditions: bool = True
     #: Whether the cached objects have the status: without it, the conditions of other writers would be lost.
     cached: bool = True
+    #: Whether it is a kind of Kubernetes itself.
+    builtin: bool = False
 
     def missing(self) -> PluginError:
         """Return the error of a kind without a status subresource."""
         if self.without:
             what = f"the model of {self.kind} has no status, which ctx.status writes"
             return PluginError(self.plugin, what, hint="derive it from `ctrlhost.Model[Spec, Status]`")
-        return PluginError(self.plugin, f"{self.kind} has no status subresource, which ctx.status writes", hint=_HINT)
+        hint = _BUILTIN_HINT if self.builtin else _HINT
+        return PluginError(self.plugin, f"{self.kind} has no status subresource, which ctx.status writes", hint=hint)
 
     def check(self) -> None:
         """Raise PluginError if a run cannot write the status."""
@@ -59,6 +63,7 @@ class StatusShape:
             raise PluginError(self.plugin, what, hint=hint)
 
 
+_BUILTIN_HINT = "record it with `ctx.event(…)`, or write the status of a kind of the plugin's own"
 _HINT = "add `subresources: {status: {}}` to the version in its CustomResourceDefinition"
 
 
@@ -76,7 +81,9 @@ def shape_of(
     observed = fields is not None and "observedGeneration" in fields.values()
     version, without = _version_of(api_version, kind, crds), status is NoneType
     if version is None:
-        return StatusShape(plugin, kind, fields, observed, False if without else None, without=without)
+        builtin = has_status(api_version, kind)
+        subresource = False if without else builtin
+        return StatusShape(plugin, kind, fields, observed, subresource, without=without, builtin=builtin is not None)
     served = "status" in (version.get("subresources") or {})
     if status not in (None, NoneType) and not served:
         raise PluginLoadError(

@@ -11,7 +11,7 @@ from ctrlhost.declarative.awaits import remembers_calls
 if TYPE_CHECKING:
     import builtins
     import logging
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import EllipsisType
     from typing import Generic as Parameters
 
@@ -165,7 +165,7 @@ class AsyncContext(Parameters[K, S]):
         obj: Mapping[str, Any] | msgspec.Struct,
         *,
         owner: Mapping[str, Any] | msgspec.Struct | EllipsisType | None = ...,
-        adopt: bool = False,
+        adopt: bool | Callable[[Object], bool] = False,
     ) -> Object:
         """Apply an object that the reconciled one controls, and return the live one, which the next read shows.
 
@@ -183,15 +183,19 @@ class AsyncContext(Parameters[K, S]):
         Raises UndeclaredRead for a kind that is not in `owns`. Raises NotOwned if something else controls the object,
         or nothing does and `adopt` is false. Raises ValueError for an owner in another namespace.
 
-        A write records the event Created, Updated, Repaired or Adopted about the reconciled object, with the fields
-        that differed; a refused one ApplyFailed. With `adopt`, an owner that is gone or being deleted adopts nothing.
+        A write logs and records the event Created, Updated, Repaired or Adopted about the reconciled object, with the
+        fields that differed; a refused one ApplyFailed. `adopt` may be a function of the live object that decides. The
+        fields that former writers of an adopted object set go, unless `obj` names them. An owner that is gone or being
+        deleted adopts nothing.
         """
         return await to_its_end(self._run.ensure(obj, owner=owner, adopt=adopt))
 
     async def prune(
         self, kind: KindRef[Any], *, keep: Iterable[Mapping[str, Any] | msgspec.Struct | str] = ()
     ) -> list[Request]:
-        """Delete what the reconciled object controls of a kind and `keep` (objects or names) does not name.
+        """Delete what the reconciled object controls of a kind and `keep` does not name.
+
+        `keep` has objects, names, and for a cluster-scoped owner `namespace/name`; a name alone is kept anywhere.
 
         Returns the requests of what was deleted. Raises PluginError unless the kind is in `owns` with `prune=True`,
         Stale if the cache does not show the plugin's own writes in time, and Conflict if an object has changed since.

@@ -13,6 +13,7 @@ import msgspec
 from ctrlhost import _core
 from ctrlhost.client.kind_schemas import Schema
 from ctrlhost.declarative.comparison import Leaf, differing, leaf_paths
+from ctrlhost.declarative.unmanaged_values import KEY, Unmanaged, split
 from ctrlhost.models.model import to_dict
 
 #: An object as authors give it: a mapping, a cached object, or a model.
@@ -40,6 +41,11 @@ def annotation_of(plugin: str) -> str:
     return _ANNOTATION + plugin
 
 
+def is_digest(text: str) -> bool:
+    """Return whether the text has the form of a digest; another one was written by hand."""
+    return len(text) == _DIGITS and not set(text) - set("0123456789abcdef")
+
+
 @dataclass(frozen=True, slots=True)
 class Desired:
     """An object as a plugin wants it; `namespace` is empty if it names none."""
@@ -50,6 +56,8 @@ class Desired:
     namespace: str
     #: The content, as JSON decodes.
     content: dict[str, Any]
+    #: What an object is created with, if it has `unmanaged` values.
+    initial: dict[str, Any] | None
     #: 16 hexadecimal digits; of a Secret they cover only the paths, since the digest of a weak password reveals it.
     digest: str
 
@@ -82,10 +90,28 @@ def desired_of(obj: AnyObject) -> Desired:
 
     TypeError for values that JSON does not have.
     """
-    content: dict[str, Any] = _decoder.decode(_encoder.encode(mapping_of(obj)))
+    encoded = _encoder.encode(mapping_of(obj))
+    content: dict[str, Any] = _decoder.decode(encoded)
+    initial: dict[str, Any] | None = None
+    if KEY.encode() in encoded:
+        content, initial = split(content)
+        _complete(initial, obj)
+    metadata = _complete(content, obj)
+    api_version, kind, name = content["apiVersion"], content["kind"], metadata["name"]
+    encoded = _encoder.encode(content)
+    if (api_version, kind) == _SECRET:
+        encoded = _encoder.encode(sorted(map(repr, leaf_paths(content))))
+    digest = sha256(encoded).hexdigest()[:_DIGITS]
+    return Desired(api_version, kind, name, metadata.get("namespace") or "", content, initial, digest)
+
+
+def _complete(content: dict[str, Any], obj: AnyObject) -> dict[str, Any]:
+    """Bring an object into the form in which it is applied, and return its metadata; ValueError if it lacks a name."""
     if isinstance(obj, msgspec.Struct):
-        content = _without_nulls(content)
-        content.pop("status", None)
+        for field, value in list(content.items()):
+            content[field] = _without_nulls(value)
+            if value is None or field == "status":
+                del content[field]
     api_version, kind = content.get("apiVersion"), content.get("kind")
     if not (isinstance(api_version, str) and api_version and isinstance(kind, str) and kind):
         raise ValueError("an object needs apiVersion and kind")
@@ -94,12 +120,10 @@ def desired_of(obj: AnyObject) -> Desired:
     if not (isinstance(name, str) and name):
         raise ValueError(f"a {kind} needs metadata.name")
     _leave_out_what_the_server_sets(content, metadata)
-    encoded = _encoder.encode(content)
     if (api_version, kind) == _SECRET:
         _encode_string_data(content)
-        encoded = _encoder.encode(sorted(map(repr, leaf_paths(content))))
-    digest = sha256(encoded).hexdigest()[:_DIGITS]
-    return Desired(api_version, kind, name, metadata.get("namespace") or "", content, digest)
+    completed: dict[str, Any] = content["metadata"]
+    return completed
 
 
 def _leave_out_what_the_server_sets(content: dict[str, Any], metadata: dict[str, Any]) -> None:
@@ -138,6 +162,8 @@ def _plain(value: Any) -> Any:
 
 
 def _encodable(value: Any) -> Any:
+    if isinstance(value, Unmanaged):
+        return {KEY: value.value}
     if isinstance(value, Mapping):
         return dict(value)
     plain = _plain(value)

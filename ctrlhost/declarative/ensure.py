@@ -11,15 +11,18 @@ from ctrlhost.cache import Object
 from ctrlhost.client import Client
 from ctrlhost.client.owner import owner_reference, with_owner
 from ctrlhost.controller.context import owned_lister
+from ctrlhost.declarative import managed_fields
 from ctrlhost.declarative.comparison import Leaf, path_text
-from ctrlhost.declarative.desired import annotation_of, desired_of, mapping_of
+from ctrlhost.declarative.desired import annotation_of, desired_of, is_digest, mapping_of
+from ctrlhost.declarative.rivals import Rivals
 from ctrlhost.declarative.settled import Settled
 from ctrlhost.errors import Invalid, NotOwned, ServerError
 from ctrlhost.transport.steps import steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import EllipsisType
+    from typing import TypeAlias
 
     from ctrlhost.cache import OwnerReference
     from ctrlhost.client.kind_schemas import Schema
@@ -29,9 +32,15 @@ if TYPE_CHECKING:
     from ctrlhost.errors import ApiError
     from ctrlhost.transport.steps import Steps
 
+if TYPE_CHECKING:
+    #: Whether to take over an object that nobody controls, or what decides that of the live one.
+    Adopt: TypeAlias = bool | Callable[[Object], bool]
+
 #: The most fields that an event names.
 _NAMED = 4
 _OWNERS = "metadata.ownerReferences"
+#: The annotation of an object that has its unmanaged values, and no more.
+_BEGUN = "begun"
 #: How a server refuses, with status 500, an object that has a field which the kind lacks, or a value of another type.
 _UNTYPED = "failed to create typed patch object"
 
@@ -44,6 +53,7 @@ class Ensure:
         self._owned = owned
         self._annotation = annotation_of(owned.plugin)
         self._settled = Settled()
+        self._rivals = Rivals()
 
     def steps(
         self,
@@ -52,9 +62,9 @@ class Ensure:
         obj: AnyObject,
         *,
         owner: AnyObject | EllipsisType | None = ...,
-        adopt: bool = False,
+        adopt: Adopt = False,
     ) -> Steps[Object]:
-        """Return the live object after at most one apply; `owner` is the reconciled object by default.
+        """Return the live object after at most one change; `owner` is the reconciled object by default.
 
         UndeclaredRead or PluginError for a kind that may not be written, ValueError for an invalid object or owner,
         NotOwned if somebody else controls the object, or nobody does and `adopt` is false.
@@ -64,15 +74,18 @@ class Ensure:
         child = yield from self._child(context, reconciled, desired, owner)
         live = yield from _live(context, child)
         if live is None:
-            return (yield from self._apply(context, child, None, []))
-        self._check_owner(child, live, adopt=adopt)
+            return (yield from self._create(context, child))
+        adopted = self._check_owner(child, live, adopt=adopt)
         leaves = yield from _differing(context, child, live)
         if not leaves or self._settled.include(live.uid, child.left(leaves)):
             return live
+        self._check_rivals(context, child, live)
         if child.owner is not None and not (yield from _is_kept(context, child.owner)):
             if child.is_orphan(live):
                 raise NotOwned(f"{child} has no controller, and cannot be adopted: its owner is gone or being deleted")
             return live
+        if not (yield from self._prepare(context, child, live, adopted=adopted)):
+            return (yield from self._create(context, child))
         return (yield from self._apply(context, child, live, leaves))
 
     def _child(
@@ -118,28 +131,91 @@ class Ensure:
             raise ValueError(f"{desired} needs metadata.namespace: its owner has none")
         return _Child(desired, owning, uid, namespace, reconciled, self._annotation)
 
-    def _check_owner(self, child: _Child, live: Object, *, adopt: bool) -> None:
-        """Raise NotOwned if the live object may not be written."""
-        found = live.controller
-        if found is not None and found.uid not in child.owners:
-            raise _not_owned(child, found)
-        # Without an owner, the annotation tells that the object is the plugin's.
-        if found is None and not adopt and (child.owner is not None or self._annotation not in live.annotations):
+    def _check_owner(self, child: _Child, live: Object, *, adopt: Adopt) -> bool:
+        """Return whether the live object is adopted; NotOwned if it may not be written."""
+        controller = live.controller
+        if controller is not None:
+            if controller.uid not in child.owners:
+                raise _not_owned(child, controller)
+            return False
+        if adopt(live) if callable(adopt) else adopt:
+            return True
+        # Without an owner, the annotation tells that the object is the plugin's; `_prepare` proves it.
+        if child.owner is None and self._annotation in live.annotations:
+            return False
+        raise NotOwned(
+            f"{child} exists and has no controller", hint="`ctx.ensure(…, adopt=True)` makes it an owned object"
+        )
+
+    def _check_rivals(self, context: Context[Any, Any], child: _Child, live: Object) -> None:
+        """Raise NotOwned if another host has applied something else over what this one has applied lately."""
+        digest = live.annotations.get(self._annotation, "")
+        if is_digest(digest) and self._rivals.have(live.uid, digest, context.clock.now()):
             raise NotOwned(
-                f"{child} exists and has no controller", hint="`ctx.ensure(…, adopt=True)` makes it an owned object"
+                f"{child} is applied otherwise by another version of plugin {self._owned.plugin}",
+                hint="run both hosts with leader election, or stop one of them",
             )
 
-    def _apply(
-        self, context: Context[Any, Any], child: _Child, live: Object | None, leaves: list[Leaf]
-    ) -> Steps[Object]:
-        content = child.content()
+    def _prepare(self, context: Context[Any, Any], child: _Child, live: Object, *, adopted: bool) -> Steps[bool]:
+        """Prove or move the ownership of fields before an apply; return whether the object still exists.
+
+        The cache has no `managedFields`. NotOwned if only the annotation says that the object is the plugin's.
+        """
+        unproven = child.owner is None and live.controller is None and not adopted
+        foreign = adopted and self._annotation not in live.annotations
+        changed = child.desired.initial is not None and not child.is_applied(live)
+        if not (unproven or foreign or changed):
+            return True
+        stored = yield from _find(context, child)
+        if stored is None:
+            return False
+        manager = context.client.field_manager
+        if unproven and not managed_fields.is_applied_by(stored, manager):
+            raise NotOwned(
+                f"{child} has the annotation {self._annotation}, but {manager} has never applied it",
+                hint="`ctx.ensure(…, adopt=True)` takes it over",
+            )
+        if foreign:
+            entries = managed_fields.taken_over(stored, child.desired.content, manager)
+            stored = yield from _move_fields(context, child, stored, entries)
+        if changed:
+            yield from self._release(context, child, stored)
+        return True
+
+    def _create(self, context: Context[Any, Any], child: _Child) -> Steps[Object]:
+        """Apply an object that does not exist; with unmanaged values, these first and then without them.
+
+        If the host ends in between, the annotation has no digest yet, so that the next run goes on.
+        """
+        if child.desired.initial is not None:
+            answer = yield from self._send(context, child, child.content(initial=True))
+            if context.dry_run:
+                return Object(answer)
+            yield from self._release(context, child, answer)
+        return (yield from self._apply(context, child, None, []))
+
+    def _release(self, context: Context[Any, Any], child: _Child, stored: dict[str, Any]) -> Steps[None]:
+        """Give up the unmanaged fields: an apply without them would remove them."""
+        managed, full = child.desired.content, child.desired.initial or {}
         try:
-            answer = yield from steps_of(Client.apply)(context.client, content, force=True)
+            entries = managed_fields.released(stored, managed, full, context.client.field_manager)
+        except ValueError as error:
+            raise ValueError(f"{child}: {error}") from None
+        yield from _move_fields(context, child, stored, entries)
+
+    def _send(self, context: Context[Any, Any], child: _Child, content: dict[str, Any]) -> Steps[dict[str, Any]]:
+        try:
+            return (yield from steps_of(Client.apply)(context.client, content, force=True))
         except (Invalid, ServerError) as error:
             if isinstance(error, Invalid) or _UNTYPED in error.message:
                 yield from self._refused(context, child, error)
             raise
-        applied = Object(answer)
+
+    def _apply(
+        self, context: Context[Any, Any], child: _Child, live: Object | None, leaves: list[Leaf]
+    ) -> Steps[Object]:
+        applied = Object((yield from self._send(context, child, child.content())))
+        self._rivals.applied(applied.uid, child.desired.digest, context.clock.now())
         left = yield from _differing(context, child, applied)
         self._settled.keep(applied.uid, child.left(left) if left else None)
         if live is None:
@@ -220,17 +296,23 @@ class _Child:
         """Return what an apply that leaves these differences is remembered by."""
         return self.desired.digest, msgspec.json.encode(leaves)
 
-    def content(self) -> dict[str, Any]:
-        """Return what is sent: the object with its namespace, the annotation and the owner."""
-        metadata = dict(self.desired.content["metadata"])
+    def content(self, *, initial: bool = False) -> dict[str, Any]:
+        """Return what is sent: the object with its namespace, the annotation and the owner.
+
+        With `initial`, all values that a new one gets.
+        """
+        sent = self.desired.initial if initial and self.desired.initial is not None else self.desired.content
+        metadata = dict(sent["metadata"])
         if self.namespace:
             metadata["namespace"] = self.namespace
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), self.annotation: self.desired.digest}
-        content = {**self.desired.content, "metadata": metadata}
+        mark = _BEGUN if initial else self.desired.digest
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), self.annotation: mark}
+        content = {**sent, "metadata": metadata}
         return content if self.owner is None else with_owner(content, self.owner)
 
     def record(self, context: Context[Any, Any], reason: str, note: str, applied: Object) -> None:
-        """Record an event about the reconciled object."""
+        """Log a change, and record it as an event about the reconciled object."""
+        context.log.info("%s", note)
         if self.reconciled is not None:
             context.events.normal(self.reconciled, reason, note, action="Apply", related=applied)
 
@@ -254,9 +336,31 @@ def _live(context: Context[Any, Any], child: _Child) -> Steps[Object | None]:
 
 
 def _read(context: Context[Any, Any], child: _Child) -> Steps[Object | None]:
+    stored = yield from _find(context, child)
+    return None if stored is None else Object(stored)
+
+
+def _find(context: Context[Any, Any], child: _Child) -> Steps[dict[str, Any] | None]:
+    """Return the object as the server has it, with its `managedFields`."""
     desired, namespace = child.desired, child.namespace or None
-    found = yield from steps_of(Client.find)(context.client, desired.api_version, desired.kind, desired.name, namespace)
-    return None if found is None else Object(found)
+    return (
+        yield from steps_of(Client.find)(context.client, desired.api_version, desired.kind, desired.name, namespace)
+    )
+
+
+def _move_fields(
+    context: Context[Any, Any], child: _Child, stored: dict[str, Any], entries: list[dict[str, Any]] | None
+) -> Steps[dict[str, Any]]:
+    """Write the entries of `managedFields`, if there are any; return the object as it is now. Raises Conflict."""
+    if entries is None:
+        return stored
+    patch = {"metadata": {"managedFields": entries, "resourceVersion": stored["metadata"]["resourceVersion"]}}
+    desired, namespace = child.desired, child.namespace or None
+    return (
+        yield from steps_of(Client.patch)(
+            context.client, desired.api_version, desired.kind, desired.name, namespace, patch
+        )
+    )
 
 
 def _is_kept(context: Context[Any, Any], owner: Mapping[str, Any]) -> Steps[bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from ctrlhost.models.kinds import Kind
     from ctrlhost.request import Request
 
+#: A reason as that of a condition, but of the length that the API allows for events.
+_REASON = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]*[A-Za-z0-9_])?").fullmatch
+_MAX_REASON = 128
 #: The events that are remembered, per controller.
 _EVENTS = 65_536
 
@@ -76,11 +80,17 @@ def record(
 ) -> bool:
     """Record an event about an Object, a mapping or a model, unless it is in `once`. Never blocks.
 
-    Returns whether it was recorded. TypeError for a reason or a message that is no text.
+    Returns whether it was recorded. TypeError for a reason or a message that is no text, ValueError for a reason that
+    is not one word.
     """
     for name, given in (("reason", reason), ("message", message)):
         if not isinstance(given, str):
             raise TypeError(f"the {name} of an event is a text, got {given!r:.80}")
+    if not _REASON(reason) or len(reason) > _MAX_REASON:
+        raise ValueError(
+            f"invalid reason {reason!r:.80} of an event: it must be one word of at most {_MAX_REASON} letters, digits, "
+            "`_`, `,` and `:` that begins with a letter, such as `BackupFailed`"
+        )
     obj = about if isinstance(about, Mapping) else _mapping_of(about)
     metadata = obj.get("metadata") or {}
     if once is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.client import Client
-from ctrlhost.controller.caches import OWNERS
+from ctrlhost.controller.caches import OWNERS, is_owned_by
 from ctrlhost.controller.context import owned_lister
 from ctrlhost.declarative.desired import AnyObject, mapping_of
 from ctrlhost.errors import NotFound
@@ -47,7 +47,8 @@ def prune(
     pruned = []
     for child in sorted(lister.without_waiting().by_index(OWNERS, reconciled.uid), key=lambda one: one.key):
         is_kept = child.name in kept.get(None, ()) or child.name in kept.get(child.namespace, ())
-        if is_kept or child.deletion_timestamp is not None or not child.is_controlled_by(reconciled):
+        is_owned = is_owned_by(child, reconciled.uid, reconciled.namespace)
+        if is_kept or child.deletion_timestamp is not None or not is_owned:
             continue
         preconditions = {"uid": child.uid, "resourceVersion": child.resource_version}
         try:
@@ -63,7 +64,9 @@ def prune(
         except NotFound:
             continue
         pruned.append(Request(child.name, child.namespace))
-        context.events.normal(reconciled, "Pruned", f"deleted {kind.kind} {child.key}", action="Delete", related=child)
+        note = f"deleted {kind.kind} {child.key}"
+        context.log.info("%s", note)
+        context.events.normal(reconciled, "Pruned", note, action="Delete", related=child)
     return pruned
 
 
@@ -75,7 +78,8 @@ def _names(kind: Kind, keep: Iterable[AnyObject | str]) -> dict[str | None, set[
     own = (_group(kind.api_version), kind.kind)
     for one in keep:
         if isinstance(one, str):
-            names.setdefault(None, set()).add(one)
+            namespace, _, name = one.rpartition("/")
+            names.setdefault(namespace or None, set()).add(name)
             continue
         if not isinstance(one, (Mapping, msgspec.Struct)):
             raise TypeError(f"keep is a list of objects or names, not of {one!r:.80}")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.status import StatusWriter
     from ctrlhost.declarative.declaration import DeclaredFunction
     from ctrlhost.declarative.desired import AnyObject
+    from ctrlhost.declarative.ensure import Adopt
     from ctrlhost.declarative.hosted import HostedController
     from ctrlhost.models.kinds import KindRef
     from ctrlhost.request import Request
@@ -113,7 +114,7 @@ class Run:
         request, found = self.context.request, self._found
         return Cache(self.hosted.cached(kind, self.context), request.namespace, found.uid if found is not None else "")
 
-    def ensure(self, obj: AnyObject, *, owner: AnyObject | EllipsisType | None, adopt: bool) -> Steps[Object]:
+    def ensure(self, obj: AnyObject, *, owner: AnyObject | EllipsisType | None, adopt: Adopt) -> Steps[Object]:
         """Apply an object if that changes something, and return the live one."""
         return self.hosted.ensure.steps(self.context, self._found, obj, owner=owner, adopt=adopt)
 

@@ -147,3 +147,59 @@ def refusal(client: ctrlhost.Client, namespace: str) -> dict[str, Any]:
     assert refused["regarding"]["name"] == "cache"
     assert refused["regarding"]["kind"] == "ConfigMap"
     return refused
+
+
+@pytest.mark.behaviour("findings3/NB17")
+@pytest.mark.parametrize("manager", ["kubectl-client-side-apply", "manager"])
+def test_what_former_writers_set_goes_with_the_adoption(
+    control_plane, namespace: str, start: Any, manager: str
+) -> None:
+    client = control_plane.client
+    theirs = deployment(replicas=1, minReadySeconds=7)
+    theirs["metadata"] |= {"namespace": namespace, "labels": {"old": "1"}}
+    container = theirs["spec"]["template"]["spec"]["containers"][0]
+    container["env"] = [*container["env"], {"name": "OLD", "value": "1"}]
+    client.derive(field_manager=manager).create(theirs)
+    # These are of others: a label, a field that was applied, and the status.
+    label = {"metadata": {"labels": {"team": "a"}}}
+    client.derive(field_manager="kubectl-label").patch("apps/v1", "Deployment", "cache", namespace, label)
+    applied = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "cache", "namespace": namespace}}
+    client.apply({**applied, "spec": {"revisionHistoryLimit": 3}}, field_manager="other", force=True)
+    status = {"status": {"observedGeneration": 1, "replicas": 1}}
+    patched = client.derive(field_manager="theirs").patch(
+        "apps/v1", "Deployment", "cache", namespace, status, subresource="status"
+    )
+    operator = start(deployment())
+    operator.options = {"adopt": True}
+    create_eventually(client, config_map("cache", namespace, labels=MINE))
+    eventually(lambda: operator.runs)
+    assert operator.errors == []
+    live = client.get("apps/v1", "Deployment", "cache", namespace)
+    assert live["metadata"]["labels"] == {"team": "a"}
+    assert "minReadySeconds" not in live["spec"]
+    assert (live["spec"]["replicas"], live["spec"]["revisionHistoryLimit"]) == (2, 3)
+    assert live["spec"]["template"]["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
+    assert live["status"] == patched["status"]
+    managers = {(entry["manager"], entry["operation"]) for entry in live["metadata"]["managedFields"]}
+    assert (manager, "Update") not in managers
+    assert {("ctrlhost-memcached", "Apply"), ("kubectl-label", "Update"), ("theirs", "Update")} <= managers
+
+
+@pytest.mark.behaviour("findings3/NA8")
+def test_an_unmanaged_field_belongs_to_others(control_plane, namespace: str, start: Any) -> None:
+    client = control_plane.client
+    operator = start(deployment(replicas=ctrlhost.unmanaged(2)))
+    create_eventually(client, config_map("cache", namespace, labels=MINE))
+    eventually(lambda: operator.runs)
+    assert operator.errors == []
+    live = client.get("apps/v1", "Deployment", "cache", namespace)
+    assert live["spec"]["replicas"] == 2
+    assert "f:replicas" not in str(live["metadata"]["managedFields"])
+    # As an autoscaler does.
+    scale = {"spec": {"replicas": 4}}
+    client.patch("apps/v1", "Deployment", "cache", namespace, scale, subresource="scale")
+    operator.wanted = [deployment(replicas=ctrlhost.unmanaged(2), minReadySeconds=3)]
+    operator.run_again(namespace)
+    live = client.get("apps/v1", "Deployment", "cache", namespace)
+    assert (live["spec"]["replicas"], live["spec"]["minReadySeconds"]) == (4, 3)
+    assert operator.errors == []

@@ -17,6 +17,8 @@ class Operator:
 
     def __init__(self, control_plane: Any, namespace: str, *wanted: dict[str, Any]) -> None:
         self.wanted = list(wanted)
+        #: The options of `ctx.ensure`.
+        self.options: dict[str, Any] = {}
         self.runs = 0
         self.errors: list[Exception] = []
         self.faults = Faults()
@@ -33,7 +35,7 @@ class Operator:
     def reconcile(self, ctx: ctrlhost.Context, obj: ctrlhost.Object) -> None:
         try:
             for one in self.wanted:
-                ctx.ensure(one)
+                ctx.ensure(one, **self.options)
         except Exception as error:
             self.errors.append(error)
             raise

@@ -44,6 +44,24 @@ def test_an_event_is_recorded_once_for_each_generation(ctrlhost_host: Any, manua
     assert event["regarding"]["uid"] == cache.get()["metadata"]["uid"]
 
 
+@pytest.mark.behaviour("findings3/NA17")
+@pytest.mark.parametrize("reason", ["not a reason!", "", "1st", "Trailing:", "A" * 129, "Zeile\n"])
+def test_a_reason_that_is_not_one_word_is_refused(ctrlhost_host: Any, reason: str) -> None:
+    plugin, raised = new_plugin("memcached.yaml"), []
+
+    @plugin.controller(Memcached)
+    def reconcile(ctx: ctrlhost.Context[Memcached, None], mc: Memcached) -> None:
+        with pytest.raises(ValueError, match=r"^invalid reason .* of an event: it must be one word") as error:
+            ctx.event(reason, "a message")
+        raised.append(error.value)
+
+    cache = Cache(ctrlhost_host(plugin))
+    cache.create()
+    cache.host.run_until_idle()
+    assert raised
+    assert cache.host.events() == []
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 def test_events_may_be_about_other_objects_and_about_one_that_is_gone(ctrlhost_host: Any, is_async: bool) -> None:
     plugin = new_plugin("memcached.yaml")

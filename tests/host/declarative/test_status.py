@@ -11,10 +11,13 @@ import pytest
 from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
-from ctrlhost import Client, errors
+from ctrlhost import Client, PluginError, errors
+from ctrlhost.client.builtin_kinds import BUILTIN_KINDS, has_status
 from ctrlhost.declarative import conflicts
 from ctrlhost.plugin.crd_files import crds_from
 from ctrlhost.testing import ManualClock
+from ctrlhost.transport.interface import HttpRequest
+from ctrlhost.transport.responses import decode_object
 from tests.support.memcached import Cache, Memcached, Status, memcached, new_plugin
 from tests.support.plugin_modules import config_map
 from tests.support.waiting import create_eventually
@@ -375,6 +378,41 @@ def test_a_missing_subresource_is_named_before_the_missing_right(ctrlhost_host: 
     host.run_until_idle()
     problem = "PluginError: ConfigMap has no status subresource, which ctx.status writes"
     assert str(host.controllers["demo/configmap"].status().last_error).startswith(problem)
+
+
+@pytest.mark.behaviour("findings3/NA18")
+def test_a_built_in_kind_without_status_is_an_error_at_the_line(ctrlhost_host: Any, manual_clock: ManualClock) -> None:
+    plugin = new_plugin()
+    raised: list[PluginError] = []
+
+    @plugin.controller("v1/ConfigMap")
+    def reconcile(ctx: ctrlhost.Context, obj: ctrlhost.Object) -> None:
+        for use in (lambda: ctx.status.set(a=1), lambda: ctx.status.condition("Ready", True, "Made")):
+            with pytest.raises(
+                PluginError, match=r"^ConfigMap has no status subresource, which ctx.status writes"
+            ) as error:
+                use()
+            raised.append(error.value)
+
+    host = ctrlhost_host(plugin, clock=manual_clock)
+    host.client.create(config_map("a"))
+    host.run_until_idle()
+    assert raised
+    for error in raised:
+        assert error.hint == "record it with `ctx.event(…)`, or write the status of a kind of the plugin's own"
+    assert [one for one in host.sandbox.audit if one.resource == "configmaps" and one.verb == "patch"] == []
+
+
+@pytest.mark.behaviour("findings3/NA18")
+def test_the_built_in_kinds_with_a_status_are_those_of_the_server(sandbox: Sandbox) -> None:
+    client = Client.load(sandbox.kubeconfig)
+    for api_version, kinds in BUILTIN_KINDS.items():
+        path = f"/{'apis' if '/' in api_version else 'api'}/{api_version}"
+        served = decode_object(client.transport.send(HttpRequest("GET", path)), path)["resources"]
+        names = {entry["name"] for entry in served}
+        for kind, (plural, _) in kinds.items():
+            assert has_status(api_version, kind) is (f"{plural}/status" in names), (api_version, kind)
+    assert has_status("example.com/v1", "Deployment") is None
 
 
 @pytest.mark.behaviour("authoring/AS8")

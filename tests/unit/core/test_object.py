@@ -267,3 +267,21 @@ def test_a_partial_object_is_marked_and_cannot_be_read_whole() -> None:
     restored = pickle.loads(pickle.dumps(pod))
     assert restored.partial
     assert "partial" in repr(restored)
+
+
+@pytest.mark.behaviour("findings3/NA16")
+@pytest.mark.parametrize(
+    ("path", "name", "hint"),
+    [
+        ((), "metadata", 'use `obj.name`, `obj.namespace`, `obj.labels` …, or `obj["metadata"]`'),
+        ((), "data", 'members are items: `obj["data"]`, or `obj.get("data")`'),
+        (("data",), "x", 'members are items: `obj["x"]`, or `obj.get("x")`'),
+    ],
+)
+def test_a_missing_attribute_says_how_members_are_read(path: tuple[str, ...], name: str, hint: str) -> None:
+    obj = Object({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": {"y": 1}}})
+    read = obj.get_path(*path) if path else obj
+    with pytest.raises(AttributeError) as raised:
+        getattr(read, name)
+    assert str(raised.value) == f"'{type(read).__name__}' has no attribute '{name}'; {hint}"
+    assert not hasattr(read, name)

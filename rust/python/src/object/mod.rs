@@ -26,7 +26,9 @@ use input::from_any;
 pub(crate) use owner_reference::OwnerReference;
 use owner_reference::uid_of;
 use repr::repr;
-use view::{AnyResult, MapView, Window, equal, one_step_each, or_none, read_only, steps, view};
+use view::{
+    AnyResult, MapView, Window, equal, no_attribute, one_step_each, or_none, read_only, steps, view,
+};
 
 /// An immutable view of one object.
 #[pyclass(frozen, mapping, module = "ctrlhost._core")]
@@ -224,6 +226,11 @@ impl Object {
     #[getter]
     fn partial(&self) -> bool {
         self.0.partial()
+    }
+
+    /// Only called for what is no attribute: say how members are read.
+    fn __getattr__(&self, name: &str) -> PyResult<()> {
+        Err(no_attribute("Object", name))
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> AnyResult<'py> {

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
 
 use super::repr::repr;
-use super::{AnyResult, Window, equal, follow, or_none, read_only, reduce};
+use super::{AnyResult, Window, equal, follow, no_attribute, or_none, read_only, reduce};
 use crate::json::{key_to_python, to_python};
 
 /// A read-only mapping over an object inside a cached object.
@@ -41,6 +41,11 @@ impl MapView {
 
 #[pymethods]
 impl MapView {
+    /// Only called for what is no attribute: say how members are read.
+    fn __getattr__(&self, name: &str) -> PyResult<()> {
+        Err(no_attribute("MapView", name))
+    }
+
     pub(crate) fn __getitem__<'py>(
         &self,
         py: Python<'py>,

@@ -6,7 +6,7 @@ use ctrlhost_core::json::read::{Kind, Value};
 use ctrlhost_core::json::same::same;
 use ctrlhost_core::object::Part;
 use pyo3::PyTypeInfo;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
 
@@ -140,6 +140,17 @@ fn element<'a>(value: Value<'a>, index: isize, lookup: &Lookup) -> Option<Value<
         Err(_) => lookup.count(value).checked_sub(index.unsigned_abs())?,
     };
     lookup.nth(value, index)
+}
+
+/// The error for an attribute that an object or a view lacks: its members are items.
+pub(crate) fn no_attribute(what: &str, name: &str) -> PyErr {
+    let hint = match (what, name) {
+        ("Object", "metadata") => {
+            "use `obj.name`, `obj.namespace`, `obj.labels` …, or `obj[\"metadata\"]`".to_owned()
+        }
+        _ => format!("members are items: `obj[\"{name}\"]`, or `obj.get(\"{name}\")`"),
+    };
+    PyAttributeError::new_err(format!("'{what}' has no attribute '{name}'; {hint}"))
 }
 
 pub(crate) fn read_only(what: &str) -> PyErr {
