@@ -26,6 +26,7 @@ log = logging.getLogger("ctrlhost.config")
 
 _PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
 
+_REQUIRED = re.compile(r"Object missing required field `([^`]+)`")
 _NAMED = re.compile(r"`(\w+)`")
 #: The end of the name of a setting that has the path of a secret's file.
 _FILE = "_file"
@@ -82,7 +83,8 @@ def fit(table: dict[str, Any], kind: type[T], path: str, source: str) -> T:
             named = (seen.get(f"{full}.{name}") for name in _NAMED.findall(str(error)))
             setting = next(filter(None, named), None)
         origin = setting.origin if setting else source
-        raise ConfigError(f"{full}: {_reason(error, place)}{_in(origin)}", hint=_choices(setting)) from None
+        hint = _choices(setting) or _missing(str(error), kind, full)
+        raise ConfigError(f"{full}: {_reason(error, place)}{_in(origin)}", hint=hint) from None
 
 
 def _plain(table: dict[str, Any], kind: Any, path: str, source: str, seen: dict[str, _Setting]) -> dict[str, Any]:
@@ -166,6 +168,20 @@ def _choices(setting: _Setting | None) -> str | None:
         str(member.value) for part in kinds if isinstance(part, type) and issubclass(part, Enum) for member in part
     ]
     return f"one of: {', '.join(choices)}" if choices else None
+
+
+def _missing(error: str, kind: Any, path: str) -> str | None:
+    """Return how to give the secret that a plugin requires; None for any other error."""
+    match = _REQUIRED.match(error)
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    if match is None or match[1] not in fields or Secret not in alternatives(fields[match[1]].type):
+        return None
+    plugin = path.rpartition(".")[2]
+    variable = f"CTRLHOST_{path}__{match[1]}".replace(".", "__").replace("-", "_").upper()
+    return (
+        f"give it as the environment variable {variable}, or the path of its file as {variable}_FILE; for a cluster, "
+        f"`ctrlhost manifests --secret {plugin}.{match[1]}=SECRET/KEY`"
+    )
 
 
 def alternatives(kind: Any) -> tuple[Any, ...]:

@@ -65,7 +65,9 @@ class Attachment:
         informer = self.informer
         if informer is None or informer.state != "waiting":
             return None
-        return f"{informer.kind} ({informer.api_version}): {informer.reason}"
+        # The reason names the kind once more.
+        reason = informer.reason.replace(f"kind {informer.kind} in {informer.api_version}", "it")
+        return f"{informer.kind} ({informer.api_version}): {reason}"
 
     def describe(self) -> str:
         """Return the kind and the informer's state, for the message of a sync timeout."""

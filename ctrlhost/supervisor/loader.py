@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from ctrlhost import hookspecs
+from ctrlhost._core import __version__
 from ctrlhost.controller.places import place_of
 from ctrlhost.errors import PluginLoadError, PluginNotFound
 from ctrlhost.suggestions import did_you_mean
@@ -215,6 +216,7 @@ class PluginManager:
             message = f"{len(candidates)} installed distributions have a plugin of this name: {names}"
             raise PluginLoadError(name, message, hint="uninstall all but one of them")
         (installed,) = candidates
+        _check_version(installed)
         try:
             implementation = installed.entry_point.load()
         except (Exception, SystemExit, KeyboardInterrupt) as error:
@@ -259,6 +261,29 @@ class PluginManager:
             with self._lock:
                 self._loaded.pop(name, None)
             raise
+
+
+def _check_version(installed: InstalledPlugin) -> None:
+    """Raise PluginLoadError if the plugin's distribution requires another version of ctrlhost.
+
+    pip only warns when it leaves such a plugin installed.
+    """
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    distribution = installed.entry_point.dist
+    for text in (distribution.requires or ()) if distribution is not None else ():
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        if requirement.name != "ctrlhost" or (requirement.marker is not None and not requirement.marker.evaluate()):
+            continue
+        if not requirement.specifier.contains(__version__, prereleases=True):
+            raise PluginLoadError(
+                installed.name,
+                f"{installed} needs ctrlhost{requirement.specifier}, and this is ctrlhost {__version__}",
+                hint=f"`pip install --upgrade ctrlhost {installed.distribution}` installs versions that fit",
+            )
 
 
 def _register_hooks(name: str, implementation: object) -> pluggy.PluginManager:

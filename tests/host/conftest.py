@@ -33,14 +33,16 @@ class Distributions:
         version: str = "1.0",
         attribute: str = "",
         group: str = "ctrlhost",
+        requires: str = "",
     ) -> None:
-        """Install the plugin `name` with this source; it is the module, or this attribute of it."""
+        """Install the plugin `name` with this source, as the module or this attribute of it; it may require another."""
         distribution = distribution or f"test-{name}"
         module = module or distribution.replace("-", "_")
         (self.folder / f"{module}.py").write_text(textwrap.dedent(source))
         info = self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
         info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+        metadata = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n"
+        (info / "METADATA").write_text(metadata + (f"Requires-Dist: {requires}\n" if requires else ""))
         target = f"{module}:{attribute}" if attribute else module
         (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {target}\n")
 

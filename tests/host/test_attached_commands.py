@@ -297,7 +297,7 @@ def test_the_plugins_of_the_host_have_their_state(attached: Attached) -> None:
     assert heading.split() == ["NAME", "VERSION", "STATE", "FOR", "CPU", "RESTARTS", "REASON"]
     assert busy.split()[:3] == ["busy", "1.0", "running"]
     assert waits.split()[:3] == ["waits", "1.0", "waiting"]
-    assert "the server does not serve kind Thing" in waits
+    assert "Thing (example.com/v1): the server does not serve it" in waits
     by_url = attached.run("plugins", f"--url=http://{attached.host.address}")
     assert [line.split()[:3] for line in by_url.stdout.splitlines()[1:]] == [busy.split()[:3], waits.split()[:3]]
     assert attached.run("plugins").stdout.splitlines()[0].split() == ["NAME", "VERSION", "DISTRIBUTION", "STATUS"]

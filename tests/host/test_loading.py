@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
+import tomllib
+from pathlib import Path
+from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
+from ctrlhost import __version__
 from ctrlhost.cli import execute
 from ctrlhost.errors import PluginLoadError, PluginNotFound
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, misplaced_plugins
+from tests.support.plugin_sources import GREETER
 
 PLUGIN = """
     import ctrlhost
@@ -129,3 +135,35 @@ def test_run_and_plugins_name_the_distribution_and_the_right_group(ctrlhost, dis
     listed, checked = ctrlhost("plugins"), ctrlhost("plugins", "--check")
     assert f"warning: {text}" in listed.stderr.splitlines()
     assert (listed.returncode, checked.returncode) == (0, 1)
+
+
+@pytest.mark.behaviour("findings3/NO15")
+def test_a_plugin_for_another_version_of_ctrlhost_is_refused_at_once(
+    distributions: Any, start_host: Any, sandbox: Any
+) -> None:
+    distributions.add("old", GREETER, requires="ctrlhost<0.1,>=0.0.1")
+    distributions.add("fits", GREETER.replace("greet", "fit"), requires="ctrlhost<0.2,>=0.1")
+    distributions.add("elsewhere", GREETER.replace("greet", "else"), requires='ctrlhost<0.1; sys_platform == "none"')
+    host = start_host(f"--kubeconfig={sandbox.kubeconfig}", plugins="old,fits,elsewhere")
+    line = host.line("plugin old failed: ")
+    assert "test-old 1.0 needs ctrlhost<0.1,>=0.0.1, and this is ctrlhost " in line["msg"]
+    assert "hint: `pip install --upgrade ctrlhost test-old`" in line["msg"]
+    host.line("plugin fits running")
+    host.line("plugin elsewhere running")
+    assert host.stop() == 0
+    about_old = [one["msg"] for one in host.lines if one.get("plugin") == "old"]
+    assert len(about_old) == 1
+
+
+@pytest.mark.behaviour("findings3/NO15")
+def test_our_plugins_and_new_ones_require_a_version_that_fits() -> None:
+    root = Path(__file__).parents[2]
+    files = [*root.glob("plugins/*/pyproject.toml"), root / "examples" / "sample-controller" / "pyproject.toml"]
+    assert len(files) == 5
+    template = root / "ctrlhost" / "authoring" / "scaffold" / "templates" / "pyproject.toml.txt"
+    for file in files:
+        required = [Requirement(text) for text in tomllib.loads(file.read_text())["project"]["dependencies"]]
+        (ours,) = [requirement for requirement in required if requirement.name == "ctrlhost"]
+        assert str(ours.specifier) == "<0.2,>=0.1"
+        assert ours.specifier.contains(__version__)
+    assert '"ctrlhost>=$version,<$next"' in template.read_text()

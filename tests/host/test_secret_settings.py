@@ -78,3 +78,25 @@ def test_a_secret_reaches_its_plugin_and_shows_nowhere(
         assert not [text for text in texts if form in text]
     warned = [line["msg"] for line in host.lines if "`ps` shows" in line["msg"]]
     assert bool(warned) == (source == "--set")
+
+
+@pytest.mark.behaviour("findings3/NA14")
+@pytest.mark.parametrize(
+    "command", [("run", "--sandbox", "--listen="), ("check", "--offline"), ("manifests", "--image=i")]
+)
+def test_a_missing_secret_is_refused_with_the_ways_to_give_it(
+    ctrlhost: Any, distributions: Any, command: tuple[str, ...]
+) -> None:
+    distributions.add("to-keep", PLUGIN)
+    result = ctrlhost(command[0], "--plugins=to-keep", *command[1:])
+    assert result.returncode == (1 if command[0] == "check" else 2)
+    text = result.stdout + result.stderr
+    assert "plugins.to-keep: object missing required field `token`" in text
+    variable = "CTRLHOST_PLUGINS__TO_KEEP__TOKEN"
+    assert f"the environment variable {variable}, or the path of its file as {variable}_FILE" in text
+    assert "`ctrlhost manifests --secret to-keep.token=SECRET/KEY`" in text
+    # These are ways to give it.
+    given = ctrlhost("settings", "to-keep", **{variable: "hunter2"})
+    assert (given.returncode, "hunter2" in given.stdout) == (0, False)
+    reference = ctrlhost("manifests", "--plugins=to-keep", "--image=i", "--secret=to-keep.token=logins/token")
+    assert reference.returncode == 0

@@ -167,6 +167,7 @@ def test_without_a_terminal_the_table_is_printed_once(running: Running) -> None:
 
 @pytest.mark.real
 @behaviour("operations/OP80")
+@pytest.mark.behaviour("findings3/NO16")
 @pytest.mark.parametrize("without", ["rich", "once", "dumb"])
 def test_in_a_terminal_the_table_may_be_plain(running: Running, tmp_path: Path, without: str) -> None:
     environment, arguments = dict(running.environment), list(TOP)

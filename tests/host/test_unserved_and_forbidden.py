@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ import ctrlhost
 from ctrlhost import For, Forbidden, Permission
 from ctrlhost.testing import NotSettled
 from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.plugin_sources import WIDGETS
 from tests.support.reconcilers import controller
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def test_an_unserved_kind_is_named_with_what_the_server_has(
     ctrlhost_host: Any, caplog: pytest.LogCaptureFixture, kind: tuple[str, str], text: str
 ) -> None:
     caplog.set_level(logging.INFO)
-    host = ctrlhost_host(controller(lambda _ctx, _request: None, For(*kind)), listen=LISTEN)
+    host = ctrlhost_host(controller(lambda _ctx, _request: None, For(*kind)), listen=LISTEN, start_timeout=0.0)
     plugin = host.host.plugins[0]
     host.wait_for(lambda: plugin.state == "waiting")
     assert text in plugin.reason
@@ -120,3 +122,15 @@ def test_another_reason_for_a_403_has_no_such_hint(sandbox: Sandbox) -> None:
         client.create(config_map("a", "gone"))
     assert "being terminated" in caught.value.message
     assert caught.value.hint is None
+
+
+@pytest.mark.behaviour("findings3/NO13")
+def test_the_line_of_a_plugin_that_waits_names_the_kind_once(distributions: Any, start_host: Any, sandbox: Any) -> None:
+    distributions.add("widgets", WIDGETS)
+    host = start_host(f"--kubeconfig={sandbox.kubeconfig}", plugins="widgets")
+    message = host.line("plugin widgets waiting: ")["msg"]
+    assert message.count("Widget") == message.count("host.test/v1") == 1
+    assert "the server does not serve it" in message
+    assert host.stop() == 0
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    assert "--install-crds   # against your cluster" in readme

@@ -29,6 +29,7 @@ def project(choices: Choices) -> dict[str, str]:
         "module": choices.module,
         "distribution": choices.distribution,
         "version": __version__,
+        "next": _next_version(),
         "msgspec": ', "msgspec>=0.19"' if "import msgspec" in source else "",
         "owned": owned_in_words(choices),
         "reconciled": choices.reconciled,
@@ -61,6 +62,12 @@ def write(texts: Mapping[str, str], directory: Path) -> None:
         raise ConfigError(f"{directory} exists", hint="choose another name, or remove it") from None
     except OSError as error:
         raise ConfigError(f"{error.filename or directory}: {error.strerror}") from None
+
+
+def _next_version() -> str:
+    """Return the first version that may break plugins: the next minor one before 1.0, else the next major one."""
+    major, minor = map(int, __version__.split(".")[:2])
+    return f"{major}.{minor + 1}" if major == 0 else str(major + 1)
 
 
 def _example(choices: Choices) -> str:

@@ -188,7 +188,7 @@ def test_a_kind_that_appears_later_reaches_the_process(distributions: Any, start
     options = ("--isolate=bad", "--set=host.start_timeout=0s")
     host = start_host(f"--kubeconfig={sandbox.kubeconfig}", *options, plugins="bad")
     waits = host.line("plugin bad waiting: ")
-    assert "the server does not serve kind Widget in host.test/v1" in waits["msg"]
+    assert "Widget (host.test/v1): the server does not serve it" in waits["msg"]
     assert host.get("/readyz")[0] == 200
     client.create(crd)
     host.line("plugin bad running")

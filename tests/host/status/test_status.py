@@ -77,7 +77,7 @@ def test_the_status_has_the_state_of_each_plugin_and_each_reason_of_degradation(
     states = {name: plugin["state"] for name, plugin in plugins.items()}
     assert states == {"runs": "running", "waits": "waiting", "broken": "failed", "off": "disabled"}
     assert plugins["broken"]["reason"] == "no settings"
-    assert plugins["waits"]["reason"].startswith("Missing (example.com/v1): the server does not serve kind Missing")
+    assert plugins["waits"]["reason"].startswith("Missing (example.com/v1): the server does not serve it")
     assert all(plugin["since"] for plugin in plugins.values())
     status = status_of(host)["host"]
     assert not status["ready"]
