@@ -274,8 +274,8 @@ class LeaderElector:
         """Write this replica as the holder, over the record `before`, or in a new Lease."""
         timeout, sent = self.config.request_timeout, self._now()
         record = (before or _NEW).renewed(self.lock.identity, self.config.lease_duration, self._clock.time())
-        if before is None or before.holder_identity != self.lock.identity:
-            # Another replica may have led meanwhile, so this is a new term.
+        if before is None:
+            # Another replica may have led since the Lease was deleted, so this is a new term.
             self._lose()
         self._may_hold = True
         if before is None:

@@ -65,7 +65,7 @@ class WritingClient(Client):
                     pending.deleted(key, uid)
             elif answer.get("kind") == target.resource.kind:
                 # A subresource such as `scale` answers with a kind of its own.
-                if events is not None and content_type != "application/json-patch+json":
+                if events is not None:
                     events.wrote(known, DELETION if verb == "delete" else content, answer)
                 for pending in followed:
                     pending.wrote(answer, raw)

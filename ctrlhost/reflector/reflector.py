@@ -57,9 +57,6 @@ _OVER_BUDGET_DELAY = 300.0
 _LEARNING_DELAY = 5.0
 """The same while a dictionary is being learnt, with which the objects may fit."""
 
-_SILENCES = 2
-"""Consecutive watches without a byte after which only a list shows whether the server is the same."""
-
 _FAST_TRIES, _FAST_DELAY = 6, 0.25
 """The number of fast retries after `wake`, and the delay of the first one in seconds; it doubles."""
 
@@ -273,7 +270,7 @@ class Reflector:
                 raise
             yield from self._wait_for_server(error)
             return listed
-        return Watching(listed.resource, stream, silent=listed.silent)
+        return Watching(listed.resource, stream)
 
     def _was_restored(self, resource: Resource) -> Steps[bool]:
         """Return whether the server's state is older than the resume point, so that only a list helps.
@@ -302,7 +299,7 @@ class Reflector:
             watching.stream.close()
         self._status.watches += 1
         self._status.set("watching", "", started)
-        error, silent = yield from self._changes(watching)
+        error = yield from self._changes(watching)
         self._feed.check()
         if isinstance(error, OverBudget):
             raise error
@@ -311,24 +308,22 @@ class Reflector:
             yield from self._failures.report("watch", error)
         # A watch that fails repeatedly without progress must back off.
         progressed = watching.proved or self._position.last != before or self._clock.now() - started >= SHORT_WATCH
-        failures = watching.silent + 1 if silent and isinstance(error, TransportError) else 0
         doubted = self._options.restorable and (
             error is not None or self._clock.now() - started < self._options.min_watch_timeout
         )
-        following = yield from self._after(Listed(watching.resource, failures, doubted), error, progressed=progressed)
+        following = yield from self._after(Listed(watching.resource, doubted), error, progressed=progressed)
         self._feed.check()
         if list_wanted.is_set():
             list_wanted.clear()
             return BackingOff()
         return following
 
-    def _changes(self, watching: Watching) -> Steps[tuple[Exception | None, bool]]:
-        """Read a watch to its end; return the error that ended it, and whether it brought nothing."""
-        stream, silent = watching.stream, True
+    def _changes(self, watching: Watching) -> Steps[Exception | None]:
+        """Read a watch to its end; return the error that ended it."""
+        stream = watching.stream
         error: Exception | None = None if watching.error is None else error_from_status(watching.error)
         try:
             while error is None and (progress := (yield Read(stream, self._engine, "watch"))) is not None:
-                silent = False
                 self._on_change()
                 self._feed.record(progress)
                 self._position.last = self._status.resource_version = progress.resource_version
@@ -352,7 +347,7 @@ class Reflector:
         finally:
             stream.close()
             error = self._end_watch(error)
-        return error, silent
+        return error
 
     def _close(self, stream: Stream) -> Steps[None]:
         """Close a stream; nothing of it is on its way to the engine afterwards."""
@@ -375,10 +370,6 @@ class Reflector:
     def _after(self, listed: Listed, error: Exception | None, *, progressed: bool) -> Steps[State]:
         """Return the state after a watch: `listed` to open another one, unless only a list helps."""
         relist = BackingOff(error if isinstance(error, CtrlhostError) else None)
-        if listed.silent >= _SILENCES:
-            # A server that was restored to an earlier state keeps such a watch open and sends nothing, not even
-            # bookmarks, until its versions reach the requested one. Only a list detects that.
-            return relist
         match error:
             case TooManyRequests():
                 yield from self._back_off(error)

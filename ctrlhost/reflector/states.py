@@ -36,8 +36,6 @@ class Listed:
     """
 
     resource: Resource
-    #: Consecutive watches that a transport error ended before their first byte.
-    silent: int = 0
     #: The last watch ended before its time, as with a server that was restored to an earlier state.
     doubted: bool = False
 
@@ -52,8 +50,6 @@ class Watching:
     proved: bool = False
     #: An ERROR frame in the same piece as the end of the first list.
     error: dict[str, Any] | None = None
-    #: As in `Listed`.
-    silent: int = 0
 
 
 @dataclass(frozen=True, slots=True)

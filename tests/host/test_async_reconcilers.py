@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -81,3 +82,33 @@ def test_waiting_for_a_lagging_cache_raises_stale_and_is_retried(
     manual_clock.advance(1)
     host.run_until_idle()
     assert seen == [["ann", "copy"]]
+
+
+@pytest.mark.behaviour("findings3/NC17")
+def test_a_slot_is_replaced_for_the_run_that_is_stuck_and_not_for_the_next_one(ctrlhost_host) -> None:
+    proceed: list[asyncio.Event] = []
+    running = threading.Event()
+
+    async def wait(ctx: ctrlhost.Context, request: Request) -> None:
+        proceed.append(asyncio.Event())
+        running.set()
+        await proceed[-1].wait()
+
+    host = ctrlhost_host(controller(wait))
+    host.client.create(config_map("a", labels={"mine": "1"}))
+    assert running.wait(30)
+    workers: Any = host.controllers["demo/c"]._pool
+    (run,) = workers._runs
+
+    def replaced(number: int) -> int:
+        """Report the run of a number as stuck, and return the number of slots."""
+        done = threading.Event()
+        workers._loop.call(workers._replace_here, run, number)
+        workers._loop.call(done.set)
+        assert done.wait(30)
+        return len(workers._runs)
+
+    assert replaced(run.context.number - 1) == 1
+    assert replaced(run.context.number) == 2
+    workers._loop.call(proceed[0].set)
+    host.run_until_idle()

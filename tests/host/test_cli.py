@@ -27,6 +27,7 @@ print([name for name in {heavy} if name in sys.modules])"""
     assert result.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.behaviour("findings3/NC7")
 def test_the_command_line_may_be_called_again_in_a_process():
     code = """from ctrlhost.cli import main
 for arguments in (["run", "--help"], ["run", "--help"], ["version"]):

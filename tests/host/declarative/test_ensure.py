@@ -789,3 +789,22 @@ def test_a_cancelled_ensure_writes_nothing_after_its_look(ctrlhost_host) -> None
     eventually(lambda: not async_client._continuing)
     assert cancelled == [True]
     assert requests.new() == ["get configmaps child"]
+
+
+@pytest.mark.behaviour("findings3/NC17")
+def test_an_own_object_that_the_server_refuses_for_its_owners_is_invalid_and_not_owned_by_another(
+    ctrlhost_host: Any,
+) -> None:
+    wanted = Wanted()
+    host = ctrlhost_host(operator(wanted))
+    host.client.create(mine())
+    host.run_until_idle()
+    (owner,) = stored(host)["metadata"]["ownerReferences"]
+    nameless = {"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": ""}
+    wanted.wanted[0]["metadata"]["ownerReferences"] = [nameless]
+    wanted.wanted[0]["spec"]["replicas"] = 3
+    run_again(host)
+    assert isinstance(wanted.errors[0], Invalid)
+    assert "metadata.ownerReferences" in str(wanted.errors[0])
+    assert stored(host)["metadata"]["ownerReferences"] == [owner]
+    assert "ApplyFailed" in [reason for reason, *_ in reasons(host)]

@@ -377,3 +377,17 @@ def test_a_write_is_not_retried_after_losing_leadership():
     with pytest.raises(NotLeading):
         client.create(config_map)
     assert sent == ["POST"]
+
+
+@pytest.mark.behaviour("findings3/NC17")
+def test_a_lease_that_was_deleted_is_taken_again_for_a_new_term(rig):
+    elector = rig.elector("a")
+    elector.attempt()
+    term = elector.tenure.term
+    rig.delete()
+    rig.clock.advance(2)
+    elector.attempt()
+    assert elector.leading
+    # Another replica may have held the lease in between.
+    assert elector.tenure.term != term
+    assert rig.events["a"] == ["leader a", "started", "stopped", "started"]

@@ -114,3 +114,39 @@ def test_the_memory_of_deleted_objects_is_bounded() -> None:
     assert [finalizers._finished_of(key, "u") for key in keys] == [set(), {own.name}, {own.name}]
     finalizers.gone(keys[1])
     assert finalizers._finished_of(keys[1], "u") == set()
+
+
+@pytest.mark.behaviour("findings3/NC17")
+def test_what_has_succeeded_for_an_object_is_not_done_for_the_next_one_of_its_name() -> None:
+    plugin = ctrlhost.Plugin()
+    controller = plugin.controller("v1/ConfigMap")(reconcile)
+    for name in ("example.com/a", "example.com/b"):
+        plugin.finalizer(name, of=controller)(clean_up)
+    (declared,) = plugin.declaration.controllers
+    first, second = finalizers_of(declared, plugin.declaration.finalizers)
+    finalizers, key = ObjectFinalizers((first, second)), ctrlhost.Request("a", "default")
+
+    def obj(uid: str) -> ctrlhost.Object:
+        metadata = {"name": "a", "namespace": "default", "uid": uid, "resourceVersion": "1"}
+        metadata |= {"finalizers": [first.name, second.name], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        return ctrlhost.Object({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+
+    def due(uid: str) -> Any:
+        """Return the finalizer that is called without a write before."""
+        client: Any = None
+        steps = finalizers.next(client, key, obj(uid), lambda obj: obj)
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value[1]
+        except AttributeError:
+            return "a write"
+        return "a write"
+
+    assert due("u1") is first
+    finalizers.succeeded(key, "u1", first)
+    assert due("u1") == "a write"
+    assert due("u2") is first
+    # Nor does it count again for the former object.
+    finalizers.succeeded(key, "u2", second)
+    assert due("u2") is first

@@ -245,3 +245,23 @@ def test_what_others_have_put_into_a_written_mapping_passes(
     answer = labelled(pod(3), *after)
     answer = {**answer, **change} if "data" in change else answer
     assert rig.passes(Object(before), rig.write(change, answer)) is not own
+
+
+@pytest.mark.behaviour("findings3/NC17")
+def test_a_write_of_an_object_that_was_made_anew_passes(rig: Rig) -> None:
+    rig.cached(pod(2))
+    # The cache does not show yet that somebody has made it again; the write sets all that differs, the uid too.
+    rig.write({"metadata": {"uid": "u2"}, **sized(1)}, pod(5, "u2", **sized(1)))
+    assert rig.passes(Object(pod(2)), Object(pod(5, "u2", **sized(1))))
+
+
+@pytest.mark.behaviour("findings3/NC17")
+def test_the_event_of_a_json_patch_passes_if_it_changed_something(rig: Rig) -> None:
+    rig.cached(pod(2))
+    patch = [{"op": "add", "path": "/spec", "value": {"size": 1}}]
+    # What it has written is not compared: others may have changed the same object.
+    rig.write(patch, pod(3, **sized(1)))
+    assert rig.passes(Object(pod(2)), Object(pod(3, **sized(1))))
+    rig.cached(pod(3, **sized(1)))
+    rig.write(patch, pod(4, **sized(1)))
+    assert not rig.passes(Object(pod(3, **sized(1))), Object(pod(4, **sized(1))))

@@ -183,18 +183,17 @@ def test_a_silent_stream_is_closed_and_reopened(rig_with):
     assert any("no data for 0.1 s" in str(error) for error in rig.errors)
 
 
-def test_two_silent_watches_in_a_row_lead_to_a_list(rig_with):
-    # Like a server with a restored etcd: it waits until it reaches the requested version.
-    rig = rig_with(idle_timeout=0.1)
-    lists = [
-        *FIRST,
-        Failure(504, "Timeout", "Too large resource version: 1, current: 1"),
-        Json(pod_list(1, pod("bar", 1))),
-    ]
-    rig.serve(lists, [Frames(bookmark(5)), Frames(), Frames(), Frames(bookmark(2))]).start()
+@pytest.mark.behaviour("findings3/NC9")
+@pytest.mark.behaviour("findings3/NC17")
+def test_a_silent_watch_of_a_restored_server_leads_to_a_list(rig_with):
+    # It waits until it reaches the requested version.
+    rig = rig_with(idle_timeout=0.1, restorable=True)
+    lists = [*FIRST, Json(pod_list(1, pod("bar", 1), continue_="more")), Json(pod_list(1, pod("bar", 1)))]
+    rig.serve(lists, [Frames(bookmark(5)), Frames(bookmark(2))]).start()
     rig.holds(bar=1)
-    assert rig.list_versions() == ["0", "5", ""]
-    eventually(lambda: len(rig.watches) >= 3)
+    assert rig.list_versions()[:3] == ["0", "", ""]
+    # Before a second watch that would be silent, too.
+    assert [request.query.get("resourceVersion") for request in rig.watches[:2]][:1] == ["1"]
 
 
 def refusals(rig: Rig) -> int:
