@@ -116,12 +116,18 @@ def test_a_counted_failure_is_retried_after_the_retry_delay_until_the_lease_is_f
         pytest.param([{"name": "web"}], 80, "service for {} - web", marks=pytest.mark.behaviour("hostname/45")),
     ],
 )
+@pytest.mark.behaviour("findings3/NC18")
 def test_a_service_or_port_missing_from_the_manifest_is_counted(cluster, objects, services, port, text):
     cluster.lease(objects.first, services)
     cluster.declare(SHOP, objects.first, port=port)
     cluster.start()
     entry = cluster.ignored()[str(objects.first)]
     assert entry["last-error"] == "observation stopped: resource not found: " + text.format(objects.first)
+    assert cluster.routes() == set()
+    # Counted: what is connected before the first lists is tried once more after them.
+    assert failures(cluster, objects.first) in (1, 2)
+    cluster.after(6)
+    assert (failures(cluster, objects.first), flagged(cluster)) == (3, 1)
     assert cluster.routes() == set()
 
 
