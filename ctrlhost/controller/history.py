@@ -77,6 +77,8 @@ class History:
         #: By the order of their last failure.
         self._details: OrderedDict[Any, Failure] = OrderedDict()
         self._terminal: OrderedDict[Any, None] = OrderedDict()
+        #: The last error of a run that ended with NotOwned, and when.
+        self._not_owned = ("", float("-inf"))
 
     def failed(self, key: Any, kind: str, error: str, place: str, *, terminal: bool) -> None:
         """Note that the run of a key that ends now failed."""
@@ -97,6 +99,15 @@ class History:
             if len(self._details) > _DETAILS:
                 self._details.popitem(last=False)
         self._errors.add(ErrorEntry(time.time(), self.controller, key_text(key), number, kind, error, place))
+
+    def not_owned(self, error: str) -> None:
+        """Note that a run ended now with NotOwned."""
+        self._not_owned = (error, self._clock.now())
+
+    def conflict(self, within: float) -> str:
+        """Return the error of the last run that ended with NotOwned within so many seconds; empty for none."""
+        error, at = self._not_owned
+        return error if self._clock.now() < at + within else ""
 
     def succeeded(self, key: Any) -> None:
         """Note that a failing key has succeeded."""

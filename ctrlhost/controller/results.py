@@ -104,8 +104,10 @@ class Results:
                     self._queue.add(key, priority=priority)
                     return "next_term", _described(error)
                 case NotOwned():
-                    log.info("the reconcile did not write an object that it does not own: %s", _described(error))
-                    return self._run_after(key, _NOT_OWNED, priority, counts)
+                    log.warning("the reconcile did not write an object that it does not own: %s", _described(error))
+                    ended = self._run_after(key, _NOT_OWNED, priority, counts)
+                    self._history.not_owned(error.message)
+                    return ended
                 case RunAgain():
                     log.info("reconciling again: %s", error)
                     self._queue.add(key, priority=priority)

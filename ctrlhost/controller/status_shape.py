@@ -38,6 +38,11 @@ class StatusShape:
     #: Whether it is a kind of Kubernetes itself.
     builtin: bool = False
 
+    @property
+    def reports(self) -> bool:
+        """Whether the host may write conditions of its own: the plugin declares the status with conditions."""
+        return self.declared and self.conditions and self.cached
+
     def missing(self) -> PluginError:
         """Return the error of a kind without a status subresource."""
         if self.without:

@@ -7,6 +7,7 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost import conditions
 from ctrlhost.controller.caches import Cache
 from ctrlhost.controller.error_groups import decisive, leaves
 from ctrlhost.controller.results import InvalidStatus
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from ctrlhost.transport.steps import Steps
 
 
+#: The condition of an object one of whose children belongs to somebody else.
+_CONFLICT = "OwnershipConflict"
 #: The type of what was not awaited, in messages such as `'Call' object is not iterable`.
 _CALL = re.compile(rf"\b{Call.__name__}\b")
 
@@ -143,10 +146,13 @@ class Run:
         Writes the status in both cases.
         """
         forgotten, raised = self.calls.end(), error
-        if error is not None:
+        if error is None:
+            self._owns_all()
+        else:
             for leaf in leaves(error):
                 if isinstance(leaf, NotOwned) and self._found is not None:
                     self.context.events.warning(self._found, "NotOwned", leaf.message, action="Reconcile")
+                    self._does_not_own(leaf)
                 if isinstance(leaf, InvalidObject):
                     self._does_not_fit(leaf)
             error = decisive(error)
@@ -166,6 +172,18 @@ class Run:
             raise error
         yield from self._patches.succeeded(result)
         return result
+
+    def _does_not_own(self, error: NotOwned) -> None:
+        """Set the condition of an object whose child belongs to somebody else, where its kind has conditions."""
+        if self.hosted.shape.reports:
+            self.status.condition(_CONFLICT, True, "NotOwned", error.message)
+
+    def _owns_all(self) -> None:
+        """End the condition, if the object has it."""
+        if self._found is not None and self.hosted.shape.reports:
+            condition = conditions.get(self._found, _CONFLICT)
+            if condition is not None and condition.get("status") == "True":
+                self.status.condition(_CONFLICT, False, "Owned")
 
     def _does_not_fit(self, error: InvalidObject) -> None:
         """Record an event about an object that does not fit its model."""

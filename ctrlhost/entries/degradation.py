@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-Reason = Literal["errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "over-budget", "paused"]
+Reason = Literal[
+    "errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "ownership", "over-budget", "paused"
+]
 
 REASONS: tuple[Reason, ...] = (
-    "errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "over-budget", "paused"
+    "errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "ownership", "over-budget", "paused"
 )  # fmt: skip
 
 

@@ -29,6 +29,8 @@ FAILURES = 10
 #: Seconds.
 OLDEST_KEY = 300.0
 LONGEST_WAIT = 60.0
+#: Keys that end with NotOwned run again after 60 s.
+_CONFLICT = 90.0
 
 
 class Review:
@@ -71,6 +73,7 @@ class Review:
                 "waiting": self._waiting(plugin),
                 "paused": _paused(controllers),
                 "errors": _first(_errors(controller) for controller in controllers),
+                "ownership": _first(controller.history.conflict(_CONFLICT) for controller in controllers),
                 "over-budget": _first(informer.over_budget for informer in _informers(plugin)),
                 "backlog": _first(
                     self._backlog(controller, oldest.get(controller.queue.id, 0.0)) for controller in controllers

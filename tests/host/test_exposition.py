@@ -26,7 +26,17 @@ METRICS: dict[str, dict[str, set[str]]] = {
     },
     "ctrlhost_plugin_degraded": {
         "plugin": set(),
-        "reason": {"errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "over-budget", "paused"},
+        "reason": {
+            "errors",
+            "waiting",
+            "slow",
+            "hot-loop",
+            "blocked-loop",
+            "backlog",
+            "ownership",
+            "over-budget",
+            "paused",
+        },
     },
     "ctrlhost_plugin_cpu_seconds_total": {"plugin": set()},
     "ctrlhost_reconcile_longest_running_seconds": {"controller": set()},

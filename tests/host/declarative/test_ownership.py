@@ -10,6 +10,7 @@ from ctrlhost_sandbox import Sandbox
 import ctrlhost
 from ctrlhost import NotOwned
 from ctrlhost.testing import ManualClock
+from tests.support.memcached import Cache, Memcached, new_plugin
 from tests.support.operators import (
     ANNOTATION,
     Requests,
@@ -318,6 +319,39 @@ def test_values_within_lists(ctrlhost_host, manual_clock: ManualClock, container
     else:
         assert isinstance(wanted.errors[0], ValueError)
         assert text in str(wanted.errors[0])
+
+
+@pytest.mark.behaviour("findings3/NA6")
+def test_a_conflict_shows_on_the_object_and_on_the_plugin(
+    ctrlhost_host, manual_clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    plugin = new_plugin("memcached.yaml")
+
+    @plugin.controller(Memcached, owns=["apps/v1/Deployment"])
+    def reconcile(ctx: ctrlhost.Context[Memcached, None], mc: Memcached) -> None:
+        ctx.ensure(deployment())
+
+    host = ctrlhost_host(plugin, clock=manual_clock)
+    other = host.client.create(config_map("other"))
+    host.client.create(controlled(deployment(), other))
+    cache = Cache(host)
+    cache.create()
+    text = "Deployment default/cache is controlled by ConfigMap other"
+    (condition,) = cache.status["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("OwnershipConflict", "True", "NotOwned")
+    assert condition["message"] == text
+    (line,) = [record for record in caplog.records if "does not own" in record.getMessage()]
+    assert (line.levelname, text in line.getMessage()) == ("WARNING", True)
+    entries = host.host.plugins[0].entries
+    host.wait_for(lambda: entries.degraded.get("ownership") == text)
+    host.client.delete(*DEPLOYMENT, "cache", "default")
+    host.run_until_idle()
+    manual_clock.advance(60)
+    host.run_until_idle()
+    (condition,) = cache.status["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("OwnershipConflict", "False", "Owned")
+    manual_clock.advance(31)
+    host.wait_for(lambda: "ownership" not in entries.degraded)
 
 
 @pytest.mark.behaviour("findings3/NA20")
