@@ -107,13 +107,45 @@ def test_upstreams_stateful_set_is_taken_over_with_its_selector(cluster: Any, ow
     adopted = [] if owned else [f"adopted StatefulSet test/{NAME}-sts"]
     assert [note.partition(":")[0] for note in notes] == [f"adopted Service test/{NAME}-svc", *adopted]
     assert sts["spec"]["selector"] == {"matchLabels": UPSTREAM}
-    assert sts["spec"]["template"]["metadata"]["labels"][f"{GROUP}/network"] == NAME
+    assert sts["spec"]["template"] == made["spec"]["template"]
     # Pods that were not restarted yet lack our labels.
     assert cluster.svc()["spec"]["selector"] == UPSTREAM
     replica.forget()
     for _ in range(3):
         cluster.run()
     assert replica.writes(events=True) == []
+    assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
+
+
+@pytest.mark.behaviour("findings3/NP1")
+@pytest.mark.parametrize("owned", [True, False], ids=["of the net", "of nobody"])
+@pytest.mark.parametrize("cause", ["image", "args", "resources", "restart"])
+def test_pods_of_the_go_controller_wait_for_a_roll_of_the_user(cluster: Any, owned: bool, cause: str) -> None:
+    replica = cluster.start(settle=False)
+    net = cluster.net()
+    about = {"apiVersion": NET[0], "kind": NET[1], "name": NAME, "uid": net["metadata"]["uid"]}
+    made = cluster.client.create(stateful_set(UPSTREAM, about if owned else None))
+    replica.host.start()
+    cluster.idle()
+    # The pods stay: scaling and a restart of the host change nothing of them.
+    assert cluster.sts()["spec"]["replicas"] == 4
+    cluster.client.patch(*NET, NAME, "test", {"spec": {"nodes": 3}})
+    cluster.idle()
+    sts = cluster.sts()
+    assert sts["spec"]["replicas"] == 3
+    assert sts["spec"]["template"] == made["spec"]["template"]
+    if cause == "restart":
+        annotations = {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}
+        restart = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+        cluster.client.patch(*STS, f"{NAME}-sts", "test", restart)
+    else:
+        change = {"image": "other", "args": ["-regtest"], "resources": {"limits": {"cpu": "1"}}}[cause]
+        cluster.client.patch(*NET, NAME, "test", {"spec": {cause: change}})
+    cluster.idle()
+    template = cluster.sts()["spec"]["template"]
+    assert template["metadata"]["labels"][f"{GROUP}/network"] == NAME
+    assert f"{GROUP}/credentials" in template["metadata"]["annotations"]
+    assert template["spec"]["containers"][0]["readinessProbe"]
     assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
 
 

@@ -110,6 +110,8 @@ def stateful_set(network: Network, digest: str, live: Object | None, *, roll: bo
         spec |= {field: value for field in _FIXED if (value := ctrlhost.plain(live.get_path("spec", field)))}
         for claim, kept in zip(spec.get("volumeClaimTemplates", ()), _claims(live), strict=False):
             claim["spec"] = {field: kept["spec"][field] for field in claim["spec"] if field in kept["spec"]}
+        if _waits_for_a_roll(live, pod["containers"][0], pod):
+            spec["template"] = ctrlhost.plain(live.get_path("spec", "template"))
         if not roll and (known := digest_of(live)) is not None:
             metadata["annotations"] = {CREDENTIALS_ANNOTATION: known}
     return {
@@ -118,6 +120,26 @@ def stateful_set(network: Network, digest: str, live: Object | None, *, roll: bo
         "metadata": {"name": f"{network.name}-sts", "labels": _labels(network.name)},
         "spec": spec,
     }
+
+
+def _waits_for_a_roll(live: Object, container: dict[str, Any], pod: dict[str, Any]) -> bool:
+    """Return whether the pods are still those of the Go controller, and nothing that a user sets has changed.
+
+    Labels and probes of ours would replace all pods at once. They come with the next change of the network's pods, or
+    with `kubectl rollout restart`, which annotates the template.
+    """
+    template: Any = ctrlhost.plain(live.get_path("spec", "template", default={}))
+    if selected_by(live) != {"app": live.get_path("spec", "template", "metadata", "labels", "app")}:
+        return False
+    if template.get("metadata", {}).get("annotations"):
+        return False
+    spec = template.get("spec", {})
+    current = next((one for one in spec.get("containers", ()) if one["name"] == container["name"]), None)
+    if current is None or current["image"] != container["image"]:
+        return False
+    chosen = [(current.get(field), container.get(field)) for field in ("args", "resources")]
+    chosen.append((spec.get("securityContext"), pod.get("securityContext")))
+    return all((now or None) == (wanted or None) for now, wanted in chosen if wanted)
 
 
 def replacement(wanted: dict[str, Any]) -> dict[str, Any]:
