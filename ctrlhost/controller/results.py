@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.error_groups import decisive
 from ctrlhost.controller.error_text import line_of
+from ctrlhost.controller.failure_events import FailureEvents
 from ctrlhost.controller.places import place_of
 from ctrlhost.coordination.writes import causes, refused
 from ctrlhost.errors import ApiError, Conflict, CtrlhostError, NotOwned, RetryAfter, Stale, TerminalError
@@ -71,6 +72,7 @@ class Results:
         self.last_error: str | None = None
         self._queue = queue
         self._history = history
+        self._events = FailureEvents()
         self._successes = successes
         #: The failures since `_succeeded` runs had succeeded, and the last of them.
         self._failures, self._succeeded = 0, 0
@@ -124,6 +126,8 @@ class Results:
             # Upstream keeps the back-off here, which leaks an entry per object that never succeeds.
             self._forget(key)
         self._history.failed(key, fields["error"], self.last_error, fields["place"], terminal=terminal)
+        if not terminal:
+            self._events.failed(key, fields["error"], fields["place"], self.last_error)
         if terminal:
             counts.terminal += 1
             if isinstance(error, InvalidStatus):
@@ -160,6 +164,7 @@ class Results:
     def _forget(self, key: Request) -> None:
         """Forget the failures of a key."""
         self._history.succeeded(key)
+        self._events.succeeded(key)
         try:
             self._queue.forget(key)
         except Exception:
