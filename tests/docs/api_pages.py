@@ -26,6 +26,17 @@ CLASSES: dict[str, list[Any]] = {
     "object": [ctrlhost.Object, cache.MapView, cache.ListView, cache.OwnerReference],
     "client": [ctrlhost.Client, ctrlhost.AsyncClient],
     "permission": [ctrlhost.Permission],
+    "sources": [ctrlhost.For, ctrlhost.Owns, ctrlhost.Watches, ctrlhost.Every, ctrlhost.ByLabel, ctrlhost.ByIndex],
+    "informers": [ctrlhost.InformerFactory, ctrlhost.Informer, ctrlhost.Owner],
+    "workqueue": [
+        workqueue.WorkQueue,
+        workqueue.ItemExponentialFailureRateLimiter,
+        workqueue.ItemFastSlowRateLimiter,
+        workqueue.BucketRateLimiter,
+        workqueue.MaxOfRateLimiter,
+        workqueue.WithMaxWaitRateLimiter,
+        workqueue.QueueSnapshot,
+    ],
     "testing": [
         testing.HostUnderTest,
         testing.Run,
@@ -36,6 +47,11 @@ CLASSES: dict[str, list[Any]] = {
         testing.FaultProxy,
     ],
 }
+#: What the host does with a source.
+_OF_THE_HOST = {
+    *("add_lister", "attach", "cached", "check", "declare", "describe", "group", "informer", "is_primary"),
+    *("late", "permissions", "reads", "reference"),
+}
 #: For the host, or for the types that derive from these.
 INNER = {
     "Context": {"async_client", "declared", "enter", "number", "permit", "reconcile_id", "started", "term", "worker"},
@@ -44,6 +60,13 @@ INNER = {
     "StatusWriter": {"patch"},
     "Cache": {"caught_up", "namespace"},
     "AsyncCache": {"caught_up"},
+    "InformerFactory": {"declare", "declare_scope", "share", "wake", "withdraw"},
+    "Informer": {
+        *("callback_metrics", "check", "covers", "enqueue_to", "follow_parts", "has_filled_queues", "kind_gone"),
+        *("last_byte_age", "over_budget", "over_budget_in", "parts", "release", "version_in", "wake", "widen"),
+    },
+    "WorkQueue": {"id", "look", "record_causes", "forget_causes", "take_causes"},
+    **dict.fromkeys(("For", "Owns", "Watches", "Every"), _OF_THE_HOST),
 }
 #: Those that an author makes.
 MADE = (ctrlhost.Plugin, ctrlhost.Client, ctrlhost.AsyncClient)

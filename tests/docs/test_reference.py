@@ -251,3 +251,24 @@ if __name__ == "__main__":
         file = PAGES / f"{page}.md"
         file.write_text(with_generated(file.read_text(), label, make()))
     SCHEMA.write_text(status_schema())
+
+
+@pytest.mark.behaviour("findings3/NA24")
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        ("README.md", ["make wheel", "--find-links dist"]),
+        ("docs/tutorial.md", ["make wheel", "PIP_FIND_LINKS"]),
+        ("docs/reference/workqueue.md", ["## `WorkQueue`", "### `add_rate_limited", "## `BucketRateLimiter`"]),
+        ("docs/reference/informers.md", ["## `InformerFactory`", "### `wait_for_sync"]),
+        ("docs/reference/sources.md", ["## `Watches`", "## `ByIndex`", 'map=ctrlhost.ByIndex("secret")', "indexes="]),
+        ("docs/reference/plugin.md", ["applied.ctrlhost.dev/"]),
+        ("docs/how-to/deploy.md", ["An object with a finalizer of a plugin can be deleted only while the plugin runs"]),
+        ("docs/how-to/testing.md", ["no garbage collector", "namespace `ctrlhost-test-…`", "must run before"]),
+    ],
+)
+def test_the_pages_have_what_authors_looked_for(page: str, texts: list[str]) -> None:
+    root = Path(__file__).parents[2]
+    content = (root / page).read_text(encoding="utf-8")
+    for text in texts:
+        assert text in content
