@@ -271,7 +271,7 @@ class KindSource(Source):
         wanted = narrowed(self.namespaces, limit)
         if wanted == ():
             return
-        permission = Permission(self.group, [resource], _READ, self._names())
+        permission = Permission(self.group, [resource], _READ, self.selected_names())
         yield from permissions_in(permission, wanted, namespaced=namespaced)
         for subresource, verbs in self.writes:
             name = f"{resource}/{subresource}" if subresource else resource
@@ -280,7 +280,7 @@ class KindSource(Source):
             # CRDs are watched to notice at once when the kind is installed or removed.
             yield _READ_CRDS
 
-    def _names(self) -> tuple[str, ...]:
+    def selected_names(self) -> tuple[str, ...]:
         """Return the only name that the source selects, if it selects by name: RBAC allows such lists and watches."""
         try:
             requirements = fields.parse(self.field_selector or "")

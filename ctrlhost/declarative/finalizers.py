@@ -106,18 +106,14 @@ def problem_of(declared: DeclaredFunction, declaration: Declaration) -> tuple[st
     return None
 
 
-def is_deleted_now(old: Object | None, new: Object | None) -> bool:
-    """Return whether a change shows for the first time that an object is being deleted: a predicate."""
-    begun = old is not None and old.deletion_timestamp is not None
-    return not begun and new is not None and new.deletion_timestamp is not None
-
-
 class ObjectFinalizers:
     """The finalizers of one controller on its objects. A key is never reconciled twice at once."""
 
     def __init__(self, finalizers: Sequence[Finalizer], objects: int = _OBJECTS) -> None:
         """Keep the finalizers in the order of their declaration; remember so many objects, the latest ones."""
         self._finalizers = tuple(finalizers)
+        #: The names of the finalizers.
+        self.names = frozenset(finalizer.name for finalizer in self._finalizers)
         self._most = objects
         self._lock = threading.Lock()
         #: By key: the uid of an object that is being deleted, and the finalizers whose functions have succeeded. The
@@ -128,10 +124,14 @@ class ObjectFinalizers:
         """Return whether there are any."""
         return bool(self._finalizers)
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of the finalizers."""
-        return frozenset(finalizer.name for finalizer in self._finalizers)
+    def is_due(self, old: Object | None, new: Object | None) -> bool:
+        """Return whether a change shows first that an object is being deleted, or is no longer selected: a predicate.
+
+        An object with a finalizer of the controller leaves the cache only when it is no longer selected.
+        """
+        if new is None:
+            return old is not None and not self.names.isdisjoint(old.finalizers)
+        return new.deletion_timestamp is not None and (old is None or old.deletion_timestamp is None)
 
     def gone(self, key: Request) -> None:
         """Forget an object that no longer exists."""
@@ -152,7 +152,7 @@ class ObjectFinalizers:
         if not set(kept) <= set(present):
             # The function of a finalizer could not be called for an object that does not fit its model.
             decode(obj)
-        return (yield from _write(client, obj, kept))
+        return (yield from write_finalizers(client, obj, kept))
 
     def next(
         self, client: Client, key: Request, obj: Object, decode: Callable[[Object], Any]
@@ -174,7 +174,7 @@ class ObjectFinalizers:
             left.remove(own.name)
         if len(left) == len(obj.finalizers):
             return obj, due
-        now = yield from _write(client, obj, left)
+        now = yield from write_finalizers(client, obj, left)
         return now, due if now is not None else None
 
     def succeeded(self, key: Request, uid: str, finalizer: Finalizer) -> None:
@@ -190,7 +190,7 @@ class ObjectFinalizers:
         return names if known == uid else set()
 
 
-def _write(client: Client, obj: Object, finalizers: Sequence[str]) -> Steps[Object | None]:
+def write_finalizers(client: Client, obj: Object, finalizers: Sequence[str]) -> Steps[Object | None]:
     """Write the finalizers of an object; return it as it is now, None if it is gone. Conflict if it has changed."""
     from ctrlhost.cache import Object
 

@@ -13,7 +13,8 @@ from ctrlhost.declarative.checks import options_of
 from ctrlhost.declarative.conflicts import Conflicts
 from ctrlhost.declarative.ensure import Ensure
 from ctrlhost.declarative.events import OnceMemory
-from ctrlhost.declarative.finalizers import ObjectFinalizers, finalizers_of, is_deleted_now
+from ctrlhost.declarative.finalizers import ObjectFinalizers, finalizers_of
+from ctrlhost.declarative.leftovers import Leftovers, leftover_source
 from ctrlhost.declarative.owned_kinds import OwnedKinds, writes_of, writes_of_owner
 from ctrlhost.declarative.status_patch import StatusPatches
 from ctrlhost.errors import UndeclaredRead
@@ -60,6 +61,8 @@ class HostedController:
         self.shape = replace(shape_of(host.name, *self.kind, crds), cached=cached)
         self.statuses = StatusPatches(self.shape)
         self.finalizers = ObjectFinalizers(finalizers_of(controller, declaration.finalizers))
+        #: What has their finalizers though the controller does not select it.
+        self.leftovers = Leftovers(self.finalizers.names)
         self.events = OnceMemory()
         self.conflicts = Conflicts()
         self._indexes = declaration.indexes
@@ -74,9 +77,10 @@ class HostedController:
         self.kinds.append(_indexed(source, self._indexes))
 
     def sources(self) -> list[Source]:
-        """Return the sources, with the timer of `every`."""
+        """Return the sources, with the timer of `every`, and what finds finalizers of objects that are not selected."""
         every = self.options.get("every")
-        return [*self.kinds, *([Every(every)] if every is not None else [])]
+        timers = [Every(every)] if every is not None else []
+        return [*self.kinds, *timers, *([leftover_source(self.kinds[0], self.leftovers)] if self.finalizers else [])]
 
     def _kinds(self) -> list[KindSource]:
         owns = [own if isinstance(own, Owns) else Owns(own) for own in self.options.get("owns") or ()]
@@ -101,8 +105,8 @@ class HostedController:
             own = tuple(sorted(self.finalizers.names))
             predicates = (replace(desired_state_changed, finalizers=own),)
         elif predicates and self.finalizers:
-            # The author's own may drop that the object is being deleted, and it would stay forever.
-            predicates = (or_(and_(*predicates), is_deleted_now),)
+            # The author's own may drop that the object is being deleted, or leaves: it would stay forever.
+            predicates = (or_(and_(*predicates), self.finalizers.is_due),)
         return replace(source, predicates=tuple(predicates), writes=(*source.writes, *self._writes()))
 
     def _writes(self) -> Writes:

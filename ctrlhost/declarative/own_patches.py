@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.controller.error_groups import leaves
 from ctrlhost.controller.results import RunAgain
 from ctrlhost.coordination.writes import causes
+from ctrlhost.declarative.leftovers import record_removal
 from ctrlhost.errors import Conflict, CtrlhostError, NotLeading, PluginRestarted, Stale
 
 if TYPE_CHECKING:
@@ -60,13 +61,14 @@ class OwnPatches:
             self._patched = found.resource_version
             try:
                 if found.deletion_timestamp is None:
-                    found = yield from hosted.finalizers.keep(context.client, found, hosted.typed)
+                    found = yield from self._keep_finalizers(found)
                 else:
                     found, self.finalizer = yield from hosted.finalizers.next(context.client, key, found, hosted.typed)
             except Conflict as error:
                 raise hosted.conflicts.lost(key, self._patched, error) from error
         if found is None:
             hosted.finalizers.gone(key)
+            yield from self._release()
         else:
             hosted.events.returned(key)
         if found is None or (found.deletion_timestamp is not None and self.finalizer is None):
@@ -74,6 +76,23 @@ class OwnPatches:
             hosted.conflicts.over(key)
         self._found = found
         return found
+
+    def _keep_finalizers(self, obj: Object) -> Steps[Object | None]:
+        """Add and take off finalizers as the object needs them; an event names those that were taken off."""
+        hosted, context = self._hosted, self._context
+        now = yield from hosted.finalizers.keep(context.client, obj, hosted.typed)
+        if now is not None and now is not obj:
+            removed = [name for name in obj.finalizers if name in hosted.finalizers.names - set(now.finalizers)]
+            if removed:
+                record_removal(context, now, removed, "`when` is no longer true for the object")
+        return now
+
+    def _release(self) -> Steps[None]:
+        """Take the finalizers off an object that is not cached because it is no longer selected."""
+        try:
+            yield from self._hosted.leftovers.release(self._context)
+        except Conflict as error:
+            raise RunAgain(str(error)) from error
 
     def succeeded(self, result: Result | None) -> Steps[None]:
         """Write the status, and remove the finalizer whose function has ended."""
