@@ -35,9 +35,9 @@ MOST = 20
 _LISTS = ("owns", "watches", "predicates")
 _OPTIONS = ("name", *_LISTS, "every", "workers", "timeout", "needs_leader", "rate_limiter", "enabled", "gone")
 #: Decorators whose functions may be generators, since their results are only iterated; async ones may not.
-_ITERATED = ("index", "permission", "report")
+_ITERATED = ("index", "permission", "report", "setup")
 #: Decorators whose functions may be coroutines.
-_AWAITED = ("controller", "finalizer", "report", "task")
+_AWAITED = ("controller", "finalizer", "report", "setup", "task")
 
 
 class Mistake(NamedTuple):
@@ -193,7 +193,7 @@ def _of_form(declared: DeclaredFunction) -> Iterator[tuple[str, str]]:
     plain = inspect.unwrap(function)
     for what, found in (
         ("a generator", declared.decorator not in _ITERATED and inspect.isgeneratorfunction(plain)),
-        ("an async generator", inspect.isasyncgenfunction(plain)),
+        ("an async generator", declared.decorator != "setup" and inspect.isasyncgenfunction(plain)),
     ):
         if found:
             yield f"is {what}: it would never run; use return", "replace `yield` by `return`"

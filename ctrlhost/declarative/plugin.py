@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ctrlhost.duration import DurationLike
     from ctrlhost.models.kinds import KindRef
     from ctrlhost.plugin.context import PluginContext
+    from ctrlhost.plugin.task import Until
 
     #: The plugin's settings, None without any.
     S = DefaultTypeVar("S", default=None)
@@ -276,6 +277,7 @@ class Plugin(Parameters[S]):
         every: OfSettings[DurationLike | None, S] = None,
         first_after: OfSettings[DurationLike, S] = 0.0,
         needs_leader: OfSettings[bool, S] = False,
+        until: Until = "stopping",
     ) -> Callable[[F], F]:
         """Call the decorated `function(host, stop)` on a thread of its own, once or with `every` repeatedly.
 
@@ -290,9 +292,17 @@ class Plugin(Parameters[S]):
         durations such as `"30s"`, or numbers of seconds. `stop` is a `threading.Event`, set when the function must
         return. An `async def function(host)` runs on the plugin's event loop, and is cancelled instead.
 
-        An option other than `name` may be a function of the settings that returns it.
+        At a shutdown it ends when no new work is accepted, or with `until="drained"` after the last run.
+
+        An option other than `name` and `until` may be a function of the settings that returns it.
         """
-        options = {"name": name, "every": every, "first_after": first_after, "needs_leader": needs_leader}
+        options = {
+            "name": name,
+            "every": every,
+            "first_after": first_after,
+            "needs_leader": needs_leader,
+            "until": until,
+        }
         return self._declares("tasks", "task", ("host", "stop"), options)
 
     @parentheses.needless
@@ -303,8 +313,13 @@ class Plugin(Parameters[S]):
         # a part of a plugin
         @plugin.setup
         def connect(host):
-            return Pool(host.settings.address)
+            pool = Pool(host.settings.address)
+            yield pool
+            pool.close()
         ```
+
+        In a generator what follows the `yield` runs once the last run and task have ended, at a shutdown and at each
+        restart of the plugin. An `async def`, with or without `yield`, runs on the plugin's event loop.
 
         The controllers are registered before it, so that it can ask for `host.handle(controller)`.
         """
@@ -327,7 +342,10 @@ class Plugin(Parameters[S]):
 
     @parentheses.needless
     def stopping(self, function: F) -> F:
-        """Call `function(host)` before a shutdown, while workers still run."""
+        """Call `function(host)` before a shutdown, while workers still run.
+
+        What they use is closed after a `yield` in the function of `setup`.
+        """
         return self._declares("stopping", "stopping", ("host",))(function)
 
     @parentheses.needed

@@ -9,6 +9,7 @@ from ctrlhost.controller.sources import Watches
 from ctrlhost.declarative.checks import options_of
 from ctrlhost.declarative.hosted import HostedController
 from ctrlhost.declarative.reconciler import Reconciler
+from ctrlhost.declarative.setup import state_of
 from ctrlhost.errors import PluginLoadError
 from ctrlhost.transport.steps import awaiting
 
@@ -25,7 +26,7 @@ def set_up(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping
     for controller in _hosted(declaration, host, crds):
         Reconciler(controller).register()
     for one in declaration.setup:
-        state = one.function(host)
+        state = state_of(one, host)
         if state is not None:
             host.state = state
     for task in declaration.tasks:
@@ -68,6 +69,7 @@ def _add_task(declared: DeclaredFunction, host: PluginContext) -> None:
         every=options["every"],
         first_after=options["first_after"],
         needs_leader=options["needs_leader"],
+        until=options["until"],
     )
 
 

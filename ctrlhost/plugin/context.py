@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
@@ -9,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from ctrlhost.controller.addresses import is_path
 from ctrlhost.controller.controller import Controller
+from ctrlhost.controller.error_text import line_of
 from ctrlhost.controller.handle import ControllerHandle
 from ctrlhost.controller.options import ControllerOptions
 from ctrlhost.controller.services import PluginScope, PluginServices
@@ -18,10 +20,9 @@ from ctrlhost.errors import ConfigError, PluginError, PluginLoadError
 from ctrlhost.informers.plugin_informer import PluginInformer
 from ctrlhost.plugin.metrics import PluginMetrics
 from ctrlhost.plugin.probe import PluginCheck
-from ctrlhost.plugin.task import Task
+from ctrlhost.plugin.task import Task, Until
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Awaitable, Callable, Sequence
     from typing import Generic as Parameters
     from typing import Protocol
@@ -87,6 +88,8 @@ class PluginContext(Parameters[S]):
         #: The kinds of `informer`, for their permissions.
         self.reads: list[KindSource] = []
         self.informers: list[PluginInformer] = []
+        #: What `clean_up` calls, the last one first.
+        self._cleanups: list[Callable[[], Any]] = []
         #: Whether no worker starts before the caches of all controllers are full.
         self.starts_together = False
 
@@ -290,6 +293,7 @@ class PluginContext(Parameters[S]):
         every: DurationLike | None = None,
         first_after: DurationLike = 0.0,
         needs_leader: bool = False,
+        until: Until = "stopping",
     ) -> Task:
         """Register background work: `run(stop)` is called on its own thread, once or with `every` repeatedly.
 
@@ -297,6 +301,8 @@ class PluginContext(Parameters[S]):
         durations such as `"30s"`, or numbers of seconds. An `async def` runs on the plugin's event loop, and is
         cancelled when the task must end. With `every`, a call is reported when it takes twice that time, and at least a
         minute. A restarted plugin's task starts when its previous call has ended.
+
+        At a shutdown the task ends with the intake of new work, or with `until="drained"` after the last reconcile.
 
         Raises ValueError or TypeError for an invalid duration.
         """
@@ -307,6 +313,7 @@ class PluginContext(Parameters[S]):
             every=every,
             first_after=first_after,
             needs_leader=needs_leader,
+            until=until,
             clock=self.services.clock,
             loop=self.scope.loop,
             entries=self.scope.entries,
@@ -327,8 +334,36 @@ class PluginContext(Parameters[S]):
         """Refuse all requests of the plugin's clients from now on; called by the host when the plugin has failed."""
         self.scope.clients.writes.fence()
 
+    def add_cleanup(self, function: Callable[[], Any]) -> None:
+        """Call `function()` once when the plugin has ended: after the last reconcile and task, also at each restart.
+
+        Functions run in reverse order on a thread of their own; an exception is logged.
+        """
+        self._cleanups.append(function)
+
+    def clean_up(self, timeout: float) -> bool:
+        """Call what `add_cleanup` has registered; return whether that ended within `timeout` real seconds."""
+        if not self._cleanups:
+            return True
+        cleanups, self._cleanups = self._cleanups[::-1], []
+
+        def body() -> None:
+            for cleanup in cleanups:
+                try:
+                    cleanup()
+                except BaseException as error:
+                    self.log.error("plugin %s: cleanup failed: %s", self.name, line_of(error), exc_info=error)
+
+        thread = threading.Thread(target=body, name=f"{self.name} cleanup", daemon=True)
+        thread.start()
+        thread.join(timeout)
+        if thread.is_alive():
+            self.log.error("plugin %s: its cleanup did not end in time; abandoned", self.name)
+        return not thread.is_alive()
+
     def close(self, timeout: float = 1.0) -> None:
         """End the plugin's loop, informers and metric series; called by the host after the controllers are drained."""
+        self.clean_up(timeout)
         self.scope.close(timeout)
         # Nobody else is to be served from a watch that only this plugin wanted.
         self.services.factory.withdraw(self.scope)

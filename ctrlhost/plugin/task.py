@@ -8,7 +8,7 @@ import logging
 import math
 import threading
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from ctrlhost.clock import doubling
 from ctrlhost.controller.error_text import line_of
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from ctrlhost.entries import Entry
 
 log = logging.getLogger("ctrlhost.task")
+
+#: When a task ends at a shutdown: with the intake of new work, or after the last reconcile.
+Until: TypeAlias = Literal["stopping", "drained"]
 
 _FIRST_DELAY = 1.0
 _MAX_DELAY = 300.0
@@ -50,6 +53,7 @@ class Task:
         every: DurationLike | None,
         first_after: DurationLike = 0.0,
         needs_leader: bool,
+        until: Until = "stopping",
         clock: Clock,
         loop: PluginLoop,
         entries: Entries | None = None,
@@ -57,14 +61,18 @@ class Task:
     ) -> None:
         """Prepare; `start` starts the thread, which waits for `first_after` before the first call.
 
-        ValueError if `every` is not positive and finite, or `first_after` is negative or infinite. `work` is entered
+        ValueError if `every` is not positive and finite, `first_after` is negative or infinite, or `until` is none of
+        its values. `work` is entered
         around each call; for a leader's task it binds writes to the term in which the call begins.
         """
         period = None if every is None else in_seconds(every)
         if period is not None and not 0 < period < float("inf"):
             raise ValueError(f"task `{plugin}/{name}`: every must be a positive number of seconds, got {every!r}")
+        if until not in get_args(Until):
+            raise ValueError(f'task `{plugin}/{name}`: until must be "stopping" or "drained", got {until!r}')
         self.name = f"{plugin}/{name}"
         self.needs_leader = needs_leader
+        self.until = until
         #: The error of the last call; None after a success.
         self.error: str | None = None
         self.failures = 0

@@ -38,6 +38,8 @@ log = logging.getLogger("ctrlhost.host")
 #: Seconds between two checks of the plugin's caches, by state.
 _PAUSE = {"syncing": 0.01, "waiting": 0.1}
 _USUAL_PAUSE = 0.5
+#: Seconds for the plugin's own cleanup, even if the drain has taken all of its time.
+_LEAST_CLEANUP = 1.0
 
 
 class Attempt:
@@ -328,7 +330,8 @@ class Attempt:
         for controller in self.controllers:
             controller.stop_intake()
         for task in self.context.tasks if self.context else ():
-            task.stop(0)
+            if task.until != "drained":
+                task.stop(0)
 
     def _time_for_stopping(self, deadline: float) -> float:
         """Return the seconds until the drain begins without the hook; a bit more than the hook's own deadline."""
@@ -368,6 +371,8 @@ class Attempt:
                 if not task.stop(max(0.0, deadline - time.monotonic())):
                     drained = False
                     log.error("task %s did not stop in time; abandoned", task.name)
+            if not self.context.clean_up(max(_LEAST_CLEANUP, deadline - time.monotonic())):
+                drained = False
             self.owner.closed()
             self.context.close()
         if self.thread.ident is not None and self.thread is not threading.current_thread():

@@ -1,6 +1,7 @@
 """One function for each kind of handler that kopf has; quoted in docs/how-to/from-kopf.md."""
 
 import threading
+from collections.abc import Iterator
 
 import msgspec
 
@@ -34,13 +35,10 @@ class Server:
 
 
 @plugin.setup
-def connect(host: ctrlhost.PluginContext) -> Server:
-    return Server()
-
-
-@plugin.stopping
-def disconnect(host: ctrlhost.PluginContext) -> None:
-    host.state.open = False
+def connect(host: ctrlhost.PluginContext) -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.open = False
 
 
 @plugin.health("server")

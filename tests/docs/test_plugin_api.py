@@ -32,6 +32,7 @@ INNER = {
     "health_checks",
     "reads",
     "informers",
+    "clean_up",
     "close",
     "fence",
 }
