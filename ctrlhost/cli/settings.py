@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,12 +10,11 @@ import click
 from ctrlhost.cli.options import CONFIG, SET, gather
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from ctrlhost.config.described import DescribedSetting
 
-_COLUMNS = ("name", "type", "value", "default", "source", "description")
+_WIDTH = 80
 
 
 @click.command("settings")
@@ -22,7 +22,7 @@ _COLUMNS = ("name", "type", "value", "default", "source", "description")
 @CONFIG
 @SET
 @click.option(
-    "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Form of the output."
+    "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the output."
 )
 def command(name: str, config: Path | None, assignments: tuple[str, ...], output: str) -> None:
     """Print the settings of a plugin, or of the host itself, with their values and where these come from.
@@ -52,7 +52,8 @@ def command(name: str, config: Path | None, assignments: tuple[str, ...], output
     elif settings_shown is None:
         click.echo(f"the plugin `{name}` has no settings")
     else:
-        _print_table([[_text(getattr(setting, column)) for column in _COLUMNS] for setting in settings_shown])
+        for setting in settings_shown:
+            _print(setting)
 
 
 def _text(value: Any) -> str:
@@ -68,9 +69,16 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    heading = [column.upper() for column in _COLUMNS]
-    widths = [max(len(row[column]) for row in [heading, *rows]) for column in range(len(_COLUMNS) - 1)]
-    for row in [heading, *rows]:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        click.echo("  ".join([*cells, row[-1]]).rstrip())
+def _print(setting: DescribedSetting) -> None:
+    """Print a setting within 80 columns: its value and source, then type, default and description."""
+    source = "" if setting.source == "default" else f"  (from {setting.source})"
+    about = f"{setting.type}, default {_text(setting.default)}. {setting.description}"
+    for text, indent in ((f"{setting.name} = {_text(setting.value)}{source}", ""), (about, "    ")):
+        lines = wrap(
+            *(text, _WIDTH),
+            initial_indent=indent,
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        click.echo("\n".join(lines))

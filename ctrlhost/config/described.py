@@ -43,7 +43,7 @@ def described(settings: msgspec.Struct, table: Mapping[str, Any], file: str) -> 
             value=_plain(getattr(settings, field.name)),
             default=_plain(_default(field)),
             source=_source(canonical(field.encode_name), origins),
-            description=texts.get(field.name, ""),
+            description=texts.get(field.name) or _meta(field.type, "description"),
         )
         for field in msgspec.structs.fields(settings)
     ]
@@ -53,7 +53,8 @@ def type_name(kind: Any) -> str:
     """Return the name of a setting's type for users."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
-        return type_name(arguments[0])
+        extra = next((meta.extra for meta in arguments if isinstance(meta, msgspec.Meta) and meta.extra), {})
+        return str(extra.get("type") or type_name(arguments[0]))
     if origin is Literal:
         return " or ".join(map(str, arguments))
     if origin in (typing.Union, types.UnionType):
@@ -63,6 +64,12 @@ def type_name(kind: Any) -> str:
     if origin is dict or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
         return "table"
     return _NAMES.get(kind, getattr(kind, "__name__", str(kind)).lower())
+
+
+def _meta(kind: Any, name: str) -> str:
+    """Return what the `msgspec.Meta` of a type says."""
+    metas = (meta for meta in typing.get_args(kind) if isinstance(meta, msgspec.Meta))
+    return next((text for meta in metas if (text := getattr(meta, name))), "")
 
 
 def _source(name: str, origins: Mapping[str, str]) -> str:

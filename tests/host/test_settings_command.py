@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +79,8 @@ def test_each_setting_is_shown_with_its_source(ctrlhost: Any, distributions: Any
     }
     result = ctrlhost(*arguments, **environment)
     assert result.returncode == 0
-    rows = [line.split(None, 5) for line in result.stdout.splitlines()]
-    assert rows[0] == ["NAME", "TYPE", "VALUE", "DEFAULT", "SOURCE", "DESCRIPTION"]
-    assert rows[2] == ["mode", "text", "fast", "slow", str(file), "How to call it, and when."]
+    blocks = re.split(r"\n(?=\S)", result.stdout)
+    assert " ".join(blocks[1].split()) == f"mode = fast (from {file}) text, default slow. How to call it, and when."
     assert "s3cr3t" not in result.stdout + result.stderr
 
 
@@ -91,15 +91,9 @@ def test_the_bundled_plugin_and_the_host_have_settings_and_another_plugin_has_no
     distributions.add("plain", WITHOUT)
     bitcoin = ctrlhost("settings", "bitcoin", "--set=bitcoin.workers=7")
     assert bitcoin.returncode == 0
-    (row,) = (line for line in bitcoin.stdout.splitlines() if line.startswith("workers "))
-    assert row.split(None, 6)[1:] == [
-        "number",
-        "7",
-        "5",
-        "--set",
-        "bitcoin.workers",
-        "Networks that are reconciled at once.",
-    ]
+    assert (
+        "\nworkers = 7  (from --set bitcoin.workers)\n    number, default 5. Networks that are reconciled at once.\n"
+    ) in bitcoin.stdout
     host = ctrlhost("settings", "host", "--output=json", CTRLHOST_HOST__LOG_LEVEL="debug")
     (level,) = (one for one in json.loads(host.stdout) if one["name"] == "log_level")
     assert (level["value"], level["source"]) == ("debug", "CTRLHOST_HOST__LOG_LEVEL")
@@ -110,3 +104,41 @@ def test_the_bundled_plugin_and_the_host_have_settings_and_another_plugin_has_no
     unknown = ctrlhost("settings", "bitcion")
     assert unknown.returncode == 2
     assert "did you mean `bitcoin`?" in unknown.stderr
+
+
+@pytest.mark.behaviour("findings3/NO6")
+@pytest.mark.parametrize("plugin", ["bitcoin", "hostname", "ingress-status", "naming", "host"])
+def test_each_setting_of_ours_has_a_description_and_fits_the_terminal(ctrlhost: Any, plugin: str) -> None:
+    settings = json.loads(ctrlhost("settings", plugin, "--output=json").stdout)
+    assert settings
+    assert [setting["name"] for setting in settings if not setting["description"]] == []
+    # Durations are not texts, whatever the struct has.
+    texts = [setting["name"] for setting in settings if re.fullmatch(r"(\d+(ms|[smh]))+", str(setting["value"]))]
+    assert {setting["type"].split(" ")[0] for setting in settings if setting["name"] in texts} <= {"duration"}
+    lines = ctrlhost("settings", plugin).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+
+
+META = """
+from typing import Annotated
+
+import ctrlhost
+import msgspec
+
+class Settings(msgspec.Struct):
+    size: Annotated[int, msgspec.Meta(description="Shops at once.", ge=1)] = 2
+
+@ctrlhost.hookimpl
+def ctrlhost_settings():
+    return Settings
+
+@ctrlhost.hookimpl
+def ctrlhost_setup(plugin):
+    pass
+"""
+
+
+@pytest.mark.behaviour("findings3/NO6")
+def test_a_description_may_be_in_the_type(ctrlhost: Any, distributions: Any) -> None:
+    distributions.add("shops", META)
+    assert ctrlhost("settings", "shops").stdout == "size = 2\n    number, default 2. Shops at once.\n"
