@@ -283,10 +283,15 @@ class Client(Requests):
     ) -> Steps[dict[str, Any]]:
         """Create an object, with `owner` as its controller if given; AlreadyExists if the name is taken.
 
+        Raises ValueError before the request if another object is the controller, also a former `owner` of the same name
+        and another uid, and if `owner` is in another namespace or in one while the object is cluster-scoped.
+
         With `subresource`, post to that of the object named in it, such as an Eviction to a pod's `eviction`.
         """
         content = content_of(obj, owner)
-        target = yield from self._resolve_target(content, subresource, timeout, generated=subresource is None)
+        target = yield from self._resolve_target(
+            content, subresource, timeout, generated=subresource is None, owner=owner
+        )
         return (
             yield from self._write("create", target, {"fieldManager": self.field_manager}, content, timeout=timeout)
         )
@@ -313,9 +318,12 @@ class Client(Requests):
         subresource: str | None = None,
         timeout: DurationLike | None = None,
     ) -> Steps[dict[str, Any]]:
-        """Apply server-side: set the fields in `obj`, remove those applied before and now missing."""
+        """Apply server-side: set the fields in `obj`, remove those applied before and now missing.
+
+        `owner` is as for `create`.
+        """
         content = content_of(obj, owner)
-        target = yield from self._resolve_target(content, subresource, timeout)
+        target = yield from self._resolve_target(content, subresource, timeout, owner=owner)
         query: Query = {"fieldManager": field_manager or self.field_manager, "force": force}
         return (yield from self._write("apply", target, query, content, content_type=_APPLY_TYPE, timeout=timeout))
 

@@ -11,6 +11,7 @@ import msgspec
 
 from ctrlhost.cache import plain
 from ctrlhost.client.kind_schemas import KindSchemas
+from ctrlhost.client.owner import check_scope
 from ctrlhost.client.resources import Resource, Resources
 from ctrlhost.client.retry import retried
 from ctrlhost.client.target import Target, Write, WriteVerb, parent_of, target_of
@@ -20,6 +21,8 @@ from ctrlhost.transport.responses import decode_object, names_no_object
 from ctrlhost.transport.steps import Steps, verb
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ctrlhost.duration import DurationLike
     from ctrlhost.transport.interface import Query, Response, Transport
 
@@ -74,9 +77,17 @@ class Requests:
         return Target(resource, (namespace or self.namespace) if resource.namespaced else "")
 
     def _resolve_target(
-        self, content: dict[str, Any], subresource: str | None, timeout: DurationLike | None, *, generated: bool = False
+        self,
+        content: dict[str, Any],
+        subresource: str | None,
+        timeout: DurationLike | None,
+        *,
+        generated: bool = False,
+        owner: Mapping[str, Any] | None = None,
     ) -> Steps[Target]:
         resource = yield from self._resource(*parent_of(content, subresource), timeout)
+        if owner is not None:
+            check_scope(content, owner, namespaced=resource.namespaced)
         return target_of(content, resource, self.namespace, subresource, generated=generated)
 
     def _write(

@@ -73,10 +73,18 @@ impl Owner {
         }
     }
 
-    /// Return whether the reference is to such an owner.
-    pub fn matches(&self, reference: &OwnerReference<'_>) -> bool {
-        *self.kind == *reference.kind
-            && *self.group == *group_of(&reference.api_version)
-            && (reference.controller || !self.controller_only)
+    /// Return the references to such owners. Of several that are marked as the controller the first is the controller.
+    pub fn among<'a>(
+        &self,
+        references: Vec<OwnerReference<'a>>,
+    ) -> impl Iterator<Item = OwnerReference<'a>> {
+        let most = if self.controller_only { 1 } else { usize::MAX };
+        references
+            .into_iter()
+            .filter(|reference| reference.controller || !self.controller_only)
+            .take(most)
+            .filter(|reference| {
+                *self.kind == *reference.kind && *self.group == *group_of(&reference.api_version)
+            })
     }
 }

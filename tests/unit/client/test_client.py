@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 import threading
 from typing import Any
@@ -7,7 +9,7 @@ from typing import Any
 import pytest
 
 import ctrlhost
-from ctrlhost.client import Client, Write
+from ctrlhost.client import AsyncClient, Client, Write
 from ctrlhost.errors import (
     Expired,
     NotFound,
@@ -172,6 +174,62 @@ def test_an_owner_of_another_namespace_or_beside_another_controller_is_refused(c
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}},
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "d"}},
         )
+
+
+OWNER = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "d", "namespace": "default", "uid": "u2"},
+}
+CLUSTER_SCOPED = {
+    "built in": ("v1", "PersistentVolume"),
+    "of a CRD": ("example.org/v1", "Planet"),
+}
+
+
+@pytest.mark.behaviour("findings3/NC5")
+@pytest.mark.parametrize("case", CLUSTER_SCOPED)
+def test_a_namespaced_owner_of_a_cluster_scoped_object_is_refused_before_any_request(server, client, case):
+    api_version, kind = CLUSTER_SCOPED[case]
+    names = {"plural": "planets", "kind": "Planet"}
+    client.add_crds(
+        [{"spec": {"group": "example.org", "scope": "Cluster", "names": names, "versions": [{"name": "v1"}]}}]
+    )
+    obj = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}}
+    text = f"{kind} a is cluster-scoped and cannot be owned from namespace default"
+    with pytest.raises(ValueError, match=text):
+        client.create(obj, OWNER)
+    with pytest.raises(ValueError, match=text):
+        client.apply(obj, owner=OWNER)
+    with pytest.raises(ValueError, match=text):
+        asyncio.run(AsyncClient(client).create(obj, owner=OWNER))
+    assert server.requests == []
+
+
+@pytest.mark.behaviour("findings3/NC6")
+@pytest.mark.parametrize("version", ["apps/v1", "apps/v1beta1"])
+def test_a_former_owner_that_controls_is_refused_with_the_reason(server, client, version):
+    former = {"apiVersion": version, "kind": "Deployment", "name": "d", "uid": "u1", "controller": True}
+    obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "ownerReferences": [former]}}
+    text = "Pod a has a former Deployment d as its controller, of uid u1 and not u2: the garbage collector deletes it"
+    for write in (lambda: client.create(obj, OWNER), lambda: client.apply(obj, owner=OWNER)):
+        with pytest.raises(ValueError, match=text):
+            write()
+    assert server.requests == []
+    assert "a former `owner`" in inspect.getdoc(Client.create)
+
+
+@pytest.mark.behaviour("findings3/NC6")
+def test_a_former_reference_that_does_not_control_is_replaced(server, client):
+    server.on("POST", PODS, echo(201))
+    former = {"apiVersion": "apps/v1beta1", "kind": "Deployment", "name": "d", "uid": "u1"}
+    same = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u2"}
+    others = [{**former, "name": "e", "uid": "u3"}, {**former, "apiVersion": "x/v1", "uid": "u4"}]
+    metadata = {"name": "a", "ownerReferences": [former, *others, same]}
+    created = client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}, OWNER)
+    reference = {**same, "controller": True, "blockOwnerDeletion": True}
+    assert created["metadata"]["ownerReferences"] == [*others, reference]
+    assert metadata["ownerReferences"] == [former, *others, same]
 
 
 def test_replace_apply_patch_and_delete_use_the_right_path(server, client):

@@ -156,11 +156,7 @@ impl Mapping {
             // The handler drops the namespace of an owner that has none.
             Self::Owner(owner, _) => {
                 for object in [old, new].into_iter().flatten() {
-                    for reference in object
-                        .owner_references()
-                        .into_iter()
-                        .filter(|reference| owner.matches(reference))
-                    {
+                    for reference in owner.among(object.owner_references()) {
                         push(Mapped::new(reference.name, object.namespace()));
                     }
                 }
@@ -238,6 +234,35 @@ mod tests {
         let other = by(LabelNamespace::Label("ns".into()));
         assert_eq!(requests(&other, Some(&old), &new), ["y/one"]);
         assert_eq!(requests(&by(LabelNamespace::Cluster), None, &new), ["/two"]);
+    }
+
+    // behaviour: findings3/NC2
+    #[test]
+    fn the_first_of_several_controllers_counts() {
+        let owned = |first: &str, second: &str| {
+            let reference = |kind: &str, name: &str| {
+                format!(
+                    r#"{{"apiVersion":"x/v1","kind":"{kind}","name":"{name}","controller":true}}"#
+                )
+            };
+            let references = [reference(first, "one"), reference(second, "two")].join(",");
+            crate::handlers::pod(&format!(
+                r#""name":"a","namespace":"x","ownerReferences":[{references}]"#
+            ))
+        };
+        let mapping = |controller| {
+            let scope = Arc::new(OwnerScope::new(Some(false)));
+            Mapping::Owner(Owner::new("x/v1", "K", controller), scope)
+        };
+        assert_eq!(requests(&mapping(true), None, &owned("K", "K")), ["x/one"]);
+        // The controller is another one, so the second is none.
+        assert!(requests(&mapping(true), None, &owned("Other", "K")).is_empty());
+        assert_eq!(
+            requests(&mapping(true), None, &owned("K", "Other")),
+            ["x/one"]
+        );
+        let all = requests(&mapping(false), None, &owned("K", "K"));
+        assert_eq!(all, ["x/one", "x/two"]);
     }
 
     #[test]
