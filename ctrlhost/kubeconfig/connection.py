@@ -70,8 +70,9 @@ class Connection:
 
     @property
     def url(self) -> str:
-        """The server's address, without a trailing slash."""
-        return str(self.configuration.host).rstrip("/")
+        """The server's address, with its scheme in lower case and without a trailing slash."""
+        scheme, separator, rest = str(self.configuration.host).rstrip("/").partition("://")
+        return f"{scheme.lower()}{separator}{rest}"
 
     @property
     def tls_changes(self) -> object:

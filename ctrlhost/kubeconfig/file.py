@@ -89,10 +89,18 @@ class KubeConfig:
 
     @classmethod
     def read(cls, paths: list[Path]) -> KubeConfig:
-        """Read the files in order; the first one that defines a name wins, as for kubectl."""
+        """Read the files in order; the first one that defines a name wins, as for kubectl.
+
+        Files with nothing but comments are skipped; ConfigError if all are such.
+        """
         config = cls()
         for path in paths:
-            config._add(path, _parse(path))
+            content = _parse(path)
+            if content is not None:
+                config._add(path, content)
+        if not config._paths:
+            what = "the file is empty" if len(paths) == 1 else "all of these files are empty"
+            raise ConfigError(f"kubeconfig {', '.join(map(str, paths))}: {what}")
         return config
 
     def context(self, name: str | None) -> tuple[str, Entry]:
@@ -149,8 +157,6 @@ def _parse(path: Path) -> Any:
         ) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"kubeconfig {path}: invalid YAML: {_without_values(str(error).splitlines()[0])}") from None
-    if content is None:
-        raise ConfigError(f"kubeconfig {path}: the file is empty")
     return content
 
 

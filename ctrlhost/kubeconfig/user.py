@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 from pathlib import Path
@@ -106,7 +107,7 @@ def _exec_config(entry: Entry, cluster: Entry, connection: Connection) -> ExecCo
     variables: dict[str, str] = {}
     for position, item in enumerate(entry.value.get("env") or []):
         variable = Entry(item, entry.file_name, f"{entry.where}.env[{position}]")
-        variables[variable.text("name")] = str(variable.value.get("value", ""))
+        variables[variable.text("name")] = _plain_text(variable.value.get("value"))
     if entry.optional_text("interactiveMode") == "Always":
         raise entry.error("interactiveMode", "is Always, but nobody can answer the program's questions")
     command = entry.text("command")
@@ -120,7 +121,7 @@ def _exec_config(entry: Entry, cluster: Entry, connection: Connection) -> ExecCo
         )
     return ExecConfig(
         command=command,
-        args=[str(argument) for argument in args],
+        args=[_plain_text(argument) for argument in args],
         env=variables,
         api_version=entry.text("apiVersion"),
         where=f"kubeconfig {entry.file_name}: {entry.where}",
@@ -129,11 +130,21 @@ def _exec_config(entry: Entry, cluster: Entry, connection: Connection) -> ExecCo
     )
 
 
+def _plain_text(value: Any) -> str:
+    """Return a value as a text; null is an empty one."""
+    return "" if value is None else str(value)
+
+
 def _cluster_info(cluster: Entry, connection: Connection) -> dict[str, Any]:
+    """Return what the program learns of the cluster, as from client-go: the CA as data, and `config` in any case."""
     info: dict[str, Any] = {"server": connection.url}
     for name in ("tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url"):
         if cluster.has(name):
             info[name] = cluster.value[name]
+    ca = cluster.file("certificate-authority")
+    if ca is not None and not cluster.has("certificate-authority-data"):
+        info["certificate-authority-data"] = base64.b64encode(Path(ca).read_bytes()).decode()
+    info["config"] = None
     for extension in cluster.value.get("extensions") or []:
         if isinstance(extension, dict) and extension.get("name") == "client.authentication.k8s.io/exec":
             info["config"] = extension.get("extension")

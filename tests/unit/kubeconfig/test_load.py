@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import sys
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from ctrlhost.client import Client
 from ctrlhost.errors import ConfigError
 from tests.support.kubeconfigs import find, kubeconfig, service_account
+from tests.support.stub_api_server import Json, StubApiServer
 
 pytestmark = pytest.mark.behaviour("scale/SC50")
 
@@ -55,6 +58,46 @@ def test_several_files_are_merged_and_the_first_definition_of_a_name_wins(tmp_pa
     )
     found = find(tmp_path, {"KUBECONFIG": f"{one}{os.pathsep}{two}{os.pathsep}{tmp_path / 'missing'}"})
     assert found.url == "http://one"
+
+
+@pytest.mark.behaviour("findings3/NB8")
+@pytest.mark.parametrize("empty", ["", "# nothing yet\n", "---\n", "null\n"])
+@pytest.mark.parametrize("places", [(0, 1), (1, 0)])
+def test_files_without_content_are_skipped(tmp_path, write, empty, places):
+    files = [write(empty, "empty"), write(kubeconfig({"server": "http://good"}), "good")]
+    joined = os.pathsep.join(str(files[place]) for place in places)
+    assert find(tmp_path, environ={"KUBECONFIG": joined}).url == "http://good"
+
+
+@pytest.mark.behaviour("findings3/NB8")
+@pytest.mark.parametrize("empty", ["", "# nothing yet\n", "---\n", "null\n"])
+def test_without_any_content_the_files_are_named(tmp_path, write, empty):
+    one, two = write(empty, "one"), write(empty, "two")
+    with pytest.raises(ConfigError, match=f"^kubeconfig {one}: the file is empty"):
+        find(tmp_path, kubeconfig=one)
+    with pytest.raises(ConfigError, match=f"^kubeconfig {one}: the file is empty"):
+        find(tmp_path, environ={"KUBECONFIG": str(one)})
+    with pytest.raises(ConfigError, match=f"^kubeconfig {one}, {two}: all of these files are empty"):
+        find(tmp_path, environ={"KUBECONFIG": f"{one}{os.pathsep}{two}"})
+
+
+@pytest.mark.behaviour("findings3/NB14")
+def test_the_scheme_of_an_address_may_be_in_capitals(tmp_path, write, authority):
+    from kubernetes import client as official
+
+    ca = base64.b64encode(authority.pem.encode()).decode()
+    (tmp_path / "ca.pem").write_text(authority.pem)
+    with StubApiServer(tls=authority.server_context()) as server:
+        server.on("GET", "/api/v1/nodes/a", Json({"metadata": {"name": "a"}}))
+        address = server.url.replace("https://", "HTTPS://")
+        path = write(kubeconfig({"server": address, "certificate-authority-data": ca}))
+        assert find(tmp_path, kubeconfig=path).url == server.url
+        for client in (
+            Client.load(path),
+            Client(address, ca=authority.pem),
+            Client.from_configuration(official.Configuration(host=address, ssl_ca_cert=str(tmp_path / "ca.pem"))),
+        ):
+            assert client.get("v1", "Node", "a")["metadata"]["name"] == "a"
 
 
 def test_a_context_can_be_chosen_and_sets_the_namespace(tmp_path, write):

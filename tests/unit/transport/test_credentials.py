@@ -322,6 +322,34 @@ def test_a_program_gets_what_client_go_gives_it(
     }
 
 
+@behaviour("findings3/NB9")
+@pytest.mark.parametrize("extension", [None, {"name": "client.authentication.k8s.io/exec", "extension": None}])
+def test_a_program_gets_the_ca_as_data_and_null_as_nothing(
+    tmp_path: Path, write: Any, asked: Path, extension: dict[str, Any] | None
+) -> None:
+    authority = Authority(tmp_path)
+    (tmp_path / "ca.pem").write_text(authority.pem)
+    asked.write_text(asked.read_text().replace('"$WHO"', '"<$WHO><$1>"'))
+    entry = {
+        "apiVersion": EXEC,
+        "command": str(asked),
+        "args": [None],
+        "env": [{"name": "WHO", "value": None}],
+        "provideClusterInfo": True,
+    }
+    with StubApiServer(tls=authority.server_context()) as server:
+        server.on("GET", POD, Json(pod("a", 1)))
+        cluster = {"server": server.url, "certificate-authority": "ca.pem", "extensions": [extension] * bool(extension)}
+        Client.load(write(kubeconfig(cluster, {"exec": entry}))).get("v1", "Pod", "a")
+        address = server.url
+    assert (tmp_path / "who").read_text() == "<><>"
+    assert json.loads((tmp_path / "info").read_text())["spec"]["cluster"] == {
+        "server": address,
+        "certificate-authority-data": base64.b64encode(authority.pem.encode()).decode(),
+        "config": None,
+    }
+
+
 @behaviour("scale/SC42")
 def test_a_program_that_needs_a_terminal_is_refused_at_the_start(write: Any, asked: Path) -> None:
     entry = {"apiVersion": EXEC, "command": str(asked), "interactiveMode": "Always"}
