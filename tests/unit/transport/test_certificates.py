@@ -10,13 +10,14 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
@@ -146,6 +147,96 @@ def test_what_is_wrong_with_a_certificate_is_said_and_nothing_is_sent(
             assert insecure.get("v1", "Pod", "a")["metadata"]["name"] == "a"
             insecure.transport.close()
         assert len([record for record in caplog.records if "is not verified" in record.message]) == 1
+
+
+def self_signed(*names: x509.GeneralName, ca: bool, days: tuple[int, int] = (-1, 1)) -> str:
+    """Return a certificate that its own key signed, and the key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "itself")])
+    begin, end = (datetime.now(UTC) + timedelta(days=count) for count in days)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(begin).not_valid_after(end)
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode() + pem_of(key)
+
+
+def leaf(chain: str) -> str:
+    """Return the certificate without its key."""
+    return chain[: chain.index("-----BEGIN PRIVATE KEY")]
+
+
+ITSELF: dict[str, Callable[..., str]] = {
+    "self-signed CA": lambda _, *names, **more: self_signed(*names, ca=True, **more),
+    "self-signed": lambda _, *names, **more: self_signed(*names, ca=False, **more),
+    "leaf": lambda authority, *names, **more: made(authority, *names, **more),
+    "leaf of a CA": lambda authority, *names, **more: made(authority, *names, ca=True, **more),
+}
+
+
+@behaviour("findings3/NB7")
+@pytest.mark.parametrize("beside_another", [False, True])
+@pytest.mark.parametrize("kind", ITSELF)
+def test_a_certificate_in_the_bundle_is_trusted_itself(
+    tmp_path: Path, write: Any, kind: str, beside_another: bool
+) -> None:
+    authority = Authority(tmp_path)
+    # Of the same name as the authority of the leaf: its signature does not fit.
+    other = Authority(tmp_path / "other").pem if beside_another else ""
+    chain = ITSELF[kind](authority, HERE)
+    with StubApiServer(tls=context_of(tmp_path, chain)) as server:
+        server.on("GET", POD, Json(pod("a", 1)))
+        client = client_of(write, server, **{"certificate-authority-data": data(other + leaf(chain))})
+        assert client.get("v1", "Pod", "a")["metadata"]["name"] == "a"
+
+
+@behaviour("findings3/NB7")
+@pytest.mark.parametrize("kind", ITSELF)
+def test_name_and_times_of_a_certificate_in_the_bundle_must_fit(tmp_path: Path, write: Any, kind: str) -> None:
+    authority = Authority(tmp_path)
+    chains = {
+        "not valid for 127.0.0.1, only for a.example": ITSELF[kind](authority, x509.DNSName("a.example")),
+        "expired": ITSELF[kind](authority, HERE, days=(-9, -2)),
+        "not valid yet": ITSELF[kind](authority, HERE, days=(2, 9)),
+    }
+    for text, chain in chains.items():
+        with StubApiServer(tls=context_of(tmp_path, chain)) as server:
+            client = client_of(write, server, **{"certificate-authority-data": data(leaf(chain))})
+            with pytest.raises(TransportError, match=text):
+                client.get("v1", "Pod", "a")
+            assert server.requests == []
+
+
+@behaviour("findings3/NB7")
+def test_another_certificate_of_the_same_subject_is_not_trusted(tmp_path: Path, write: Any) -> None:
+    trusted, presented = (self_signed(HERE, ca=True) for _ in range(2))
+    with StubApiServer(tls=context_of(tmp_path, presented)) as server:
+        client = client_of(write, server, **{"certificate-authority-data": data(leaf(trusted))})
+        with pytest.raises(TransportError, match="is itself that of a CA"):
+            client.get("v1", "Pod", "a")
+        assert server.requests == []
+
+
+@behaviour("findings3/NB7")
+def test_keys_on_p_521_are_named_with_what_to_do(tmp_path: Path, write: Any) -> None:
+    authority = Authority(tmp_path)
+    chain = made(authority, HERE, key=ec.generate_private_key(ec.SECP521R1()))
+    ca = {"certificate-authority-data": data(authority.pem)}
+    with StubApiServer(tls=context_of(tmp_path, chain)) as server:
+        client = client_of(write, server, **ca)
+        with pytest.raises(TransportError, match="P-521") as caught:
+            client.get("v1", "Pod", "a")
+        assert server.requests == []
+        assert not caught.value.sent
+        assert server.url in str(caught.value)
+        key = chain[len(leaf(chain)) :]
+        user = {"client-certificate-data": data(leaf(chain)), "client-key-data": data(key)}
+        path = write(kubeconfig({"server": server.url, **ca}, user))
+        with pytest.raises(
+            ConfigError, match=r"client-key-data is unusable: not supported: .*P-256 or P-384"
+        ) as refused:
+            Client.load(path)
+        assert str(path) in str(refused.value)
 
 
 @behaviour("scale/SC33")

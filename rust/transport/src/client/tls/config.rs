@@ -13,6 +13,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, Signatur
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::Tls;
+use super::identity::ByIdentity;
 
 /// Return the cryptography. It is handed over, and never installed for the process.
 pub(super) fn provider() -> &'static Arc<CryptoProvider> {
@@ -51,6 +52,7 @@ pub(in super::super) fn system_security() -> Security {
         Security::new(&Tls {
             notes: Vec::new(),
             roots: None,
+            bundle: Arc::new([]),
             identity: None,
             verify: true,
             check_name: true,
@@ -101,6 +103,15 @@ fn config(tls: &Tls) -> Result<ClientConfig, String> {
         Arc::new(Lenient {
             roots: None,
             algorithms,
+        })
+    };
+    let verifier = if tls.bundle.is_empty() {
+        verifier
+    } else {
+        Arc::new(ByIdentity {
+            inner: verifier,
+            bundle: tls.bundle.clone(),
+            check_name: tls.check_name,
         })
     };
     let builder = builder

@@ -1,6 +1,7 @@
 //! What TLS needs: authorities, the client's certificate and key, and what is verified.
 
 mod config;
+mod identity;
 mod pem;
 pub(super) mod words;
 
@@ -10,7 +11,7 @@ use std::sync::Arc;
 pub(super) use config::{Security, system_security};
 use rustls::RootCertStore;
 use rustls::sign::CertifiedKey;
-use rustls_pki_types::ServerName;
+use rustls_pki_types::{CertificateDer, ServerName};
 
 /// What TLS needs, as a whole.
 #[derive(Clone)]
@@ -19,6 +20,8 @@ pub struct Tls {
     pub notes: Vec<String>,
     /// None for the system's.
     roots: Option<Arc<RootCertStore>>,
+    /// The entries of the CA bundle.
+    bundle: Arc<[CertificateDer<'static>]>,
     identity: Option<Arc<CertifiedKey>>,
     verify: bool,
     check_name: bool,
@@ -64,11 +67,13 @@ impl Tls {
         server_name: Option<&str>,
     ) -> Result<Self, TlsError> {
         let mut notes = Vec::new();
-        let roots = match ca {
-            // Nobody looks at it.
-            Some(_) if !verify => None,
-            Some(bundle) => Some(Arc::new(pem::roots(bundle, &mut notes)?)),
-            None => None,
+        let (roots, bundle) = match ca {
+            // Without `verify` nobody looks at it.
+            Some(bundle) if verify => {
+                let (roots, entries) = pem::roots(bundle, &mut notes)?;
+                (Some(Arc::new(roots)), entries)
+            }
+            _ => (None, Vec::new()),
         };
         let error = |part, text: &str| TlsError {
             part,
@@ -87,6 +92,7 @@ impl Tls {
         Ok(Self {
             notes,
             roots,
+            bundle: bundle.into(),
             identity,
             verify,
             check_name,

@@ -15,12 +15,18 @@ fn error(part: Part, text: impl Into<String>) -> TlsError {
     }
 }
 
-/// Read a CA bundle. Entries that cannot be used are noted, unless there is no other.
-pub(super) fn roots(bundle: &[u8], notes: &mut Vec<String>) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
+/// Read a CA bundle, and return its entries too. Those that cannot be used are noted, unless there is no other.
+pub(super) fn roots(
+    bundle: &[u8],
+    notes: &mut Vec<String>,
+) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), TlsError> {
+    let (mut roots, mut entries) = (RootCertStore::empty(), Vec::new());
     for (index, entry) in CertificateDer::pem_slice_iter(bundle).enumerate() {
         let added = match entry {
-            Ok(entry) => roots.add(entry).map_err(|error| words::of_tls(&error).0),
+            Ok(entry) => {
+                entries.push(entry.clone());
+                roots.add(entry).map_err(|error| words::of_tls(&error).0)
+            }
             Err(error) => Err(error.to_string()),
         };
         if let Err(text) = added {
@@ -32,7 +38,7 @@ pub(super) fn roots(bundle: &[u8], notes: &mut Vec<String>) -> Result<RootCertSt
         let text = text.unwrap_or_else(|| "no PEM certificate in it".to_owned());
         return Err(error(Part::Ca, text));
     }
-    Ok(roots)
+    Ok((roots, entries))
 }
 
 /// Read a certificate with those that follow it, and its key.

@@ -49,8 +49,8 @@ fn of_alert(alert: AlertDescription) -> String {
     let name = format!("{alert:?}");
     match alert {
         A::ProtocolVersion | A::HandshakeFailure | A::InsufficientSecurity => format!(
-            "the server refused the handshake ({name}): it has no version or cipher in common with \
-             ctrlhost; {SPEAKS}"
+            "the server refused the handshake ({name}): it has no version, cipher or kind of key in common with \
+             ctrlhost; {SPEAKS}, with keys of RSA, P-256, P-384 or Ed25519, not P-521"
         ),
         A::CertificateRequired => "the server requires a client certificate".into(),
         A::BadCertificate
