@@ -156,6 +156,7 @@ def assets(tmp_path: Path) -> Path:
     return tmp_path / "assets"
 
 
+@pytest.mark.behaviour("findings3/NS14")
 def test_the_programs_for_envtest_serve_its_certificates(assets: Path, tmp_path: Path) -> None:
     issued, clients = tls.issue("127.0.0.1"), Authority(tmp_path / "clients")
     (tmp_path / "apiserver.crt").write_text(issued.leaf)
@@ -180,6 +181,7 @@ def test_the_programs_for_envtest_serve_its_certificates(assets: Path, tmp_path:
         assert process.wait(LIMIT) == 0
 
 
+@pytest.mark.behaviour("findings3/NS14")
 @pytest.mark.parametrize(
     ("program", "flag"), [("etcd", "listen-client-urls"), ("kube-apiserver", "authorization-mode")]
 )
@@ -189,6 +191,7 @@ def test_the_programs_print_the_flags_that_envtest_asks_for(assets: Path, progra
     assert re.search(rf"^\s*--{flag}\b", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.behaviour("findings3/NS14")
 def test_etcd_of_envtest_only_says_that_it_is_well(assets: Path) -> None:
     command = [assets / "etcd", "--listen-client-urls=http://127.0.0.1:0", "--data-dir=/nowhere"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -94,6 +94,7 @@ def test_a_client_go_informer_with_cut_connections_loses_nothing(compare: Compar
     compare("client-go through a proxy", steps, at_once=False)
 
 
+@pytest.mark.behaviour("findings3/NS14")
 @pytest.mark.real
 def test_envtest_starts_the_programs_of_the_sandbox(tmp_path: Path) -> None:
     assets = tmp_path / "assets"
