@@ -6,13 +6,15 @@ import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ctrlhost.client.pod_logs import log_lines
 from ctrlhost.client.requests import OnWrite, Requests
+from ctrlhost.client.resources import Resource
 from ctrlhost.client.target import Target, content_of, delete_options
 from ctrlhost.duration import in_seconds
 from ctrlhost.errors import ConfigError, NotFound, UnknownKind
 from ctrlhost.kubeconfig.connection import Connection, from_configuration, from_url
 from ctrlhost.kubeconfig.load import from_files, load_connection
-from ctrlhost.transport.interface import CONNECT_TIMEOUT
+from ctrlhost.transport.interface import CONNECT_TIMEOUT, DEFAULT_TIMEOUT
 from ctrlhost.transport.native import NativeTransport
 from ctrlhost.transport.steps import Steps, carry_out, steps_of, verb
 
@@ -137,7 +139,7 @@ class Client(Requests):
 
         Its requests have this client's credentials, limits, leadership, metrics and field manager, and later reads see
         its writes. Failures that the server answers are its own ApiException; TransportError, NotLeading and
-        BlockingCall are raised as by this client. Watches, followed logs and `kubernetes.stream` are
+        BlockingCall are raised as by this client. Followed logs work; watches and `kubernetes.stream` are
         NotImplementedError. The first call imports `kubernetes`; ConfigError if it is not installed.
         """
         try:
@@ -387,6 +389,33 @@ class Client(Requests):
         return (
             yield from self._call("DELETE", target, query, delete_options(propagation, None, None), timeout=timeout)
         )
+
+    def logs(
+        self,
+        name: str,
+        namespace: str | None = None,
+        *,
+        container: str | None = None,
+        follow: bool = False,
+        previous: bool = False,
+        tail_lines: int | None = None,
+        timeout: DurationLike | None = None,
+    ) -> Iterator[str]:
+        """Return the lines of a pod's log one by one, with `follow` also those to come until the container ends.
+
+        `container` is needed for a pod of several; `previous` is the one before the last restart. `timeout` is for the
+        first byte. Closing the iterator ends the request. Raises ApiError if the server refuses it, at the first line.
+        """
+        pod = Resource("", "v1", "pods", "Pod", namespaced=True)
+        path = pod.path(namespace or self.namespace, name, "log")
+        query: Query = {
+            "container": container,
+            "follow": follow or None,
+            "previous": previous or None,
+            "tailLines": tail_lines,
+        }
+        limit = DEFAULT_TIMEOUT if timeout is None else in_seconds(timeout)
+        return log_lines(self.transport, path, query, limit, follow=follow)
 
     def add_crds(self, crds: Iterable[Mapping[str, Any]]) -> None:
         """Add the kinds of CustomResourceDefinitions, so that they need no discovery."""

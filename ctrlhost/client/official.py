@@ -16,6 +16,7 @@ import yaml
 from kubernetes import client as kubernetes_client
 from urllib3 import HTTPResponse
 
+from ctrlhost.client.pod_logs import NEVER_IDLE
 from ctrlhost.client.retry import retried
 from ctrlhost.client.target import Target, WriteVerb
 from ctrlhost.client.written_path import WrittenPath, parse
@@ -25,9 +26,10 @@ from ctrlhost.transport.steps import Pause, Send, carry_out, do
 from ctrlhost.yaml_text import load_document
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from ctrlhost.client.requests import Requests
+    from ctrlhost.transport.interface import Stream
 
 _VERBS: dict[str, WriteVerb] = {"POST": "create", "PUT": "replace", "PATCH": "patch", "DELETE": "delete"}
 #: Headers that describe how the body was sent, not the body that is handed on.
@@ -103,6 +105,8 @@ class _Pool:
         _refuse_streams(parts.path, query)
         payload = body.encode() if isinstance(body, str) else body
         sent = _Sent(method, parts.path, query, payload, dict(headers or {}), _seconds(timeout))
+        if _is_set(query, "follow"):
+            return _following(self._client, sent)
         response = _followed(self._client, sent) or _plainly(self._client, sent)
         return HTTPResponse(
             body=io.BytesIO(response.body),
@@ -206,14 +210,61 @@ def _content(sent: _Sent) -> Any:
         return None
 
 
+def _is_set(query: Mapping[str, str], name: str) -> bool:
+    return query.get(name, "").lower() in ("true", "1")
+
+
+def _following(client: Requests, sent: _Sent) -> HTTPResponse:
+    """Return the response of a log that is followed while it arrives."""
+    request = HttpRequest(sent.method, sent.path, sent.query, None, sent.headers, sent.timeout, idle=NEVER_IDLE)
+    try:
+        return _FollowedLog(client.transport.open(request))
+    except ApiError as error:
+        status = {"kind": "Status", "status": "Failure", "code": error.status, "message": error.message}
+        body = msgspec.json.encode({**status, "reason": error.reason, "details": {"causes": list(error.causes)}})
+        return HTTPResponse(body=io.BytesIO(body), status=error.status, preload_content=False)
+
+
+class _FollowedLog(HTTPResponse):
+    """A response whose pieces are those of the stream, as soon as they arrive."""
+
+    def __init__(self, stream: Stream) -> None:
+        headers = {"content-type": stream.content_type or "text/plain"}
+        super().__init__(body=_Bytes(stream), headers=headers, status=200, preload_content=False)
+        self._pieces = stream
+
+    def stream(self, amt: int | None = None, decode_content: bool | None = None) -> Generator[bytes, None, None]:  # noqa: ARG002
+        """Return the pieces."""
+        while piece := self._pieces.read():
+            yield piece
+
+
+class _Bytes(io.RawIOBase):
+    """A stream as a file, for those who read the whole body."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream, self._rest = stream, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._rest or self._stream.read()
+        count = min(len(buffer), len(data))
+        buffer[:count], self._rest = data[:count], data[count:]
+        return count
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
 def _refuse_streams(path: str, query: Mapping[str, str]) -> None:
-    if query.get("watch", "").lower() in ("true", "1"):
+    if _is_set(query, "watch"):
         raise _NotSupported(
             "the official client does not watch over this connection",
             hint="declare the kind as a source of a controller: its cache is a watch that is shared and resumed",
         )
-    if query.get("follow", "").lower() in ("true", "1"):
-        raise _streaming("following a log")
     at = parse(path)
     if at is not None and at.plural == "pods" and at.subresource in _STREAMING:
         raise _streaming(f"pods/{at.subresource}")

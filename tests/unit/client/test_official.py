@@ -159,7 +159,6 @@ def test_what_needs_a_connection_of_its_own_is_not_implemented(core: Any, server
     for call, hint in (
         (lambda: core.list_namespaced_pod("default", watch=True), "declare the kind as a source"),
         (lambda: next(watch.Watch().stream(core.list_namespaced_pod, "default")), "declare the kind as a source"),
-        (lambda: core.read_namespaced_pod_log("a", "default", follow=True), "new_client_from_config"),
         (lambda: core.connect_get_namespaced_pod_exec("a", "default", command=["ls"]), "new_client_from_config"),
         (lambda: stream.stream(core.connect_get_namespaced_pod_exec, "a", "default"), "new_client_from_config"),
         (lambda: stream.portforward(core.connect_get_namespaced_pod_portforward, "a", "default"), "hint: "),

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost_sandbox.admission import chain
 from ctrlhost_sandbox.admission.request import CREATE
-from ctrlhost_sandbox.api import evictions, responses, scaling, token_requests
+from ctrlhost_sandbox.api import evictions, pod_logs, responses, scaling, token_requests
 from ctrlhost_sandbox.apimachinery import status, times
 from ctrlhost_sandbox.apimachinery.status import bad_request
-from ctrlhost_sandbox.http.messages import Request, Response
+from ctrlhost_sandbox.http.messages import Request, Response, Stream
 from ctrlhost_sandbox.registry import meta, views
 from ctrlhost_sandbox.schema.normalize import conform
 from ctrlhost_sandbox.schema.shapes import builtin
@@ -23,7 +23,7 @@ _NOT_SERVED = ("ephemeralcontainers", "resize")
 """Sub-resources of pods that would change running containers."""
 
 
-def answer(context: ServerContext, request: Request, operation: Operation) -> Response | None:
+def answer(context: ServerContext, request: Request, operation: Operation) -> Response | Stream | None:
     """Handle a request on a sub-resource; None if it is read and written like the object itself."""
     kind = operation.kind
     found = kind.subresource(operation.subresource)
@@ -47,8 +47,8 @@ def _scale(context: ServerContext, request: Request, operation: Operation) -> Re
     return responses.respond(operation, responses.accepted_by(request), 200, views.encode(scale))
 
 
-def _log(context: ServerContext, request: Request, operation: Operation) -> Response:
-    """Return a few generated lines."""
+def _log(context: ServerContext, request: Request, operation: Operation) -> Response | Stream:
+    """Return a few generated lines; a log that is followed continues until the container ends."""
     pod = views.load(operation.kind, reads.find(context, operation))
     names = [container["name"] for container in pod["spec"]["containers"]]
     wanted = request.query.first("container") or names[0]
@@ -59,11 +59,13 @@ def _log(context: ServerContext, request: Request, operation: Operation) -> Resp
     started = (pod.get("status") or {}).get("startTime")
     if started is None:
         raise bad_request(f'container "{wanted}" in pod "{operation.name}" is waiting to start: ContainerCreating')
-    lines = [f"{started} {wanted} started", f"{started} {wanted} runs nothing: this is a sandbox"]
+    lines = pod_logs.lines_of(pod, wanted)
     tail = request.query.number("tailLines")
     if tail is not None:
         lines = lines[len(lines) - tail :] if tail else []
-    return Response(200, "".join(f"{line}\n" for line in lines).encode(), "text/plain")
+    if request.query.flag("follow") and not pod_logs.has_ended(pod, wanted):
+        return pod_logs.FollowedLog(context, operation, wanted, lines)
+    return Response(200, pod_logs.text(lines), "text/plain")
 
 
 def _admit(context: ServerContext, operation: Operation, body: Any) -> None:
