@@ -14,6 +14,18 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+_SIGNS = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
 
 class Authority:
     """An authority whose certificates are valid for a day."""
@@ -25,6 +37,7 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = self.builder(self._name, self._key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        builder = builder.add_extension(_SIGNS, critical=True)
         self.pem = self.sign(builder)
 
     def sign(self, builder: x509.CertificateBuilder) -> str:
@@ -36,7 +49,11 @@ class Authority:
         now = dt.datetime.now(dt.UTC)
         begin, end = (now + dt.timedelta(days=count) for count in days)
         builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
-        return builder.serial_number(x509.random_serial_number()).not_valid_before(begin).not_valid_after(end)
+        builder = builder.serial_number(x509.random_serial_number()).not_valid_before(begin).not_valid_after(end)
+        # Since Python 3.13 `ssl` requires what RFC 5280 does.
+        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        return builder.add_extension(issuer, critical=False)
 
     def issue(
         self, name: str, *, address: str | None = None, days: float = 1, groups: Sequence[str] = ()
