@@ -172,8 +172,8 @@ class StatusWriter:
                 wanted.reason,
                 wanted.message,
                 self._clock,
-                # Kinds without a generation have 0.
-                observed_generation=self._read.generation or None,
+                # Kinds without a generation have 0. A status within the object changes the generation itself.
+                observed_generation=None if self._shape.in_object else self._read.generation or None,
             )
             now = conditions.get(status, type_)
             if wanted.transition and turns and isinstance(now, dict):

@@ -37,6 +37,8 @@ class StatusShape:
     cached: bool = True
     #: Whether it is a kind of Kubernetes itself.
     builtin: bool = False
+    #: Whether the status is written with the object: the author says so of a kind without the subresource.
+    in_object: bool = False
 
     @property
     def reports(self) -> bool:
@@ -69,15 +71,24 @@ class StatusShape:
 
 
 _BUILTIN_HINT = "record it with `ctx.event(…)`, or write the status of a kind of the plugin's own"
-_HINT = "add `subresources: {status: {}}` to the version in its CustomResourceDefinition"
+_HINT = (
+    "add `subresources: {status: {}}` to the version in its CustomResourceDefinition, or to write it with the object, "
+    '`status="object"` to the controller'
+)
 
 
 def shape_of(
-    plugin: str, api_version: str, kind: str, model: type[Any] | None, crds: Iterable[Mapping[str, Any]]
+    plugin: str,
+    api_version: str,
+    kind: str,
+    model: type[Any] | None,
+    crds: Iterable[Mapping[str, Any]],
+    *,
+    in_object: bool = False,
 ) -> StatusShape:
     """Return the shape of a kind by its model, if it has one, and by its CRD, if that is among `crds`.
 
-    Raises PluginLoadError if the model has a status, and the CRD no status subresource.
+    Raises PluginLoadError if the model has a status, and the CRD no status subresource, unless it is `in_object`.
     """
     status = _status_of(model)
     fields = None
@@ -87,9 +98,9 @@ def shape_of(
     version, without = _version_of(api_version, kind, crds), status is NoneType
     if version is None:
         builtin = has_status(api_version, kind)
-        subresource = False if without else builtin
+        subresource = False if without else in_object or builtin
         return StatusShape(plugin, kind, fields, observed, subresource, without=without, builtin=builtin is not None)
-    served = "status" in (version.get("subresources") or {})
+    served = in_object or "status" in (version.get("subresources") or {})
     if status not in (None, NoneType) and not served:
         raise PluginLoadError(
             plugin, f"{kind} ({api_version}): its model has a status, but its CRD has no status subresource", hint=_HINT

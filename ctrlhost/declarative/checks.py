@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MOST = 20
 #: Options of `@plugin.controller` that are lists.
 _LISTS = ("owns", "watches", "predicates")
-_OPTIONS = ("name", *_LISTS, "every", "workers", "timeout", "needs_leader", "rate_limiter", "enabled", "gone")
+_OPTIONS = ("name", *_LISTS, "every", "workers", "timeout", "needs_leader", "rate_limiter", "enabled", "gone", "status")
 #: Decorators whose functions may be generators, since their results are only iterated; async ones may not.
 _ITERATED = ("index", "permission", "report", "setup")
 #: Decorators whose functions may be coroutines.

@@ -17,7 +17,7 @@ from ctrlhost.declarative.finalizers import ObjectFinalizers, finalizers_of
 from ctrlhost.declarative.leftovers import Leftovers, leftover_source
 from ctrlhost.declarative.owned_kinds import OwnedKinds, writes_of, writes_of_owner
 from ctrlhost.declarative.status_patch import StatusPatches
-from ctrlhost.errors import UndeclaredRead
+from ctrlhost.errors import PluginLoadError, UndeclaredRead
 from ctrlhost.models.kinds import kind_of
 from ctrlhost.models.model import decode
 from ctrlhost.predicates import and_, desired_state_changed, or_
@@ -58,7 +58,14 @@ class HostedController:
         #: The status of the runs, their finalizers, and the events that they record once.
         reads = given.reads if isinstance(given, For) else None
         cached = reads is None or (reads != "metadata" and "status" in reads)
-        self.shape = replace(shape_of(host.name, *self.kind, crds), cached=cached)
+        where = self.options.get("status", "subresource")
+        if where not in ("subresource", "object"):
+            problem = f'controller {controller.name}: status must be "subresource" or "object", got {where!r:.80}'
+            raise PluginLoadError(host.name, problem)
+        in_object = where == "object"
+        shape = shape_of(host.name, *self.kind, crds, in_object=in_object)
+        observed = shape.observed_generation and not in_object
+        self.shape = replace(shape, cached=cached, in_object=in_object, observed_generation=observed)
         self.statuses = StatusPatches(self.shape)
         self.finalizers = ObjectFinalizers(finalizers_of(controller, declaration.finalizers))
         #: What has their finalizers though the controller does not select it.
@@ -112,6 +119,8 @@ class HostedController:
     def _writes(self) -> Writes:
         """Return what the host writes of the reconciled kind: its finalizers, and the status where it is declared."""
         finalizers: Writes = (("", ("patch",)),) if self.finalizers else ()
+        if self.shape.in_object:
+            return (("", ("patch",)),)
         return (*finalizers, ("status", ("patch",))) if self.shape.declared else finalizers
 
     def typed(self, obj: Object) -> Any:

@@ -115,6 +115,7 @@ class Plugin(Parameters[S]):
         rate_limiter: OfSettings[Any, S] = None,
         enabled: OfSettings[bool, S] = True,
         gone: Literal[False] = False,
+        status: Literal["subresource", "object"] = "subresource",
     ) -> ControllerDecorator[K, S]: ...
     @overload
     def controller(
@@ -132,6 +133,7 @@ class Plugin(Parameters[S]):
         rate_limiter: OfSettings[Any, S] = None,
         enabled: OfSettings[bool, S] = True,
         gone: Literal[False] = False,
+        status: Literal["subresource", "object"] = "subresource",
     ) -> ControllerDecorator[Object, S]: ...
     @overload
     def controller(
@@ -149,6 +151,7 @@ class Plugin(Parameters[S]):
         needs_leader: OfSettings[bool, S] = True,
         rate_limiter: OfSettings[Any, S] = None,
         enabled: OfSettings[bool, S] = True,
+        status: Literal["subresource", "object"] = "subresource",
     ) -> GoneDecorator[K, S]: ...
     @overload
     def controller(
@@ -166,6 +169,7 @@ class Plugin(Parameters[S]):
         needs_leader: OfSettings[bool, S] = True,
         rate_limiter: OfSettings[Any, S] = None,
         enabled: OfSettings[bool, S] = True,
+        status: Literal["subresource", "object"] = "subresource",
     ) -> GoneDecorator[Object, S]: ...
     @parentheses.needed
     def controller(self, kind: Any, **options: Any) -> Any:
@@ -187,13 +191,14 @@ class Plugin(Parameters[S]):
         - `watches` are kinds that it reads, or `ctrlhost.Watches` with a map.
         - With `every`, such as `"10m"`, each object is also reconciled once per period.
         - By default a change of the reconciled kind's status does not call it. With `predicates=[]` every change does.
+        - `status="object"` writes the status of a kind without the status subresource with the object.
         - `name` is the kind in lower case by default.
 
         Mistakes are reported when a host loads the plugin.
 
-        An option other than `name`, `predicates` and `gone` may be a function of the settings that returns it:
-        `workers=lambda settings: settings.workers`. That of `kind` returns a `ctrlhost.For`, and needs a `name`. One
-        that is not `enabled` is left out.
+        An option other than `name`, `predicates`, `gone` and `status` may be a function of the settings that returns
+        it: `workers=lambda settings: settings.workers`. That of `kind` returns a `ctrlhost.For`, and needs a `name`.
+        One that is not `enabled` is left out.
         """
 
         def declare(function: Callable[..., Any]) -> Controller[Any, Any]:

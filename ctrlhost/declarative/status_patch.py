@@ -43,18 +43,19 @@ class StatusPatches:
         patch = writer.patch(obj)
         if patch is None:
             return
+        subresource = None if self._shape.in_object else "status"
         sent = (obj.resource_version, msgspec.json.encode(patch["status"]))
         if self._ineffective.include(obj.uid, sent):
             return
         try:
             answer = yield from steps_of(Client.patch)(
-                client, obj.api_version, obj.kind, obj.name, obj.namespace or None, patch, subresource="status"
+                client, obj.api_version, obj.kind, obj.name, obj.namespace or None, patch, subresource=subresource
             )
         except UnknownKind:
             raise
         except (Forbidden, NotFound) as error:
             # The server says the same of a missing object and of a missing subresource, after it has looked at rights.
-            if (yield from lacks(client, obj.api_version, obj.kind, "status")):
+            if subresource is not None and (yield from lacks(client, obj.api_version, obj.kind, "status")):
                 raise self._shape.missing() from None
             if isinstance(error, Forbidden):
                 raise

@@ -297,6 +297,7 @@ class Plain(ctrlhost.Model[dict[str, Any], Status], frozen=True):
 
 
 @pytest.mark.behaviour("authoring/AS7")
+@pytest.mark.behaviour("findings3/NA32")
 def test_a_model_with_a_status_without_subresource_in_its_crd_does_not_load(ctrlhost_host: Any) -> None:
     plugin = new_plugin("plain_kind.yaml")
 
@@ -309,8 +310,51 @@ def test_a_model_with_a_status_without_subresource_in_its_crd_does_not_load(ctrl
     (failed,) = host.wait_for(lambda: [one for one in host.host.plugins if one.state == "failed"])
     problem = "Plain (cache.example.com/v1alpha1): its model has a status, but its CRD has no status subresource"
     assert failed.reason == (
-        f"{problem} (hint: add `subresources: {{status: {{}}}}` to the version in its CustomResourceDefinition)"
+        f"{problem} (hint: add `subresources: {{status: {{}}}}` to the version in its CustomResourceDefinition, "
+        'or to write it with the object, `status="object"` to the controller)'
     )
+
+
+@pytest.mark.behaviour("findings3/NA32")
+def test_another_place_of_the_status_does_not_load(ctrlhost_host: Any) -> None:
+    plugin: Any = new_plugin()
+    plugin.controller("v1/ConfigMap", status="root")(lambda _ctx, _obj: None)
+    host = ctrlhost_host(plugin, start=False)
+    host.host.start()
+    (failed,) = host.wait_for(lambda: [one for one in host.host.plugins if one.state == "failed"])
+    assert failed.reason == 'controller configmap: status must be "subresource" or "object", got \'root\''
+
+
+@pytest.mark.behaviour("findings3/NA32")
+@pytest.mark.parametrize(
+    ("typed", "known"), [(True, True), (False, True), (False, False)], ids=["model", "object", "unknown CRD"]
+)
+def test_a_status_is_written_with_the_object_where_the_author_says_so(
+    ctrlhost_host: Any, manual_clock: ManualClock, typed: bool, known: bool
+) -> None:
+    with Sandbox(rbac=True) as sandbox:
+        crd, *_ = crds_from("tests.support", "plain_kind.yaml")
+        client = Client.load(sandbox.kubeconfig)
+        client.create(crd)
+        plugin = new_plugin("plain_kind.yaml") if known else new_plugin()
+        kind: Any = Plain if typed else "cache.example.com/v1alpha1/Plain"
+
+        @plugin.controller(kind, status="object")
+        def reconcile(ctx: ctrlhost.Context, obj: Any) -> None:
+            ctx.status.set(phase="Ready")
+            ctx.status.condition("Ready", True, "Made")
+
+        create_eventually(client, {**PLAIN, "spec": {"x": 0}})
+        host = ctrlhost_host(plugin, clock=manual_clock, sandbox=sandbox, least_privilege=True)
+        host.run_until_idle()
+        status = host.client.get("cache.example.com/v1alpha1", "Plain", "a", "default")["status"]
+        assert (status["phase"], [one["type"] for one in status["conditions"]]) == ("Ready", ["Ready"])
+        host.client.patch("cache.example.com/v1alpha1", "Plain", "a", "default", {"spec": {"x": 1}})
+        host.run_until_idle()
+        patches = [one.subresource for one in sandbox.audit if one.resource == "plains" and one.verb == "patch"]
+        assert patches == ["", ""]
+        (controller,) = host.controllers.values()
+        assert controller.status().errors == 0
 
 
 @pytest.mark.behaviour("authoring/AS7")
