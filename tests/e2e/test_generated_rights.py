@@ -56,7 +56,7 @@ class Installation:
             "KUBECONFIG": str(server.kubeconfig),
             "HOME": str(folder),
         }
-        command = f"ctrlhost manifests {OPTIONS} | tee manifests.yaml | kubectl apply --server-side -f -"
+        command = f"ctrlhost manifests --image=host:1 {OPTIONS} | tee manifests.yaml | kubectl apply --server-side -f -"
         subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=folder, env=environment, check=True)
         self.manifests = list(yaml.safe_load_all((folder / "manifests.yaml").read_text()))
         eventually(lambda: len(self.kubelet.pods()) == 2, LIMIT, "two pods")

@@ -57,11 +57,11 @@ class Shell:
 
     def manifests(self, arguments: str) -> list[Manifest]:
         """Return what `ctrlhost manifests` prints."""
-        return list(yaml.safe_load_all(self.run(f"ctrlhost manifests {arguments}")))
+        return list(yaml.safe_load_all(self.run(f"ctrlhost manifests --image=host:1 {arguments}")))
 
     def apply(self, arguments: str) -> list[Manifest]:
         """Apply what `ctrlhost manifests` prints, and return it."""
-        self.run(f"ctrlhost manifests {arguments} | kubectl apply --server-side -f -")
+        self.run(f"ctrlhost manifests --image=host:1 {arguments} | kubectl apply --server-side -f -")
         return self.manifests(arguments)
 
     def stored(self, one: Manifest) -> Any:
@@ -211,7 +211,7 @@ def test_uninstalling_leaves_crds_and_the_objects_of_others(shell: Shell) -> Non
     shell.client.create({"apiVersion": network[0], "kind": network[1], "metadata": metadata, "spec": spec})
     shell.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 
-    shell.run(f"ctrlhost manifests {arguments} --uninstall | kubectl delete -f -")
+    shell.run(f"ctrlhost manifests --image=host:1 {arguments} --uninstall | kubectl delete -f -")
     stay = ("CustomResourceDefinition", "Namespace")
     assert {one["kind"] for one in made if shell.stored(one) is not None} == set(stay)
     assert all(shell.stored(one) is not None for one in made if one["kind"] in stay)
