@@ -66,6 +66,10 @@ class ControllerScope:
     owned: Mapping[tuple[str, str], PluginLister] = field(default_factory=dict)
 
 
+#: What writes for a run.
+_OF_THE_RUN = ("_async_client", "client", "declared", "events")
+
+
 class Context(Parameters[K, S]):
     """Context of one reconcile. Valid only during the call, and only on its thread or task: workers reuse it.
 
@@ -131,6 +135,32 @@ class Context(Parameters[K, S]):
     def request(self, request: Request | None) -> None:
         self._request = request
 
+    def of_run(self) -> Context[K, S]:
+        """Return a context for the run that begins, which nobody reuses; `end` ends it."""
+        run = object.__new__(type(self))
+        for name in Context.__slots__:
+            setattr(run, name, getattr(self, name))
+        return run
+
+    def end(self) -> None:
+        """End a context of `of_run`: PluginError from now on for what writes."""
+        for name in _OF_THE_RUN:
+            delattr(self, name)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise PluginError for what `end` has removed."""
+            if name not in _OF_THE_RUN:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            used = "client" if name == "_async_client" else name
+            used = "ctx" if name == "declared" else f"ctx.{used}"
+            raise PluginError(
+                self.plugin,
+                f"{used} was used after its run has ended: {self.run_name}",
+                hint="let threads, callbacks and tasks end before the function returns, or use the client of the host",
+            )
+
     def enter(self, term: int) -> None:
         """Write in this term from now on; called by the worker between runs."""
         clients = self._scope.clients
@@ -152,6 +182,11 @@ class Context(Parameters[K, S]):
     def reconcile_id(self) -> str:
         """The id of the run, unique among the controller's runs in this process; it is on every log line."""
         return f"{self.worker}-{self.number}"
+
+    @property
+    def run_name(self) -> str:
+        """The controller, the key and the id of the run, for messages."""
+        return f"{self.controller} {self.request} ({self.reconcile_id})"
 
     @property
     def controller(self) -> str:

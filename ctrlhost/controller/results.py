@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import math
+from asyncio import CancelledError
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.error_groups import decisive
@@ -105,6 +106,9 @@ class Results:
                     log.info("the reconcile ended with its term: %s", _described(error))
                     self._queue.add(key, priority=priority)
                     return "next_term", _described(error)
+                case CancelledError() if self._queue.shutting_down:
+                    log.info("the reconcile was cancelled: the plugin ends")
+                    return "error", _described(error)
                 case NotOwned():
                     log.warning("the reconcile did not write an object that it does not own: %s", _described(error))
                     ended = self._run_after(key, _NOT_OWNED, priority, counts)

@@ -65,11 +65,12 @@ class AsyncContext(Parameters[K, S]):
     @property
     def client(self) -> AsyncClient:
         """The client, whose verbs are awaited; its writes are seen by the next reads."""
+        client = self._context.async_client
         if self._client is None:
             # Imported late: a module that only names this class in annotations needs no client.
             from ctrlhost.declarative.run_client import RunClient
 
-            self._client = RunClient(self._context.async_client, self._calls)
+            self._client = RunClient(client, self._calls)
         return self._client
 
     @property
@@ -130,7 +131,7 @@ class AsyncContext(Parameters[K, S]):
     @property
     def status(self) -> StatusWriter:
         """The status that the run sets, written when it ends: nothing is awaited. NotFound if the object is gone."""
-        return self._run.status
+        return self._context.status
 
     async def write_status(self) -> None:
         """Write now what `status` is set to, before a long part of the run; its end writes the rest.

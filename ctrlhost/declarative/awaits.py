@@ -64,11 +64,12 @@ class Call(Coroutine[Any, Any, R]):
 class Calls:
     """The calls of one run."""
 
-    __slots__ = ("_calls", "_ended", "_plugin")
+    __slots__ = ("_calls", "_ended", "_plugin", "_run")
 
-    def __init__(self, plugin: str) -> None:
-        """Start without any; `plugin` is the name of the plugin."""
+    def __init__(self, plugin: str, run: str = "") -> None:
+        """Start without any; `plugin` is the name of the plugin, `run` that of the run for messages."""
         self._plugin = plugin
+        self._run = run
         self._calls: list[Call[Any]] = []
         self._ended = False
 
@@ -80,7 +81,7 @@ class Calls:
             call.close()
             raise PluginError(
                 self._plugin,
-                f"plugin {self._plugin}: {name}(…) at {call.place}: the run is over",
+                f"plugin {self._plugin}: {name}(…) at {call.place}: the run is over{self._run and f': {self._run}'}",
                 hint="await each task before the function returns, as `asyncio.TaskGroup` does",
             )
         self._calls.append(call)

@@ -38,6 +38,7 @@ class Reconciler:
 
     def reconcile(self, context: Context[Any, Any], request: Request) -> Any:  # noqa: ARG002 - it is in the context
         """Run a `def`; called by the host on a worker's thread."""
+        context = context.of_run()
         run = context.declared = Run(self._hosted, context)
         try:
             if not carry_out(run.begin()):
@@ -48,11 +49,12 @@ class Reconciler:
                 return carry_out(run.end(None, error))
             return carry_out(run.end(result))
         finally:
-            context.declared = None
+            context.end()
 
     async def reconcile_async(self, context: Context[Any, Any], request: Request) -> Any:  # noqa: ARG002 - as above
         """Run an `async def`; called by the host on the plugin's event loop, in a task of its own."""
         awaiting.set("use ctx.client, which is awaited here")
+        context = context.of_run()
         run = context.declared = Run(self._hosted, context)
         try:
             if not await carry_out_async(run.begin()):
@@ -63,4 +65,4 @@ class Reconciler:
                 return await carry_out_async(run.end(None, error))
             return await carry_out_async(run.end(result))
         finally:
-            context.declared = None
+            context.end()

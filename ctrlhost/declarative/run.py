@@ -55,7 +55,7 @@ class Run:
         self.hosted = hosted
         self.context = context
         #: The calls of an `async def` that are to be awaited.
-        self.calls = Calls(hosted.host.name)
+        self.calls = Calls(hosted.host.name, context.run_name)
         self._patches = OwnPatches(hosted, context)
         self._found: Object | None = None
         #: What the author's function gets: a struct, an `Object`, or None for an object that is gone.
