@@ -35,7 +35,6 @@ def pod(client: Client, request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.mark.behaviour("findings3/NB21")
 def test_a_followed_log_continues_until_the_container_ends(client: Client, sandbox: Sandbox, pod: str) -> None:
     before = list(client.logs(pod))
     assert [line.partition(" ")[2] for line in before] == ["main started", "main runs nothing: this is a sandbox"]
@@ -47,7 +46,6 @@ def test_a_followed_log_continues_until_the_container_ends(client: Client, sandb
     assert len(list(client.logs(pod, follow=True))) == len(list(client.logs(pod))) == 3
 
 
-@pytest.mark.behaviour("findings3/NB21")
 def test_a_followed_log_ends_with_its_pod_or_its_reader(client: Client, pod: str) -> None:
     lines = client.logs(pod, follow=True)
     next(lines)
@@ -60,13 +58,11 @@ def test_a_followed_log_ends_with_its_pod_or_its_reader(client: Client, pod: str
         next(client.logs(pod))
 
 
-@pytest.mark.behaviour("findings3/NB21")
 def test_an_unknown_container_is_refused(client: Client, pod: str) -> None:
     with pytest.raises(BadRequest, match="container other is not valid"):
         next(client.logs(pod, container="other", follow=True))
 
 
-@pytest.mark.behaviour("findings3/NB21")
 def test_the_official_client_follows_a_log(client: Client, sandbox: Sandbox, pod: str) -> None:
     from kubernetes import client as official
 

@@ -318,8 +318,7 @@ impl Intake {
         };
         let mut progress = WatchProgress::default();
         let unknown_before = notes.unknown_fields;
-        let mut malformed = None;
-        let mut over = None;
+        let (mut malformed, mut over) = (None, None);
         let result = run(frames, &mut |frame| {
             match frame.kind {
                 FrameKind::Error => {
