@@ -28,6 +28,7 @@ COMMANDS = {
     "log-level": "Change the log level of a running host for a while.",
     "check": "Check plugins: settings, declarations, CRDs, and their rights on a server.",
     "crds": "Print the CustomResourceDefinitions of plugins.",
+    "finalizers": "List objects by finalizer, and take a finalizer off them.",
     "models": "Print typed models of a custom kind, generated from its CRD.",
     "manifests": "Print the manifests that run plugins in a cluster: Deployment, RBAC, CRDs.",
     "settings": "Print the settings of the host or of a plugin, and where their values come from.",
