@@ -233,6 +233,9 @@ class Plugin(Parameters[S]):
         stays. It is called at least once: again if the host ends before the removal. Several run in the order of
         declaration.
 
+        In a dry run the function is called, and `ctx.dry_run` is true: it must then leave alone what is not in
+        Kubernetes.
+
         The function is `async def` if that of the controller is, and runs where that does.
         """
 

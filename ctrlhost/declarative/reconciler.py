@@ -31,6 +31,11 @@ class Reconciler:
     def register(self) -> None:
         """Add the controller to the host."""
         hosted = self._hosted
+        if hosted.host.dry_run and hosted.finalizers:
+            text = (
+                "dry run: finalizer functions of %s have real effects outside Kubernetes unless they read `ctx.dry_run`"
+            )
+            hosted.host.log.warning(text, hosted.controller.name)
         given = hosted.options
         options = {name: given[name] for name in _OPTIONS if name in given}
         reconcile = self.reconcile_async if hosted.controller.declared.is_async else self.reconcile

@@ -203,3 +203,26 @@ def test_a_generator_without_a_yield_and_an_unknown_end_of_a_task_are_mistakes(
     host = ctrlhost_host(plugin)
     assert host.host.plugins[0].state in ("failing", "failed")
     assert text in host.host.plugins[0].reason
+
+
+@pytest.mark.behaviour("findings3/NA23")
+@pytest.mark.parametrize(("dry_run", "with_finalizer"), [(True, True), (True, False), (False, True)])
+def test_a_dry_run_warns_once_of_effects_of_finalizers(
+    ctrlhost_host: Any, caplog: Any, dry_run: bool, with_finalizer: bool
+) -> None:
+    plugin: ctrlhost.Plugin[None] = ctrlhost.Plugin()
+    plugin.__name__ = "demo"
+
+    @plugin.controller("v1/ConfigMap", name="maps")
+    def reconcile(ctx: Any, obj: Any) -> None: ...
+
+    if with_finalizer:
+
+        @plugin.finalizer("example.com/cleanup", of=reconcile)
+        def clean(ctx: Any, obj: Any) -> None: ...
+
+    ctrlhost_host(plugin, dry_run=dry_run)
+    warnings = [record.getMessage() for record in caplog.records if "outside Kubernetes" in record.getMessage()]
+    assert len(warnings) == (dry_run and with_finalizer)
+    assert all("finalizer functions of maps" in text and "`ctx.dry_run`" in text for text in warnings)
+    assert "`ctx.dry_run`" in (ctrlhost.Plugin.finalizer.__doc__ or "")
