@@ -155,8 +155,8 @@ def ctrlhost_host(ctrlhost_least_privilege: bool) -> Iterator[StartHost]:
                 running = stack.enter_context(start_server(server, rbac=rbac))
                 if is_sandbox(running):
                     return running
-                # All hosts of a test share its namespace.
-                started[known] = running
+                # All hosts of a test share its namespace, also those that are given the server of another one.
+                started[known] = started[str(running.kubeconfig)] = running
             return started[known]
 
         def start_host(

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
+import ctrlhost
 from tests.support.control_plane import KubeApiserver
 from tests.support.waiting import eventually
 
@@ -277,3 +279,16 @@ def test_the_tests_of_an_author_pass_unchanged(project: Path, own_kube_apiserver
     assert all(one["status"]["phase"] == "Terminating" for one in left)
     own_kube_apiserver.start_controllers()
     eventually(lambda: names("v1", "Namespace") == namespaces, 60)
+
+
+@pytest.mark.behaviour("findings3/NA9")
+def test_all_hosts_of_a_test_share_its_namespace(own_kube_apiserver: KubeApiserver, ctrlhost_host: Any) -> None:
+    plugin: ctrlhost.Plugin[None] = ctrlhost.Plugin()
+    plugin.__name__ = "demo"
+    host = ctrlhost_host(plugin, server=own_kube_apiserver)
+    host.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
+    assert host.stop()
+    for server in (own_kube_apiserver, host.server, host.server.kubeconfig):
+        again = ctrlhost_host(plugin, server=server)
+        assert again.get("v1/ConfigMap", "a").namespace == host.server.namespace
+        assert again.stop()
