@@ -133,7 +133,7 @@ fn what_is_wrong_with_a_server_certificate_is_said() {
         ),
         (
             "CA",
-            data!("server.ca.pem"),
+            CA,
             owned((data!("server.ca.pem"), key)),
             "itself that of a CA",
             false,
