@@ -116,7 +116,6 @@ def test_a_counted_failure_is_retried_after_the_retry_delay_until_the_lease_is_f
         pytest.param([{"name": "web"}], 80, "service for {} - web", marks=pytest.mark.behaviour("hostname/45")),
     ],
 )
-@pytest.mark.behaviour("findings3/NC18")
 def test_a_service_or_port_missing_from_the_manifest_is_counted(cluster, objects, services, port, text):
     cluster.lease(objects.first, services)
     cluster.declare(SHOP, objects.first, port=port)

@@ -8,9 +8,10 @@ import pytest
 
 import ctrlhost
 from ctrlhost.testing import HostUnderTest
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    pass
+    from tests.support.control_plane import ControlPlane
 
 FINALIZER, FOREIGN = "example.com/cleanup", "example.com/theirs"
 KEPT, LEFT = {"app": "kept"}, {"app": None}
@@ -19,14 +20,20 @@ KEPT, LEFT = {"app": "kept"}, {"app": None}
 class Plugin:
     """A plugin with a finalizing controller of ConfigMaps, which records its calls."""
 
-    def __init__(self, *, is_async: bool = False, when: Any = None, gone: bool = False, **selection: Any) -> None:
+    def __init__(
+        self,
+        kind: str = "v1/ConfigMap",
+        *,
+        is_async: bool = False,
+        when: Any = None,
+        gone: bool = False,
+        **selection: Any,
+    ) -> None:
         self.calls: list[str] = []
         self.plugin: ctrlhost.Plugin[None] = ctrlhost.Plugin()
         self.plugin.__name__ = "demo"
         options: dict[str, Any] = {"name": "maps", "gone": gone}
-        controller = self.plugin.controller(ctrlhost.For("v1/ConfigMap", **selection), **options)(
-            self._function("run", is_async)
-        )
+        controller = self.plugin.controller(ctrlhost.For(kind, **selection), **options)(self._function("run", is_async))
         self.plugin.finalizer(FINALIZER, of=controller, when=when)(self._function("clean", is_async))
 
     def _function(self, name: str, is_async: bool) -> Any:
@@ -64,7 +71,6 @@ SELECTIONS = {
 }
 
 
-@pytest.mark.behaviour("findings3/NA1")
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("selection", SELECTIONS.values(), ids=SELECTIONS)
 def test_a_finalizer_comes_off_when_the_object_is_relabelled(
@@ -86,7 +92,6 @@ def test_a_finalizer_comes_off_when_the_object_is_relabelled(
     assert removals(host) == [f"removed {FINALIZER}: the controller no longer selects the object"]
 
 
-@pytest.mark.behaviour("findings3/NA1")
 def test_a_deleted_object_that_is_not_selected_is_let_go_also_after_a_restart_of_the_host(ctrlhost_host: Any) -> None:
     demo = Plugin(label_selector="app=kept", gone=True)
     host = ctrlhost_host(demo.plugin, least_privilege=True)
@@ -111,7 +116,6 @@ def test_a_deleted_object_that_is_not_selected_is_let_go_also_after_a_restart_of
     again.wait_for(lambda: finalizers(again) == [FINALIZER])
 
 
-@pytest.mark.behaviour("findings3/NA1")
 def test_a_finalizer_whose_condition_is_no_longer_true_comes_off_with_an_event(ctrlhost_host: Any) -> None:
     demo = Plugin(when=lambda obj: obj.labels.get("app") == "kept")
     host = ctrlhost_host(demo.plugin, least_privilege=True)
@@ -124,7 +128,6 @@ def test_a_finalizer_whose_condition_is_no_longer_true_comes_off_with_an_event(c
     assert removals(host) == [f"removed {FINALIZER}: `when` is no longer true for the object"]
 
 
-@pytest.mark.behaviour("findings3/NB1")
 @pytest.mark.parametrize("entry", ["label:team=a", "team-*"])
 def test_a_finalizer_comes_off_when_the_namespace_is_no_longer_selected(ctrlhost_host: Any, entry: str) -> None:
     demo = Plugin(namespaces=[entry, "label:never=set"])
@@ -144,7 +147,6 @@ def test_a_finalizer_comes_off_when_the_namespace_is_no_longer_selected(ctrlhost
     assert "clean team-x/a" not in demo.calls
 
 
-@pytest.mark.behaviour("findings3/NB1")
 def test_a_namespace_that_is_deleted_holds_no_finalizer(ctrlhost_host: Any) -> None:
     demo = Plugin(namespaces=["label:team=a"])
     host = ctrlhost_host(demo.plugin, least_privilege=True)
@@ -155,3 +157,53 @@ def test_a_namespace_that_is_deleted_holds_no_finalizer(ctrlhost_host: Any) -> N
     host.client.delete("v1", "Namespace", "team-x")
     host.wait_for(lambda: host.client.find("v1", "Namespace", "team-x") is None)
     assert "clean team-x/a" in demo.calls
+
+
+#: How a Secret is selected by a label whose value is the name of its namespace, or by a label of that.
+ON_EACH_SERVER: dict[str, dict[str, Any]] = {
+    "a label": {"label_selector": "mine={}"},
+    "two labels": {"label_selector": "mine={},other!=2"},
+    "a field": {"field_selector": "type=Opaque", "label_selector": "mine={}"},
+    "namespaces": {"namespaces": ["label:mine={}"]},
+}
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["while it runs", "while it is down"])
+@pytest.mark.parametrize("selection", ON_EACH_SERVER)
+def test_each_server_lets_an_object_go_that_is_no_longer_selected(
+    ctrlhost_host: Any, control_plane: ControlPlane, namespace: str, selection: str, restarted: bool
+) -> None:
+    client, chosen = control_plane.client, ON_EACH_SERVER[selection]
+    demo = Plugin(
+        "v1/Secret",
+        **{
+            name: [text.format(namespace) for text in texts] if isinstance(texts, list) else texts.format(namespace)
+            for name, texts in chosen.items()
+        },
+    )
+
+    def finalizers_of(name: str) -> list[str]:
+        return client.get("v1", "Secret", name, namespace)["metadata"].get("finalizers") or []
+
+    if by_namespace := selection == "namespaces":
+        client.patch("v1", "Namespace", namespace, None, {"metadata": {"labels": {"mine": namespace}}})
+    for name, labels in (("mine", {"mine": namespace}), ("theirs", {})):
+        metadata = {"name": name, "namespace": namespace, "labels": labels, "finalizers": [FOREIGN]}
+        client.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+    host = ctrlhost_host(demo.plugin, server=control_plane.kubeconfig)
+    eventually(lambda: finalizers_of("mine") == [FOREIGN, FINALIZER])
+    host.settle()
+    if restarted:
+        host.stop()
+    changed = ("Namespace", namespace, None) if by_namespace else ("Secret", "mine", namespace)
+    client.patch("v1", *changed, {"metadata": {"labels": {"mine": None}}})
+    if not restarted:
+        eventually(lambda: finalizers_of("mine") == [FOREIGN])
+    client.delete("v1", "Secret", "mine", namespace)
+    if restarted:
+        host = ctrlhost_host(demo.plugin, server=control_plane.kubeconfig)
+    eventually(lambda: finalizers_of("mine") == [FOREIGN])
+    host.settle()
+    assert not [call for call in demo.calls if call.startswith("clean")]
+    if not by_namespace:
+        assert finalizers_of("theirs") == [FOREIGN]
