@@ -70,6 +70,8 @@ def test_each_thread_and_task_is_shown_with_its_work_and_without_values(start_ho
     client.create(config_map("ann", labels={"mine": "1"}))
     host.line("reconciling")
     host.line("awaiting")
+    # The task may begin later than the first runs.
+    host.eventually(lambda: re.search(r"awaits \S+ background\n", host.get("/debug/stacks")[1]), "the task")
     status, text = host.get("/debug/stacks")
     assert status == 200
     workers = [one for one in text.split("\n\n") if one.startswith("thread busy/threads worker ")]

@@ -75,10 +75,10 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         "decorate a function",
     ),
     "awaited hook": (
-        "@plugin.setup\nasync def begin(host): ...",
-        "begin",
+        "@plugin.stopping\nasync def end(host): ...",
+        "end",
         "is an async def: it would never run; use def",
-        "`def begin(host)`",
+        "`def end(host)`",
     ),
     "text for a list": (
         '@plugin.controller("apps/v1/Deployment", owns="v1/ConfigMap")\ndef reconcile(ctx, obj): ...',
