@@ -57,7 +57,8 @@ def differing(desired: dict[str, Any], live: dict[str, Any], schema: Schema | No
     """
     found: list[Leaf] = []
     _compare_fields(desired, live, schema or _ANYTHING, path, found, whole=schema is None)
-    return found
+    # Fields of protobuf come in another order than those of JSON.
+    return sorted(found, key=lambda leaf: path_text(leaf.path)) if len(found) > 1 else found
 
 
 def leaf_paths(desired: Any, path: Path = ()) -> Iterable[Path]:
