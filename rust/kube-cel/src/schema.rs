@@ -130,8 +130,11 @@ impl Shape {
 
     fn of_fields(fields: BTreeMap<String, (Arc<str>, Arc<Self>)>) -> Arc<Self> {
         let types = fields
-            .values()
-            .map(|(name, shape)| (name.to_string(), shape.of.clone()))
+            .iter()
+            .flat_map(|(name, (escaped, shape))| {
+                let names = names(name, escaped).map(|name| name.to_string());
+                names.map(|name| (name, shape.of.clone()))
+            })
             .collect();
         let of = Type::Object(Arc::new(ObjectType { fields: types }));
         Self::new(ShapeKind::Object(fields), of)
@@ -164,8 +167,13 @@ impl Shape {
                     .filter(|(_, value)| !value.is_null())
                     .filter_map(|(name, value)| {
                         let (escaped, shape) = fields.get(name)?;
-                        Some((Key::String(Arc::clone(escaped)), shape.value(value)))
-                    });
+                        let value = shape.value(value);
+                        Some(
+                            names(name, escaped)
+                                .map(move |name| (Key::String(name), value.clone())),
+                        )
+                    })
+                    .flatten();
                 Value::Map(Arc::new(entries.collect()))
             }
         }
@@ -253,6 +261,12 @@ pub(crate) fn list_keys(schema: &Json) -> Vec<String> {
         .and_then(Json::as_array);
     let texts = keys.into_iter().flatten().filter_map(Json::as_str);
     texts.map(str::to_owned).collect()
+}
+
+/// Return the names of a field in rules: a reserved word is also one as it is, behind a dot.
+fn names(name: &str, escaped: &Arc<str>) -> impl Iterator<Item = Arc<str>> + use<> {
+    let plain = (is_reserved(name) && escaped.as_ref() != name).then(|| name.into());
+    [Arc::clone(escaped)].into_iter().chain(plain)
 }
 
 /// Return the name of a field in rules; None if it cannot be named.

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sandbox.tests.conftest import Crd, crd_body
 from sandbox.tests.server.fuzzing import CRDS, GROUP, NAMESPACE, Fuzz
@@ -127,10 +128,10 @@ def check(answer: tuple[int, str, bytes]) -> None:
     code, kind, body = answer
     if code < 400 or not body:
         return
-    if not kind.startswith("application/json"):
+    if not kind.startswith(("application/json", "application/yaml")):
         assert code == 404, answer
         return
-    found = json.loads(body)
+    found = json.loads(body) if kind.startswith("application/json") else yaml.safe_load(body)
     assert (found["kind"], found["status"], found["code"]) == ("Status", "Failure", code), answer
     if code == 500:
         assert any(text in found["message"] for text in FAULTS), answer

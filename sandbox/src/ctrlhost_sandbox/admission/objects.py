@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ctrlhost_sandbox.apimachinery.repeated import Repeated
 from ctrlhost_sandbox.kinds import strategy_of
 from ctrlhost_sandbox.kinds.strategy import set_defaults
 from ctrlhost_sandbox.registry import meta
-from ctrlhost_sandbox.schema import rules, scale, structural
+from ctrlhost_sandbox.schema import list_types, rules, scale, structural
 from ctrlhost_sandbox.schema.normalize import Undecodable, conform
 from ctrlhost_sandbox.schema.shapes import of_kind
 from ctrlhost_sandbox.schema.validation import ABSENT, validate
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ctrlhost_sandbox.context import ServerContext
     from ctrlhost_sandbox.registry.operation import Operation
     from ctrlhost_sandbox.registry.registry import Kind, Scale
+    from ctrlhost_sandbox.schema.structural import Schema
 
 _IDENTITY = ("apiVersion", "kind", "metadata")
 
@@ -87,7 +89,7 @@ def yaml_errors(lines: list[str]) -> str:
 def default_object(operation: Operation, obj: Object) -> None:
     """Set defaults."""
     if operation.kind.custom is not None:
-        structural.default(operation.kind.custom.schema, obj)
+        structural.default(operation.kind.custom.schema, obj, keep_nulls=operation.applies)
     else:
         set_defaults(strategy_of(operation.kind), obj)
 
@@ -99,18 +101,43 @@ def causes(
     kind, custom = operation.kind, operation.kind.custom
     if custom is None:
         return strategy_of(kind).causes(context, operation, obj, old)
-    declared, required = structural.properties(custom.schema), custom.schema.get("required") or ()
-    body = {key: value for key, value in obj.items() if key not in _IDENTITY}
-    for name in _IDENTITY:
-        if name in declared or name in required:
-            body[name] = obj[name]
-    before = ABSENT if old is None else {key: value for key, value in old.items() if key in body or key == "status"}
-    found = validate(custom.schema, body, "", before)
+    if operation.subresource == "status":
+        found = _status_causes(custom.schema, obj, old)
+    else:
+        declared, required = structural.properties(custom.schema), custom.schema.get("required") or ()
+        body = {key: value for key, value in obj.items() if key not in _IDENTITY}
+        for name in _IDENTITY:
+            if name in declared or name in required:
+                body[name] = obj[name]
+        before = (
+            ABSENT
+            if old is None
+            else {key: value for key, value in old.items() if key in body and key not in _IDENTITY}
+        )
+        found = validate(custom.schema, body, "", before)
+    lists = list_types.causes(custom.schema, obj)
+    if lists and (old is None or not any(list_types.causes(custom.schema, old))):
+        # An object whose lists were invalid before may stay so.
+        found += lists
     if kind.scale is not None:
         found += _scale_causes(kind.scale, operation.subresource, obj)
     if context.options.cel == "enforce" and custom.rules is not None:
         found += rules.findings(custom.rules, [*found_before, *found], obj, old, operation.warnings)
     return found
+
+
+def _status_causes(schema: Schema, obj: Object, old: Object | None) -> list[Cause]:
+    """Check the status only, as an object of its own."""
+    child = structural.properties(schema).get("status")
+    if child is None or "status" not in obj:
+        return []
+    before = ABSENT if old is None else old.get("status", ABSENT)
+    found = validate(child, obj["status"], "", before)
+    return [replace(cause, field=_below_status(cause.field)) for cause in found]
+
+
+def _below_status(field: str) -> str:
+    return "status" if field in ("", "<nil>") else f"status{field}" if field[0] == "[" else f"status.{field}"
 
 
 def _scale_causes(paths: Scale, subresource: str, obj: Object) -> Iterator[Cause]:

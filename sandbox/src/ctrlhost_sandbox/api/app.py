@@ -12,7 +12,7 @@ import msgspec
 from ctrlhost_sandbox.api import openapi, resources
 from ctrlhost_sandbox.api.discovery import Discovery
 from ctrlhost_sandbox.api.metrics import Metrics
-from ctrlhost_sandbox.api.responses import in_lines, is_pretty, json_answer, warnings
+from ctrlhost_sandbox.api.responses import document, in_lines, is_pretty, json_answer, warnings
 from ctrlhost_sandbox.apimachinery import status
 from ctrlhost_sandbox.apimachinery.status import Failure
 from ctrlhost_sandbox.auth.authorizer import refusal
@@ -89,14 +89,14 @@ class App:
         try:
             answer = self._route(request)
         except Failure as failure:
-            answer = self.refuse(failure)
+            answer = self.refuse(failure, request)
         except NotYet:
             raise
         except RecursionError:
-            answer = self.refuse(status.bad_request("the request is nested too deeply"))
+            answer = self.refuse(status.bad_request("the request is nested too deeply"), request)
         except Exception as error:  # noqa: BLE001 - one request must not end the server
             _log.exception("request failed: %s %s", request.method, request.path)
-            answer = self.refuse(status.internal(type(error).__name__))
+            answer = self.refuse(status.internal(type(error).__name__), request)
         audit_id = meta.new_uid()
         answer.headers.append(("Audit-Id", audit_id))
         self.audit.add(request, answer, audit_id)
@@ -107,13 +107,16 @@ class App:
             answer.headers.append(("Cache-Control", "no-cache, private"))
         return answer
 
-    def refuse(self, failure: Failure) -> Response:
-        """Return the response for a failure."""
+    def refuse(self, failure: Failure, request: Request | None = None) -> Response:
+        """Return the response for a failure, in JSON if the request could not be read."""
         headers = [("Retry-After", str(failure.retry_after))] if failure.code == 429 else []
         if failure.code == 401:
             headers.append(("WWW-Authenticate", "Bearer"))
         headers += warnings(failure.warnings)
-        answer = json_answer(failure.code, failure.as_dict())
+        if request is None or failure.code == 406:
+            answer = json_answer(failure.code, failure.as_dict())
+        else:
+            answer = document(request, failure.as_dict(), failure.code)
         if failure.code == 406:
             # No encoding was agreed on.
             in_lines(answer)
@@ -144,7 +147,9 @@ class App:
         if head == "api":
             answer = self.discovery.root(request, core=True)
         elif head == "apis":
-            answer = self.discovery.root(request, core=False) if len(parts) == 1 else self.discovery.group(parts[1])
+            answer = (
+                self.discovery.root(request, core=False) if len(parts) == 1 else self.discovery.group(request, parts[1])
+            )
         elif head == "openapi":
             answer = self.openapi.answer(request, parts[1:])
         elif parts == ["metrics"]:
@@ -171,7 +176,8 @@ class App:
         else:
             group, version, rest = parts[1], parts[2], parts[3:]
         if not rest:
-            return (self.discovery.group_version(group, version) if request.method == "GET" else None) or unknown_path()
+            described = self.discovery.group_version(request, group, version) if request.method == "GET" else None
+            return described or unknown_path()
         found = resources.answer(self.context, request, group, version, rest, user)
         return found or self._unknown(group, version, rest)
 

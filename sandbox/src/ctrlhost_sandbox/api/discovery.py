@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost_sandbox.api.responses import json_answer
+from ctrlhost_sandbox.api.responses import document
 from ctrlhost_sandbox.encoding.negotiation import JSON
 from ctrlhost_sandbox.http.messages import Request, Response
 from ctrlhost_sandbox.registry.registry import Kind, Subresource, content_hash, version_order
@@ -41,19 +41,19 @@ class Discovery:
             return Response(304 if unchanged else 200, b"" if unchanged else body, content_type, headers)
         if core:
             address = {"clientCIDR": "0.0.0.0/0", "serverAddress": self._context.host}
-            return json_answer(
-                200, {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]}
+            return document(
+                request, {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]}
             )
         groups = [self._group(name) for name in self._groups() if name]
-        return json_answer(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+        return document(request, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 
-    def group(self, name: str) -> Response | None:
+    def group(self, request: Request, name: str) -> Response | None:
         """Handle `/apis/{group}`; None for an unknown group."""
         if not name or name not in self._groups():
             return None
-        return json_answer(200, {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)})
+        return document(request, {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)})
 
-    def group_version(self, group: str, version: str) -> Response | None:
+    def group_version(self, request: Request, group: str, version: str) -> Response | None:
         """Handle `/api/v1` or `/apis/{group}/{version}`; None for an unknown version."""
         kinds = self._groups().get(group, {}).get(version)
         if not kinds:
@@ -63,8 +63,8 @@ class Discovery:
             resources.append(_resource(kind))
             resources += [_subresource(kind, sub) for sub in kind.subresources]
         name = f"{group}/{version}" if group else version
-        return json_answer(
-            200, {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources}
+        return document(
+            request, {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources}
         )
 
     def _groups(self) -> dict[str, dict[str, list[Kind]]]:

@@ -209,7 +209,11 @@ def _kind_schema(kind: Kind, schemas: dict[str, Any]) -> dict[str, Any]:
         shape = of_kind(kind.group, kind.version, kind.kind)
         schema = _struct(shape, schemas) if shape is not None else {"type": "object", "properties": {}}
         schema["properties"] = {**_ROOT, **schema["properties"]}
-    return {**schema, "x-kubernetes-group-version-kind": [_gvk(kind)]}
+    described = {**schema, "x-kubernetes-group-version-kind": [_gvk(kind)]}
+    if kind.custom is not None and kind.field_selectors:
+        paths = [{"fieldPath": name} for name in kind.field_selectors]
+        described["x-kubernetes-selectable-fields"] = paths
+    return described
 
 
 def _reference(shape: Shape, schemas: dict[str, Any]) -> str:

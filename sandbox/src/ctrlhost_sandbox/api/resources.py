@@ -108,9 +108,7 @@ def _dispatch(context: ServerContext, request: Request, operation: Operation) ->
 def _refuse_verb(request: Request, operation: Operation) -> None:
     kind = operation.kind
     if kind.custom is not None and kind.custom.terminating and operation.verb in ("create", "update", "patch"):
-        why = "create not allowed while custom resource definition is terminating"
-        if operation.verb == "create":
-            raise status.forbidden(kind.plural, kind.group, operation.name, why)
+        # Which objects may still be written depends on their existence.
         return
     verb = operation.verb or request.method.lower()
     if kind.custom is not None and request.method == "PATCH" and not operation.name:

@@ -80,3 +80,11 @@ def in_lines(answer: Response) -> None:
 def json_answer(code: int, value: Any) -> Response:
     """Respond with a value as JSON, which ends with a newline as that of objects does."""
     return Response(code, msgspec.json.encode(value) + b"\n")
+
+
+def document(request: Request, value: Any, code: int = 200) -> Response:
+    """Respond with a document that is no object, as YAML if the client prefers that, else as JSON."""
+    accepted = (media for media, _ in negotiation.clauses(request.headers.get("accept", "")))
+    if next((media for media in accepted if media in (negotiation.JSON, negotiation.YAML)), "") == negotiation.YAML:
+        return Response(code, negotiation.encode_yaml(msgspec.json.encode(value)), negotiation.YAML)
+    return json_answer(code, value)

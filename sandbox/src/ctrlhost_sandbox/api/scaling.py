@@ -69,7 +69,9 @@ def update(context: ServerContext, operation: Operation, body: Any) -> Object:
 
 def patch(context: ServerContext, operation: Operation, media: str, body: bytes) -> Object:
     """Patch the Scale of an object."""
-    types = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
+    types = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
+    if operation.kind.custom is None:
+        types.insert(2, STRATEGIC_PATCH)
     if media not in types:
         raise negotiation.unsupported(", ".join(types))
     old = read(context, operation)

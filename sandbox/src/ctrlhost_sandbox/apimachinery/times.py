@@ -8,7 +8,7 @@ import time
 
 from ctrlhost_sandbox.apimachinery import clock
 
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.(\d{1,9}))?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)T(\d{1,2}):(\d\d:\d\d(?:\.(\d{1,9}))?(?:Z|[+-]\d\d:\d\d))", re.ASCII)
 
 
 def now() -> str:
@@ -27,10 +27,11 @@ def micro(at: float | None = None) -> str:
 
 
 def parse(text: str) -> dt.datetime:
-    """Parse an RFC 3339 time; ValueError for anything else."""
-    if _RFC3339.fullmatch(text) is None:
+    """Parse an RFC 3339 time, whose hour may have one digit as in Go; ValueError for anything else."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    return dt.datetime.fromisoformat(text.upper()).astimezone(dt.UTC)
+    return dt.datetime.fromisoformat(f"{match[1]}T{match[2]:0>2}:{match[3]}").astimezone(dt.UTC)
 
 
 def epoch(text: str) -> float:
@@ -42,7 +43,8 @@ def epoch(text: str) -> float:
 
 
 _PARTS = [
-    (part, rf"\d{{{len(part)}}}" if part.isdigit() else part) for part in re.findall(r"\d+|\D", "2006-01-02T15:04:05")
+    (part, r"\d{1,2}" if part == "15" else rf"\d{{{len(part)}}}" if part.isdigit() else part)
+    for part in re.findall(r"\d+|\D", "2006-01-02T15:04:05")
 ]
 _ZONE = ("Z07:00", r"Z|[+-]\d\d:\d\d")
 _RANGES = {
@@ -60,7 +62,7 @@ def canonical(text: str, *, micros: bool = False) -> str:
     A MicroTime must have exactly six digits of its fraction, as in Kubernetes.
     """
     match = _RFC3339.fullmatch(text)
-    if micros and (match is None or len(match[1] or "") != 6):
+    if micros and (match is None or len(match[4] or "") != 6):
         raise ValueError(text)
     try:
         return formatted(parse(text), micros=micros)

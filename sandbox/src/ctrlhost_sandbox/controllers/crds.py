@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost_sandbox.apimachinery.objects import condition, is_true
 from ctrlhost_sandbox.apimachinery.status import Failure
 from ctrlhost_sandbox.controllers.controller import Controller, Key, is_terminating
-from ctrlhost_sandbox.crds import names
+from ctrlhost_sandbox.crds import approval, names
 from ctrlhost_sandbox.crds.conditions import FINALIZER, set_condition
 from ctrlhost_sandbox.registry.custom import kinds_of
 
@@ -77,6 +77,10 @@ class CrdController(Controller):
             crd["status"]["acceptedNames"], conditions = judgement
             for entry in conditions:
                 set_condition(crd, *entry)
+        if (found := approval.judge(crd)) is not None:
+            value = "True" if found[0] == approval.APPROVED else "False"
+            if (condition(crd, approval.CONDITION) or {}).get("message") != found[1]:
+                set_condition(crd, approval.CONDITION, value, *found)
         status = crd.get("status") or {}
         if before != (status.get("conditions"), status.get("acceptedNames")):
             self._write_status(crd)

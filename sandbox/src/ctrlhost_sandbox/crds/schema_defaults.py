@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost_sandbox.apimachinery import status
 from ctrlhost_sandbox.schema import embedded
 from ctrlhost_sandbox.schema.normalize import Undecodable
-from ctrlhost_sandbox.schema.structural import EMBEDDED, Schema, properties, prune
+from ctrlhost_sandbox.schema.structural import EMBEDDED, Schema, has_unknown, properties
 from ctrlhost_sandbox.schema.validation import validate
 
 if TYPE_CHECKING:
@@ -49,18 +48,11 @@ def _default_causes(schema: Schema, value: Any, field: str, path: tuple[str, ...
         if problem := _identity_problem(value, path):
             yield status.invalid_value(field, value, f"must result in valid metadata: {problem}")
             return
-    elif _has_unknown(schema, value):
+    elif has_unknown(schema, value):
         yield status.invalid_value(field, value, "must not have unknown fields")
     for cause in validate(schema, value):
         below = "" if cause.field in ("", _WHOLE) else f".{cause.field}"
         yield replace(cause, field=f"{field}{below}")
-
-
-def _has_unknown(schema: Schema, value: Any) -> bool:
-    unknown: list[str] = []
-    if isinstance(value, (dict, list)):
-        prune({"type": "object", "properties": {"value": schema}}, {"value": copy.deepcopy(value)}, unknown)
-    return bool(unknown)
 
 
 def _identity_problem(value: Any, path: tuple[str, ...]) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import is_label_1035, is_subdomain
-from ctrlhost_sandbox.crds import schema_rules, selectable_fields
+from ctrlhost_sandbox.apimachinery.names import name_problems
+from ctrlhost_sandbox.crds import approval, schema_rules, selectable_fields
 from ctrlhost_sandbox.schema import formats, rules
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     Version = dict[str, Any]
 
+_KINDS = ("kind", "listKind")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 
@@ -67,8 +67,8 @@ def rule_causes(crd: Object) -> Iterator[Cause]:
         yield from rules.problems(schema, field)
 
 
-def causes(crd: Object) -> Iterator[Cause]:
-    """Check a CRD."""
+def causes(crd: Object, old: Object | None = None) -> Iterator[Cause]:
+    """Check a CRD, or an update of `old`."""
     spec, name = crd["spec"], crd["metadata"].get("name", "")
     names, group = spec.get("names") or {}, spec.get("group", "")
     wanted = f"{names.get('plural', '')}.{group}"
@@ -76,42 +76,39 @@ def causes(crd: Object) -> Iterator[Cause]:
         yield status.invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     if not group:
         yield status.required("spec.group")
-    elif not is_subdomain(group):
-        yield status.invalid_value("spec.group", group, "must be a DNS subdomain")
+    elif problem := ",".join(name_problems("subdomain", group)):
+        yield status.invalid_value("spec.group", group, problem)
     elif "." not in group:
         yield status.invalid_value("spec.group", group, "should be a domain with at least one dot")
-    if group in ("k8s.io", "kubernetes.io") or group.endswith((".k8s.io", ".kubernetes.io")):
-        yield from _approval_causes(crd)
+    yield from _approval_causes(crd, old)
     if spec.get("scope") not in ("Namespaced", "Cluster"):
         yield status.not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced"))
     if spec.get("preserveUnknownFields"):
         text = "set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         yield status.invalid_value("spec.preserveUnknownFields", True, f"cannot set to true, {text}")
-    accepted = (crd.get("status") or {}).get("acceptedNames") or {}
     yield from _name_causes(names, "spec.names")
-    yield from _name_causes(accepted, "status.acceptedNames", required=False)
+    yield from status_causes(crd)
     yield from _version_causes(spec.get("versions") or [])
 
 
-def _approval_causes(crd: Object) -> Iterator[Cause]:
-    """Check the annotation that a CRD in a group of the Kubernetes community needs."""
-    field = "metadata.annotations[api-approved.kubernetes.io]"
-    found = (crd["metadata"].get("annotations") or {}).get("api-approved.kubernetes.io", "")
-    text = 'protected groups must have approval annotation "api-approved.kubernetes.io"'
-    see = "see https://github.com/kubernetes/enhancements/pull/1111"
-    if not found:
-        yield status.required(field, f"{text}, {see}")
-    elif not found.startswith("unapproved") and not _is_url(found):
-        choice = 'with either a URL or a reason starting with "unapproved"'
-        yield status.invalid_value(field, found, f"{text} {choice}, {see}")
+def status_causes(crd: Object) -> Iterator[Cause]:
+    """Check the status of a CRD, of which only the accepted names have rules."""
+    accepted = (crd.get("status") or {}).get("acceptedNames") or {}
+    yield from _name_causes(accepted, "status.acceptedNames", required=False)
 
 
-def _is_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return False
-    return bool(parts.scheme and parts.netloc)
+def _approval_causes(crd: Object, old: Object | None) -> Iterator[Cause]:
+    """Check the approval of a CRD, unless an update leaves it as it is."""
+    found, field = approval.judge(crd), f"metadata.annotations[{approval.ANNOTATION}]"
+    if found is None:
+        return
+    reason, message = found
+    if old is not None and (approval.judge(old) or ("",))[0] == reason:
+        return
+    if reason == approval.MISSING:
+        yield status.required(field, message)
+    elif reason == approval.INVALID:
+        yield status.invalid_value(field, approval.value_of(crd), message)
 
 
 def _name_causes(names: dict[str, Any], where: str, *, required: bool = True) -> Iterator[Cause]:
@@ -121,12 +118,13 @@ def _name_causes(names: dict[str, Any], where: str, *, required: bool = True) ->
         if not text:
             if required:
                 yield status.required(f"{where}.{field}")
-        elif not is_label_1035(text.lower() if field in ("kind", "listKind") else text):
-            yield status.invalid_value(f"{where}.{field}", text, "must be a DNS-1035 label")
+        elif problem := ",".join(name_problems("label_1035", text.lower() if field in _KINDS else text)):
+            mixed = "may have mixed case, but should otherwise match: " if field in _KINDS else ""
+            yield status.invalid_value(f"{where}.{field}", text, f"{mixed}{problem}")
     for field in ("shortNames", "categories"):
         for index, text in enumerate(names.get(field) or ()):
-            if not is_label_1035(text):
-                yield status.invalid_value(f"{where}.{field}[{index}]", text, "must be a DNS-1035 label")
+            if problem := ",".join(name_problems("label_1035", text)):
+                yield status.invalid_value(f"{where}.{field}[{index}]", text, problem)
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         yield status.invalid_value(f"{where}.listKind", names["listKind"], "kind and listKind may not be the same")
 
@@ -138,8 +136,8 @@ def _version_causes(versions: list[Version]) -> Iterator[Cause]:
     names = [version.get("name", "") for version in versions]
     for index, version in enumerate(versions):
         field = f"spec.versions[{index}]"
-        if not is_label_1035(names[index]):
-            yield status.invalid_value(f"{field}.name", names[index], "must be a DNS-1035 label")
+        if problem := ",".join(name_problems("label_1035", names[index])):
+            yield status.invalid_value(f"{field}.name", names[index], problem)
         if not isinstance((version.get("schema") or {}).get("openAPIV3Schema"), dict):
             yield status.required(f"{field}.schema.openAPIV3Schema")
         if version.get("deprecationWarning") is not None and not version.get("deprecated"):
@@ -170,7 +168,11 @@ def stored_version_causes(crd: Object) -> Iterator[Cause]:
     names = [version.get("name") for version in versions]
     for index, name in enumerate(stored):
         if name not in names:
-            text = f"missing from spec.versions; {name} was previously a storage version"
+            text = (
+                f"missing from spec.versions; {name} was previously a storage version, and must remain in "
+                f"spec.versions until a storage migration ensures no data remains persisted in {name} "
+                f"and removes {name} from status.storedVersions"
+            )
             yield status.invalid_value(f"{field}[{index}]", name, text)
 
 

@@ -54,15 +54,21 @@ class _Crds(BuiltinStrategy):
         validation.warn(obj, operation.warnings, old, enforced=context.options.cel == "enforce")
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
-        """Check the schema and, of an established CRD, its immutable fields."""
-        causes = list(validation.causes(obj))
+        """Check the schema and the immutable fields: some of them once the CRD is established."""
+        if operation.subresource == "status":
+            yield from validation.status_causes(obj)
+            return
+        causes = list(validation.causes(obj, old))
         yield from causes
         if not causes and context.options.cel == "enforce":
             # Rules are checked with the types of a structural schema.
             yield from validation.rule_causes(obj)
         yield from validation.stored_version_causes(obj)
-        if old is not None and is_true(old, "Established"):
-            for path in (("group",), ("scope",), ("names", "plural"), ("names", "kind")):
+        if old is not None:
+            fixed = [("group",), ("names", "plural")]
+            if is_true(old, "Established"):
+                fixed += [("scope",), ("names", "kind")]
+            for path in fixed:
                 yield from immutable(obj, old, "spec", *path)
 
     def begin_deletion(self, context: ServerContext, obj: Object) -> None:

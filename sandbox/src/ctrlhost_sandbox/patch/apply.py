@@ -65,7 +65,8 @@ def remove(shape: Shape, value: Any, gone: FieldSet, kept: FieldSet, path: Path 
         if (named or below in gone) and not covers(kept, below):
             continue
         remaining = remove(child, item, gone, kept, below)
-        if remaining is not None:
+        # What a real server has emptied is null.
+        if remaining is not None or below in kept:
             left.append((element, remaining))
     if type(value) is dict:
         known = {element[2:] for element, _, _ in children(shape, value)}

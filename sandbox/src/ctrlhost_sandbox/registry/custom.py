@@ -67,7 +67,7 @@ def _kind(crd: Crd, names: Crd, version: Crd, shapes: Mapping[str, Shape]) -> Ki
     spec = crd["spec"]
     group, plural, kind = spec["group"], spec["names"]["plural"], spec["names"]["kind"]
     storage = next(other["name"] for other in spec["versions"] if other.get("storage"))
-    terminating = is_true(crd, "Terminating") or "deletionTimestamp" in crd["metadata"]
+    terminating = is_true(crd, "Terminating")
     schemas = {version["name"]: _schema(version) for version in spec["versions"]}
     schema = schemas[version["name"]]
     subresources = version.get("subresources") or {}

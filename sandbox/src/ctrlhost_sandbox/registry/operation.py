@@ -39,6 +39,8 @@ class Operation:
     """The fields that admission sets, which no manager owns."""
     allocates: bool = True
     """Whether a creation allocates what the object needs."""
+    applies: bool = False
+    """Whether this is a server-side apply."""
     applied: set[tuple[str, ...]] | None = None
     """The fields that a server-side apply sets if it creates the object."""
 

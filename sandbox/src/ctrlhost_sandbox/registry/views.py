@@ -71,10 +71,15 @@ def _shown(kind: Kind, custom: CustomVersion, obj: Object) -> Object:
     return obj
 
 
-def settled(kind: Kind, obj: Object) -> Object:
-    """Return an object that is about to be stored as its readers will get it: in another version it loses fields."""
+def settled(kind: Kind, obj: Object, *, with_nulls: bool = False) -> Object:
+    """Return an object that is about to be stored as its readers will get it: in another version it loses fields.
+
+    `with_nulls` says that it may have nulls that its readers do not get.
+    """
     if kind.custom is None:
         return obj
+    if with_nulls:
+        structural.default(kind.custom.schema, obj)
     _write_integers(obj)
     if kind.custom.storage_version == kind.version:
         return obj

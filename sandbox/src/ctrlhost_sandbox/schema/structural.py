@@ -63,6 +63,23 @@ def prune(schema: Schema, value: Any, unknown: list[str] | None = None) -> None:
     _prune(schema, value, "", unknown, resource=True)
 
 
+def has_unknown(schema: Schema, value: Any) -> bool:
+    """Return whether a value has fields that pruning would remove. Those in the metadata of objects do not count."""
+    if type(value) is list:
+        items = schema.get("items")
+        return isinstance(items, Mapping) and any(has_unknown(items, item) for item in value)
+    if type(value) is not dict:
+        return False
+    declared, rest = properties(schema), additional(schema)
+    for name, item in value.items():
+        if schema.get(EMBEDDED) and name in _IDENTITY:
+            continue
+        child = declared.get(name, rest)
+        if (child is None and not schema.get(PRESERVE)) or (child is not None and has_unknown(child, item)):
+            return True
+    return False
+
+
 def _prune(schema: Schema, value: Any, path: str, unknown: list[str] | None, *, resource: bool) -> None:
     if type(value) is list:
         items = schema.get("items")
@@ -93,15 +110,15 @@ def _prune(schema: Schema, value: Any, path: str, unknown: list[str] | None, *, 
             _prune(found, value[name], where, unknown, resource=bool(found.get(EMBEDDED)))
 
 
-def default(schema: Schema, value: Any) -> None:
-    """Set defaults and drop nulls that are not allowed, in place."""
+def default(schema: Schema, value: Any, *, keep_nulls: bool = False) -> None:
+    """Set defaults, in place, and drop nulls that are not allowed, unless they are kept for validation to refuse."""
     if type(value) is list:
         items = schema.get("items")
         if isinstance(items, Mapping):
             for index, item in enumerate(value):
                 if item is None and "default" in items and not items.get("nullable"):
-                    value[index] = copy.deepcopy(items["default"])
-                default(items, value[index])
+                    value[index] = _default_of(items)
+                default(items, value[index], keep_nulls=keep_nulls)
         return
     if type(value) is not dict:
         return
@@ -109,22 +126,31 @@ def default(schema: Schema, value: Any) -> None:
     for name, child in declared.items():
         if value.get(name) is None and not (name in value and child.get("nullable")):
             if "default" in child:
-                value[name] = copy.deepcopy(child["default"])
-            elif name in value:
+                value[name] = _default_of(child, name if schema.get(EMBEDDED) else "")
+            elif name in value and not keep_nulls:
                 del value[name]
         if name in value:
-            default(child, value[name])
+            default(child, value[name], keep_nulls=keep_nulls)
     if rest is not None:
         for name in list(value):
             if name in declared:
                 continue
             if value[name] is None and not rest.get("nullable") and rest is not _NO_SCHEMA:
                 if "default" in rest:
-                    value[name] = copy.deepcopy(rest["default"])
-                else:
+                    value[name] = _default_of(rest)
+                elif not keep_nulls:
                     del value[name]
                     continue
-            default(rest, value[name])
+            default(rest, value[name], keep_nulls=keep_nulls)
+
+
+def _default_of(schema: Schema, member: str = "") -> Any:
+    """Return the default of a schema, in which metadata may have unknown fields; `member` names one of an object."""
+    value = copy.deepcopy(schema["default"])
+    if member in _IDENTITY:
+        return embedded.conform_member(member, value, "", None)
+    _prune(schema, value, ".", None, resource=bool(schema.get(EMBEDDED)))
+    return value
 
 
 def children(schema: Schema) -> list[Schema]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from ctrlhost_sandbox._native import Pattern
 from ctrlhost_sandbox.apimachinery import status
 from ctrlhost_sandbox.apimachinery.objects import same
 from ctrlhost_sandbox.apimachinery.status import Cause
 from ctrlhost_sandbox.schema import embedded, formats, numbers
+from ctrlhost_sandbox.schema.list_types import key
 from ctrlhost_sandbox.schema.structural import EMBEDDED, INT_OR_STRING, Schema, additional, properties
 
 ABSENT = object()
@@ -33,7 +32,7 @@ _FORMATS_OF = {int: "int64", float: "float64"}
 
 def validate(schema: Schema, value: Any, path: str = "", old: Any = ABSENT) -> list[Cause]:
     """Check `value`; unchanged parts of `old` are skipped, so that a stored object can be repaired in steps."""
-    if old is not ABSENT and same(old, value):
+    if old is not ABSENT and (same(old, value) or _is_reordered(schema, old, value)):
         return []
     if value is None and schema.get("nullable"):
         return _enum_causes(schema, value, path)
@@ -51,6 +50,27 @@ def validate(schema: Schema, value: Any, path: str = "", old: Any = ABSENT) -> l
         causes += _object_causes(schema, value, path, old)
     # A real server reports equal causes of several alternatives once.
     return list(dict.fromkeys(causes)) if len(causes) > 1 else causes
+
+
+def _is_reordered(schema: Schema, old: Any, value: Any) -> bool:
+    """Return whether values differ only in the order of lists with keys."""
+    if type(value) is not type(old) or type(value) not in (dict, list) or len(value) != len(old):
+        return False
+    if type(value) is list:
+        items, keys = schema.get("items"), schema.get("x-kubernetes-list-map-keys")
+        if not keys or not isinstance(items, Mapping):
+            return False
+        before = {key(item, keys): item for item in old}
+        return all(_is_equal(items, before.get(key(item, keys), ABSENT), item) for item in value)
+    declared, rest = properties(schema), additional(schema)
+    return all(
+        (child := declared.get(name, rest)) is not None and _is_equal(child, old.get(name, ABSENT), item)
+        for name, item in value.items()
+    )
+
+
+def _is_equal(schema: Schema, old: Any, value: Any) -> bool:
+    return old is not ABSENT and (same(old, value) or _is_reordered(schema, old, value))
 
 
 def _enum_causes(schema: Schema, value: Any, path: str) -> list[Cause]:
@@ -113,33 +133,16 @@ def _list_causes(schema: Schema, value: list[Any], path: str, old: Any) -> list[
     items = schema.get("items")
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if isinstance(items, Mapping):
-        before = {_key(item, keys): item for item in old} if keys and type(old) is list else {}
+        before = {key(item, keys): item for item in old} if keys and type(old) is list else {}
         for index, item in enumerate(value):
-            was = before.get(_key(item, keys), ABSENT) if keys else ABSENT
+            was = before.get(key(item, keys), ABSENT) if keys else ABSENT
             causes += validate(items, item, f"{path}[{index}]", was)
     size = len(value)
     if (limit := schema.get("maxItems")) is not None and size > limit:
         causes.append(status.too_many(path, size, limit))
     if (limit := schema.get("minItems")) is not None and size < limit:
         causes.append(status.invalid_value(path, size, f"{path} in body should have at least {limit} items"))
-    kind = schema.get("x-kubernetes-list-type")
-    stray = next((at for at, item in enumerate(value) if kind == "map" and type(item) not in (dict, type(None))), None)
-    if stray is not None:
-        text = "must be an object for an array of list-type map"
-        causes.append(status.invalid_value(f"{path}[{stray}]", value[stray], text))
-    elif kind in ("set", "map"):
-        seen: dict[str, int] = {}
-        for index, item in enumerate(value):
-            identity = _key(item, keys) if kind == "map" else msgspec.json.encode(item, order="sorted").decode()
-            seen[identity] = seen.get(identity, 0) + 1
-            if seen[identity] == 2:
-                shown = {key: item[key] for key in keys if key in (item or ())} if kind == "map" else item
-                causes.append(status.duplicate(f"{path}[{index}]", shown))
     return causes
-
-
-def _key(item: Any, keys: Any) -> str:
-    return msgspec.json.encode([item.get(key) if type(item) is dict else None for key in keys]).decode()
 
 
 def _string_causes(schema: Schema, value: str, path: str) -> list[Cause]:

@@ -39,6 +39,7 @@ def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.W
     snapshot = context.store.table(kind.table).get(operation.namespace, operation.name)
     if snapshot is None and operation.subresource:
         raise status.not_found(kind.plural, kind.group, operation.name)
+    operation.applies = True
     wanted = _wanted(operation, applied)
     if kind.custom is None:
         applied = restored(managed.shape_of(kind), applied)
@@ -125,8 +126,9 @@ def _create(context: ServerContext, operation: Operation, applied: Object, wante
     kind = operation.kind
     meta.check_name(operation, applied["metadata"])
     meta.place(operation, applied)
-    if applied["metadata"].get("uid"):
-        raise status.conflict(kind.plural, kind.group, operation.name, "uid mismatch: there is no object of that name")
+    if uid := applied["metadata"].get("uid"):
+        why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise status.conflict(kind.plural, kind.group, operation.name, why)
     applied["metadata"].pop("resourceVersion", None)
     operation.applied = wanted
     return writes.create(context, operation, applied)

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from ctrlhost_sandbox.verbs import reads
 
 _NAME = definition("Name", format_="name", text="the object's name, unique within its namespace")
-_AGE_COLUMN = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+_DESCRIPTION = "Custom resource definition column (in JSONPath format)"
+_AGE_COLUMN = {
+    "name": "Age",
+    "type": "date",
+    "jsonPath": ".metadata.creationTimestamp",
+    "description": "CreationTimestamp is a timestamp: when the server stored the object.",
+}
 
 
 def partial(obj: Any, version: str) -> dict[str, Any]:
@@ -49,7 +55,7 @@ class Tabulator:
                     column["type"],
                     priority=int(column.get("priority", 0)),
                     format_=column.get("format", ""),
-                    text=column.get("description", ""),
+                    text=column.get("description") or f"{_DESCRIPTION}: {column['jsonPath']}",
                 )
                 for column in self._custom
             ]
