@@ -275,8 +275,8 @@ class DecodeError(CacheError):
         self, resource: str, offset: int, what: str, first_bytes: bytes = b"", status: dict[str, Any] | None = None
     ) -> None:
         """Name the body and the place where decoding failed."""
-        shown = first_bytes.decode("ascii", "backslashreplace").encode("unicode_escape").decode()
-        super().__init__(f"{resource}: byte {offset}: {what}; it begins with `{shown}`")
+        beginning = first_bytes.decode("ascii", "backslashreplace").encode("unicode_escape").decode()
+        super().__init__(f"{resource}: byte {offset}: {what}; it begins with `{beginning}`")
         self.resource = resource
         self.offset = offset
         self.what = what

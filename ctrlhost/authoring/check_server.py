@@ -107,7 +107,7 @@ def _sources(plugin: CheckedPlugin, client: Client, own: set[tuple[str, str]]) -
 def _source(
     plugin: str, client: Client, source: KindSource, limit: Sequence[str], *, installed: bool
 ) -> Iterator[Finding]:
-    def found(level: Level, check: str, text: str, hint: str | None = None) -> Finding:
+    def finding(level: Level, check: str, text: str, hint: str | None = None) -> Finding:
         return Finding(level, plugin, check, text, hint)
 
     kind = f"{source.kind} ({source.api_version})"
@@ -116,7 +116,7 @@ def _source(
     except UnknownKind as error:
         # A missing CRD of the plugin itself is reported as such.
         if installed:
-            yield found("error", "kind", error.message, error.hint)
+            yield finding("error", "kind", error.message, error.hint)
         return
     namespaces = narrowed(source.namespaces, limit) if resource.namespaced else None
     # The rights are checked apart, for each namespace.
@@ -129,13 +129,13 @@ def _source(
     except Forbidden:
         return
     except CtrlhostError as error:
-        yield found("error", "kind", f"{kind}: {error}", error.hint)
+        yield finding("error", "kind", f"{kind}: {error}", error.hint)
         return
     warnings = [re.sub(r"\\(.)", r"\1", warning) for warning in _WARNING.findall(answer.headers.get("warning", ""))]
     for warning in dict.fromkeys(warnings):
-        yield found("warning", "api", f"{kind}: {warning}")
+        yield finding("warning", "api", f"{kind}: {warning}")
     if not warnings:
-        yield found("ok", "kind", f"{kind} is served")
+        yield finding("ok", "kind", f"{kind} is served")
 
 
 def _rights(plugin: CheckedPlugin, client: Client) -> Iterator[Finding]:

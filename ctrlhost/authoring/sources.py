@@ -66,8 +66,8 @@ def changes(before: Snapshot, after: Snapshot) -> list[str]:
 def _entries(directory: str | Path) -> Iterator[os.DirEntry[str]]:
     """Yield the sources in a directory and in the packages below."""
     try:
-        with os.scandir(directory) as found:
-            entries = list(found)
+        with os.scandir(directory) as scan:
+            entries = list(scan)
     except OSError:
         return
     for entry in entries:

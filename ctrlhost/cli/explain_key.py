@@ -57,7 +57,7 @@ def _of_object(obj: Answer) -> Iterator[tuple[str, str]]:
     if generation is not None:
         of_cache += f" generation={generation}"
     of_server = f"server rv={obj['server_version']}" if obj["server"] == "found" else f"server: {obj['server']}"
-    yield "object", "; ".join([of_cache, of_server, *_given("status.observedGeneration", observed)])
+    yield "object", "; ".join([of_cache, of_server, *_assignment("status.observedGeneration", observed)])
     since = obj["deleted_since"]
     if since is not None and not any(finalizer["present"] for finalizer in obj["finalizers"]):
         yield "", f"its deletion was asked for at {since}"
@@ -73,5 +73,5 @@ def _of_object(obj: Answer) -> Iterator[tuple[str, str]]:
         yield "" if at else "finalizers", f"{finalizer['name']}{own} {state}"
 
 
-def _given(name: str, value: int | None) -> list[str]:
+def _assignment(name: str, value: int | None) -> list[str]:
     return [] if value is None else [f"{name}={value}"]

@@ -42,8 +42,8 @@ def command(name: str, config: Path | None, assignments: tuple[str, ...], output
 
         kind = PluginManager().load(name).settings_type()
         settings = configuration.plugin(name, kind)
-        given = configuration.section("plugins", name)
-        settings_shown = None if settings is None else described(settings, given, configuration.source)
+        configured = configuration.section("plugins", name)
+        settings_shown = None if settings is None else described(settings, configured, configuration.source)
     if output == "json":
         import json
         from dataclasses import asdict

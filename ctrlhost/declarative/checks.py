@@ -67,10 +67,10 @@ class DeclarationError(PluginLoadError):
 
 def check(declaration: Declaration, plugin: str) -> None:
     """Raise DeclarationError for the mistakes of a declaration; `plugin` is the name of the plugin."""
-    if found := list(_mistakes(declaration)):
+    if mistakes := list(_mistakes(declaration)):
         settings = declaration.settings
         readable = isinstance(settings, type) and undecodable(settings) is None
-        raise DeclarationError(plugin, found, settings if readable else None)
+        raise DeclarationError(plugin, mistakes, settings if readable else None)
 
 
 def options_of(declared: DeclaredFunction, host: PluginContext) -> dict[str, Any]:
@@ -80,15 +80,15 @@ def options_of(declared: DeclaredFunction, host: PluginContext) -> dict[str, Any
     checks = [*_of_durations(returned), *_of_sources(returned), *_of_workers(returned)]
     if "kind" in returned:
         checks += _of_reference("kind", returned["kind"], For)
-    if found := [Mistake(_place(declared), declared.name, text, hint) for text, hint in checks]:
-        raise DeclarationError(host.name, found)
+    if mistakes := [Mistake(_place(declared), declared.name, text, hint) for text, hint in checks]:
+        raise DeclarationError(host.name, mistakes)
     return options
 
 
 def _mistakes(declaration: Declaration) -> Iterator[Mistake]:
     settings = declaration.settings
     if settings is not None and not (isinstance(settings, type) and issubclass(settings, msgspec.Struct)):
-        text = f"settings is a msgspec.Struct class, got {_shown(settings)}"
+        text = f"settings is a msgspec.Struct class, got {_show(settings)}"
         yield Mistake(declaration.module, "", text, "write `class Settings(msgspec.Struct, frozen=True)`")
     yield from _of_structs(declaration)
     for declared in _functions(declaration):
@@ -123,8 +123,8 @@ def _of_indexes(declaration: Declaration) -> Iterator[Mistake]:
         declared = DeclaredFunction("index", index.function, ("obj",))
         for text, hint in _of_function(declared):
             yield Mistake(_place(declared), index.name, text, hint)
-        if (found := names[index.kind[:2], index.name]) > 1:
-            text = f"{found} indexes of {index.kind} have the name {index.name}"
+        if (count := names[index.kind[:2], index.name]) > 1:
+            text = f"{count} indexes of {index.kind} have the name {index.name}"
             yield Mistake(_place(declared), index.name, text, "rename the function: an index has its name")
 
 
@@ -140,15 +140,15 @@ def _references(declaration: Declaration) -> Iterator[Any]:
 
 def _of_structs(declaration: Declaration) -> Iterator[Mistake]:
     """Check that msgspec can decode the settings and the objects."""
-    given = [declaration.settings, *(index.kind.model for index in declaration.indexes), *_references(declaration)]
-    models = [one.reference.model if isinstance(one, KindSource) else one for one in given]
+    members = [declaration.settings, *(index.kind.model for index in declaration.indexes), *_references(declaration)]
+    models = [one.reference.model if isinstance(one, KindSource) else one for one in members]
     structs = [model for model in models if isinstance(model, type) and issubclass(model, msgspec.Struct)]
-    reasons = {found: struct for struct in structs if (found := undecodable(struct)) is not None}
-    for found, struct in reasons.items():
+    reasons = {reason: struct for struct in structs if (reason := undecodable(struct)) is not None}
+    for reason, struct in reasons.items():
         # What no schema can express is an error of its CRD.
         if declaration.crds or not _without_schema(struct):
-            name = f"{found.struct.__name__}.{found.field}".removesuffix(".")
-            yield Mistake(_relative(_class_place(found.struct)), name, found.problem, found.hint)
+            name = f"{reason.struct.__name__}.{reason.field}".removesuffix(".")
+            yield Mistake(_relative(_class_place(reason.struct)), name, reason.problem, reason.hint)
 
 
 def _without_schema(struct: type[Any]) -> bool:
@@ -162,12 +162,12 @@ def _without_schema(struct: type[Any]) -> bool:
 
 def _functions(declaration: Declaration) -> list[DeclaredFunction]:
     """Return all decorated functions but indexes, those of a kind in the order of their declaration."""
-    found: list[DeclaredFunction] = [controller.declared for controller in declaration.controllers]
+    functions: list[DeclaredFunction] = [controller.declared for controller in declaration.controllers]
     for field in declaration.__slots__:
         listed = getattr(declaration, field)
         if isinstance(listed, list):
-            found += [one for one in listed if isinstance(one, DeclaredFunction)]
-    return found
+            functions += [one for one in listed if isinstance(one, DeclaredFunction)]
+    return functions
 
 
 def _of_function(declared: DeclaredFunction) -> Iterator[tuple[str, str]]:
@@ -188,14 +188,14 @@ def _of_form(declared: DeclaredFunction) -> Iterator[tuple[str, str]]:
         yield "is a class", f"decorate a function: {_written(declared)}"
         return
     if not callable(function):
-        yield f"is not a function: {_shown(function)}", f"decorate a function: {_written(declared)}"
+        yield f"is not a function: {_show(function)}", f"decorate a function: {_written(declared)}"
         return
     plain = inspect.unwrap(function)
-    for what, found in (
+    for what, applies in (
         ("a generator", declared.decorator not in _ITERATED and inspect.isgeneratorfunction(plain)),
         ("an async generator", declared.decorator != "setup" and inspect.isasyncgenfunction(plain)),
     ):
-        if found:
+        if applies:
             yield f"is {what}: it would never run; use return", "replace `yield` by `return`"
     if declared.decorator not in _AWAITED and declared.is_async:
         yield "is an async def: it would never run; use def", f"write it as {_written(declared)}"
@@ -218,18 +218,18 @@ def _of_controller(options: Any) -> Iterator[tuple[str, str]]:
 
 def _of_sources(options: Any) -> Iterator[tuple[str, str]]:
     for name in _LISTS:
-        given = options.get(name)
-        if given is None or is_of_settings(name, given):
+        value = options.get(name)
+        if value is None or is_of_settings(name, value):
             continue
-        if isinstance(given, (str, type, KindSource)) or callable(given) or not isinstance(given, Sequence):
-            listed = json.dumps([given]) if isinstance(given, str) else f"[{_shown(given)}]"
+        if isinstance(value, (str, type, KindSource)) or callable(value) or not isinstance(value, Sequence):
+            listed = json.dumps([value]) if isinstance(value, str) else f"[{_show(value)}]"
             yield f"{name} is a list: {listed}", f"write `{name}={listed}`"
         elif name == "predicates":
-            if wrong := [one for one in given if not callable(one) and not _is_native(one)]:
-                yield f"predicates has {_shown(wrong[0])}, which is no predicate", "see `ctrlhost.predicates`"
-            yield from _of_predicates(given)
+            if wrong := [one for one in value if not callable(one) and not _is_native(one)]:
+                yield f"predicates has {_show(wrong[0])}, which is no predicate", "see `ctrlhost.predicates`"
+            yield from _of_predicates(value)
         else:
-            for one in given:
+            for one in value:
                 yield from _of_reference(name, one, Owns if name == "owns" else Watches)
 
 
@@ -238,22 +238,22 @@ def _of_workers(options: Any) -> Iterator[tuple[str, str]]:
     if is_of_settings("workers", workers):
         return
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-        yield f"workers is {_shown(workers)}; it must be a number, at least 1", "write `workers=1`"
+        yield f"workers is {_show(workers)}; it must be a number, at least 1", "write `workers=1`"
 
 
-def _of_reference(option: str, given: Any, expected: type[KindSource]) -> Iterator[tuple[str, str]]:
+def _of_reference(option: str, source: Any, expected: type[KindSource]) -> Iterator[tuple[str, str]]:
     """Check a kind, or a source of the expected class."""
-    if isinstance(given, KindSource):
-        if not isinstance(given, expected):
-            text = f"{option} has {type(given).__name__}({given.kind})"
+    if isinstance(source, KindSource):
+        if not isinstance(source, expected):
+            text = f"{option} has {type(source).__name__}({source.kind})"
             yield text, f"write a kind, or `ctrlhost.{expected.__name__}(…)`"
-        yield from _of_selectors(given)
-        yield from _of_predicates(given.predicates)
-        if isinstance(given, Watches) and callable(given.map) and not isinstance(given.map, type):
-            yield from _of_map(given.map)
+        yield from _of_selectors(source)
+        yield from _of_predicates(source.predicates)
+        if isinstance(source, Watches) and callable(source.map) and not isinstance(source.map, type):
+            yield from _of_map(source.map)
         return
     try:
-        kind_of(given)
+        kind_of(source)
     except (TypeError, ValueError) as error:
         yield f"{option}: {error}", 'write a struct with `@ctrlhost.resource`, or a text such as "apps/v1/Deployment"'
 
@@ -301,16 +301,16 @@ def _of_addresses(declared: DeclaredFunction) -> Iterator[tuple[str, str]]:
 
 def _of_durations(options: Any) -> Iterator[tuple[str, str]]:
     for name in ("every", "timeout", "first_after"):
-        given = options.get(name)
-        if given is None or is_of_settings(name, given):
+        value = options.get(name)
+        if value is None or is_of_settings(name, value):
             continue
         try:
-            seconds = Duration(given)
+            seconds = Duration(value)
         except (TypeError, ValueError) as error:
             yield f"{name}: {error}", 'write a number of seconds or a text such as "30s"'
         else:
             if not seconds and name != "first_after":
-                yield f"{name} is {_shown(given)}; it must be longer than 0 s", f'write `{name}="30s"`'
+                yield f"{name} is {_show(value)}; it must be longer than 0 s", f'write `{name}="30s"`'
 
 
 def _misfit(function: Callable[..., Any], called_with: Iterable[str]) -> str | None:
@@ -371,7 +371,7 @@ def _is_native(predicate: object) -> bool:
     return type(predicate).__module__.startswith("ctrlhost")
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     if isinstance(value, type):
         return value.__name__
     if isinstance(value, KindSource):

@@ -55,10 +55,10 @@ def differing(desired: dict[str, Any], live: dict[str, Any], schema: Schema | No
 
     A null in a mapping of `desired` counts as not named.
     """
-    found: list[Leaf] = []
-    _compare_fields(desired, live, schema or _ANYTHING, path, found, whole=schema is None)
+    leaves: list[Leaf] = []
+    _compare_fields(desired, live, schema or _ANYTHING, path, leaves, whole=schema is None)
     # Fields of protobuf come in another order than those of JSON.
-    return sorted(found, key=lambda leaf: path_text(leaf.path)) if len(found) > 1 else found
+    return sorted(leaves, key=lambda leaf: path_text(leaf.path)) if len(leaves) > 1 else leaves
 
 
 def leaf_paths(desired: Any, path: Path = ()) -> Iterable[Path]:
@@ -76,22 +76,22 @@ def leaf_paths(desired: Any, path: Path = ()) -> Iterable[Path]:
         yield path
 
 
-def _compare(desired: Any, live: Any, schema: Schema, path: Path, found: list[Leaf], *, whole: bool) -> None:
+def _compare(desired: Any, live: Any, schema: Schema, path: Path, leaves: list[Leaf], *, whole: bool) -> None:
     """Compare two values; `whole` is true within what is replaced as a whole."""
     if type(desired) is dict and type(live) is dict:
-        _compare_fields(desired, live, schema, path, found, whole=whole)
+        _compare_fields(desired, live, schema, path, leaves, whole=whole)
     elif type(desired) is list and type(live) is list:
         if schema.list_type != "atomic" and not whole:
-            _compare_members(desired, live, schema, path, found)
+            _compare_members(desired, live, schema, path, leaves)
         else:
-            _compare_items(desired, live, schema, path, found)
+            _compare_items(desired, live, schema, path, leaves)
     elif live is None and type(desired) is dict and desired:
-        before = len(found)
-        _compare_fields(desired, {}, schema, path, found, whole=whole)
-        if len(found) == before and not schema.omits_empty:
-            found.append(Leaf(path, desired, live))
+        before = len(leaves)
+        _compare_fields(desired, {}, schema, path, leaves, whole=whole)
+        if len(leaves) == before and not schema.omits_empty:
+            leaves.append(Leaf(path, desired, live))
     elif not _equal(desired, live, schema):
-        found.append(Leaf(path, desired, live))
+        leaves.append(Leaf(path, desired, live))
 
 
 def _compare_fields(
@@ -99,7 +99,7 @@ def _compare_fields(
     live: dict[str, Any],
     schema: Schema,
     path: Path,
-    found: list[Leaf],
+    leaves: list[Leaf],
     *,
     whole: bool,
 ) -> None:
@@ -111,37 +111,37 @@ def _compare_fields(
             continue
         if other is None and schema.values is not None:
             # A map keeps what is empty, as in the labels of nodes.
-            found.append(Leaf((*path, name), value, None))
+            leaves.append(Leaf((*path, name), value, None))
         else:
             below = schema.fields.get(name) or schema.values or _ANYTHING
-            _compare(value, other, below, (*path, name), found, whole=whole)
+            _compare(value, other, below, (*path, name), leaves, whole=whole)
     if whole:
         for name, other in live.items():
             if desired.get(name) is None and other is not None and other != schema.defaults.get(name):
-                found.append(Leaf((*path, name), None, other))
+                leaves.append(Leaf((*path, name), None, other))
 
 
-def _compare_items(desired: list[Any], live: list[Any], schema: Schema, path: Path, found: list[Leaf]) -> None:
+def _compare_items(desired: list[Any], live: list[Any], schema: Schema, path: Path, leaves: list[Leaf]) -> None:
     """Compare a list that is replaced as a whole: item by item, with all their fields."""
     if len(desired) != len(live):
-        found.append(Leaf(path, desired, live))
+        leaves.append(Leaf(path, desired, live))
         return
     items = schema.items or _ANYTHING
     for position, (item, other) in enumerate(zip(desired, live, strict=True)):
-        _compare(item, other, items, (*path, position), found, whole=True)
+        _compare(item, other, items, (*path, position), leaves, whole=True)
 
 
-def _compare_members(desired: list[Any], live: list[Any], schema: Schema, path: Path, found: list[Leaf]) -> None:
+def _compare_members(desired: list[Any], live: list[Any], schema: Schema, path: Path, leaves: list[Leaf]) -> None:
     """Compare a list that others may add to: each desired item has to be in it, in the order of `desired`."""
     places = _places(desired, live, schema)
     for position, (item, place) in enumerate(zip(desired, places, strict=True)):
         if place is None:
-            found.append(Leaf((*path, position), item, None))
+            leaves.append(Leaf((*path, position), item, None))
         elif type(item) is dict:
-            _compare_fields(item, live[place], schema.items or _ANYTHING, (*path, position), found, whole=False)
+            _compare_fields(item, live[place], schema.items or _ANYTHING, (*path, position), leaves, whole=False)
     present = [place for place in places if place is not None]
     if present != sorted(present):
-        found.append(Leaf(path, desired, live))
+        leaves.append(Leaf(path, desired, live))
 
 
 def _places(desired: list[Any], live: list[Any], schema: Schema) -> list[int | None]:

@@ -44,8 +44,8 @@ class Controller(Parameters[K, R]):
         # Imported late: a module that only declares needs neither informers nor a client.
         from ctrlhost.controller.source import KindSource
 
-        given = self.declared.options["kind"]
-        return given.reference if isinstance(given, KindSource) else kind_of(given)
+        source = self.declared.options["kind"]
+        return source.reference if isinstance(source, KindSource) else kind_of(source)
 
     @property
     def name(self) -> str:

@@ -135,14 +135,14 @@ class Declaration:
 
     def permissions_for(self, settings: Any) -> list[Permission]:
         """Return the permissions; PluginLoadError for a function of the settings that returns anything else."""
-        found: list[Permission] = []
+        permissions: list[Permission] = []
         for permission in self.permissions:
             returned: Any = [permission] if isinstance(permission, Permission) else permission.function(settings)
-            given = list(returned) if isinstance(returned, Iterable) else [returned]
-            if isinstance(permission, DeclaredFunction) and not all(isinstance(each, Permission) for each in given):
+            values = list(returned) if isinstance(returned, Iterable) else [returned]
+            if isinstance(permission, DeclaredFunction) and not all(isinstance(value, Permission) for value in values):
                 where = f"{permission.place}: {permission.name}"
                 message = f"{where}: returned {returned!r:.80}; return a list of ctrlhost.Permission"
                 hint = 'write `return [ctrlhost.Permission("", ["pods"], ["get"])]`, or an empty list'
                 raise PluginLoadError(self.loaded_as or self.module, message, hint=hint)
-            found += given
-        return found
+            permissions += values
+        return permissions

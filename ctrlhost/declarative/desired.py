@@ -68,21 +68,21 @@ class Desired:
     def differing(self, live: Mapping[str, Any], schema: Schema | None) -> list[Leaf]:
         """Return the leaves that differ in the live object, by the schema of its kind; None if that is not known."""
         wanted = {name: value for name, value in self.content.items() if name not in _NOT_COMPARED}
-        found = differing(wanted, {name: _plain(live.get(name)) for name in wanted}, schema)
+        leaves = differing(wanted, {name: _plain(live.get(name)) for name in wanted}, schema)
         own, metadata = self.content["metadata"], live.get("metadata") or {}
         named = {name: own[name] for name in _COMPARED_METADATA if name in own}
         if named:
             there = {name: _plain(metadata.get(name)) for name in named}
-            found += differing(named, there, _METADATA, ("metadata",))
-        return found
+            leaves += differing(named, there, _METADATA, ("metadata",))
+        return leaves
 
 
 def mapping_of(obj: AnyObject) -> Mapping[str, Any]:
     """Return a mapping or a model as a mapping, with the kind of a model; TypeError for anything else."""
-    found = to_dict(obj) if isinstance(obj, msgspec.Struct) else obj
-    if not isinstance(found, Mapping):
+    mapping = to_dict(obj) if isinstance(obj, msgspec.Struct) else obj
+    if not isinstance(mapping, Mapping):
         raise TypeError(f"an object must be a mapping or a model, got {obj!r:.80}")
-    return found
+    return mapping
 
 
 def desired_of(obj: AnyObject) -> Desired:
@@ -131,7 +131,7 @@ def _leave_out_what_the_server_sets(content: dict[str, Any], metadata: dict[str,
     if metadata.get("uid") or not content.get("status"):
         content.pop("status", None)
     wanted = {name: metadata[name] for name in ("name", "namespace", *_COMPARED_METADATA) if metadata.get(name)}
-    wanted = {name: value for name, given in wanted.items() if (value := _without_nulls(given))}
+    wanted = {name: value for name, member in wanted.items() if (value := _without_nulls(member))}
     if annotations := wanted.get("annotations"):
         kept = {name: value for name, value in annotations.items() if not name.startswith(_ANNOTATION)}
         wanted["annotations"] = kept

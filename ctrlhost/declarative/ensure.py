@@ -230,8 +230,8 @@ class Ensure:
     def _refused(self, context: Context[Any, Any], child: _Child, error: ApiError) -> Steps[None]:
         """Raise NotOwned if another owner was first; else record why the server refuses the object."""
         if child.owner is not None and any(str(cause.get("field", "")).startswith(_OWNERS) for cause in error.causes):
-            found = yield from _read(context, child)
-            controller = None if found is None else found.controller
+            stored = yield from _read(context, child)
+            controller = None if stored is None else stored.controller
             if controller is not None and controller.uid != child.uid:
                 raise _not_owned(child, controller) from error
         if child.reconciled is not None:
@@ -276,9 +276,9 @@ class _Child:
         if not self.is_applied(live):
             applied = live.annotations.get(self.annotation)
             leaves.append(Leaf(("metadata", "annotations", self.annotation), self.desired.digest, applied))
-        found = "" if live.controller is None else live.controller.uid
-        if found != self.uid:
-            leaves.append(Leaf(("metadata", "ownerReferences"), self.uid, found))
+        owner = "" if live.controller is None else live.controller.uid
+        if owner != self.uid:
+            leaves.append(Leaf(("metadata", "ownerReferences"), self.uid, owner))
         return leaves
 
     def is_orphan(self, live: Object) -> bool:

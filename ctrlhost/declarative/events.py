@@ -40,10 +40,10 @@ class OnceMemory:
     def gone(self, key: Request) -> int:
         """Return what tells the absence of a key's object from those before, which `returned` ended."""
         with self._lock:
-            found = self._gone.setdefault(key, self._returns)
+            since = self._gone.setdefault(key, self._returns)
             if len(self._gone) > self._most:
                 self._gone.popitem(last=False)
-        return found
+        return since
 
     def returned(self, key: Request) -> None:
         """Note that the object of a key exists: a later absence is another one."""
@@ -83,9 +83,9 @@ def record(
     Returns whether it was recorded. TypeError for a reason or a message that is no text, ValueError for a reason that
     is not one word.
     """
-    for name, given in (("reason", reason), ("message", message)):
-        if not isinstance(given, str):
-            raise TypeError(f"the {name} of an event is a text, got {given!r:.80}")
+    for name, text in (("reason", reason), ("message", message)):
+        if not isinstance(text, str):
+            raise TypeError(f"the {name} of an event is a text, got {text!r:.80}")
     if not _REASON(reason) or len(reason) > _MAX_REASON:
         raise ValueError(
             f"invalid reason {reason!r:.80} of an event: it must be one word of at most {_MAX_REASON} letters, digits, "
@@ -110,7 +110,7 @@ def gone(kind: Kind, request: Request, absence: int = 0) -> dict[str, Any]:
 
 def _mapping_of(model: Any) -> Mapping[str, Any]:
     """Return a model as a mapping; TypeError for anything that has no metadata."""
-    found = mapping_of(model) if isinstance(model, msgspec.Struct) else {}
-    if "metadata" not in found:
+    mapping = mapping_of(model) if isinstance(model, msgspec.Struct) else {}
+    if "metadata" not in mapping:
         raise TypeError(f"an event needs an object with metadata, not a {type(model).__name__}")
-    return found
+    return mapping

@@ -84,11 +84,11 @@ def problem_of(declared: DeclaredFunction, declaration: Declaration) -> tuple[st
         text = f'{name!r} is not the name of a finalizer: it needs a domain, such as "example.com/cleanup"'
         return text, 'write it as `@plugin.finalizer("example.com/cleanup", of=reconcile)`'
     if not any(controller is one for one in declaration.controllers):
-        shown = getattr(controller, "__name__", repr(controller))
-        hint = f"decorate `{shown}` with `@plugin.controller(…)`, above its finalizers"
+        label = getattr(controller, "__name__", repr(controller))
+        hint = f"decorate `{label}` with `@plugin.controller(…)`, above its finalizers"
         if not callable(controller):
             hint = f'write it as `@plugin.finalizer("{name}", of=reconcile)`, with the function of the controller'
-        return f"of={shown} is not a controller of this plugin", hint
+        return f"of={label} is not a controller of this plugin", hint
     if declared.is_async != controller.declared.is_async:
         forms = ("async def", "def") if declared.is_async else ("def", "async def")
         text = f"is {forms[0]}, but its controller {controller.name} is {forms[1]}; both have to be the same"

@@ -51,12 +51,12 @@ class HostedController:
         self.host = host
         self.controller = controller
         self.options = options_of(controller.declared, host)
-        given = self.options["kind"]
-        self.kind = given.reference if isinstance(given, For) else kind_of(given)
+        declared_kind = self.options["kind"]
+        self.kind = declared_kind.reference if isinstance(declared_kind, For) else kind_of(declared_kind)
         #: Whether the function is also called for objects that are gone or being deleted.
         self.gone = bool(self.options.get("gone", False))
         #: The status of the runs, their finalizers, and the events that they record once.
-        reads = given.reads if isinstance(given, For) else None
+        reads = declared_kind.reads if isinstance(declared_kind, For) else None
         cached = reads is None or (reads != "metadata" and "status" in reads)
         where = self.options.get("status", "subresource")
         if where not in ("subresource", "object"):
@@ -103,8 +103,8 @@ class HostedController:
         return sources
 
     def _primary(self) -> For[Any]:
-        given, predicates = self.options["kind"], self.options.get("predicates")
-        source = given if isinstance(given, For) else For(given)
+        declared, predicates = self.options["kind"], self.options.get("predicates")
+        source = declared if isinstance(declared, For) else For(declared)
         if predicates is None:
             predicates = source.predicates or None
         if predicates is None:
@@ -130,8 +130,8 @@ class HostedController:
     def cached(self, reference: KindRef[Any], context: Context[Any, Any]) -> CachedKind:
         """Return the cache of a source's kind, as `owns` selects it if it is owned; UndeclaredRead for others."""
         kind = kind_of(reference)
-        found = self._caches.get(kind)
-        if found is None:
+        cached = self._caches.get(kind)
+        if cached is None:
             if not any((one.api_version, one.kind) == kind[:2] for one in self.kinds):
                 declared = ", ".join(dict.fromkeys(str(one.reference) for one in self.kinds))
                 raise UndeclaredRead(
@@ -139,12 +139,14 @@ class HostedController:
                     f"controller `{context.controller}` reads {kind} without declaring it; it declares {declared}",
                     hint=f'add it to `@plugin.controller(…, watches=["{kind}"])`, or to `owns=` for `ctx.ensure`',
                 )
-            found = CachedKind(owned_lister(context, kind.api_version, kind.kind), kind, namespaced=True)
+            cached = CachedKind(owned_lister(context, kind.api_version, kind.kind), kind, namespaced=True)
         # A CRD may be replaced by one with another scope.
         resource = self.host.client.resources.last_known(kind.api_version, kind.kind)
         namespaced = resource is None or resource.namespaced
-        self._caches[kind] = found = replace(found, namespaced=namespaced) if found.namespaced != namespaced else found
-        return found
+        self._caches[kind] = cached = (
+            replace(cached, namespaced=namespaced) if cached.namespaced != namespaced else cached
+        )
+        return cached
 
 
 def _indexed(source: KindSource, indexes: Sequence[Index[Any]]) -> KindSource:

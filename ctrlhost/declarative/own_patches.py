@@ -31,7 +31,7 @@ class OwnPatches:
     again, and counts as a failure after five in a row.
     """
 
-    __slots__ = ("_context", "_found", "_hosted", "_patched", "_status", "finalizer")
+    __slots__ = ("_context", "_hosted", "_patched", "_primary", "_status", "finalizer")
 
     def __init__(self, hosted: HostedController, context: Context[Any, Any]) -> None:
         """Prepare a run of the request that is in the context."""
@@ -39,7 +39,7 @@ class OwnPatches:
         self._context = context
         #: The finalizer whose function the run calls; None for the reconciler.
         self.finalizer: Finalizer | None = None
-        self._found: Object | None = None
+        self._primary: Object | None = None
         self._status: StatusWriter | None = None
         #: The version that was patched last.
         self._patched = ""
@@ -56,26 +56,28 @@ class OwnPatches:
         Of an object that is being deleted, choose the finalizer whose function is to be called.
         """
         context, key, hosted = self._context, self._context.request, self._hosted
-        found = yield from hosted.conflicts.caught_up(key, lambda: context.get(key))
-        if found is not None and hosted.finalizers:
-            self._patched = found.resource_version
+        stored = yield from hosted.conflicts.caught_up(key, lambda: context.get(key))
+        if stored is not None and hosted.finalizers:
+            self._patched = stored.resource_version
             try:
-                if found.deletion_timestamp is None:
-                    found = yield from self._keep_finalizers(found)
+                if stored.deletion_timestamp is None:
+                    stored = yield from self._keep_finalizers(stored)
                 else:
-                    found, self.finalizer = yield from hosted.finalizers.next(context.client, key, found, hosted.typed)
+                    stored, self.finalizer = yield from hosted.finalizers.next(
+                        context.client, key, stored, hosted.typed
+                    )
             except Conflict as error:
                 raise hosted.conflicts.lost(key, self._patched, error) from error
-        if found is None:
+        if stored is None:
             hosted.finalizers.gone(key)
             yield from self._release()
         else:
             hosted.events.returned(key)
-        if found is None or (found.deletion_timestamp is not None and self.finalizer is None):
+        if stored is None or (stored.deletion_timestamp is not None and self.finalizer is None):
             # Perhaps nothing is called that could write.
             hosted.conflicts.over(key)
-        self._found = found
-        return found
+        self._primary = stored
+        return stored
 
     def _keep_finalizers(self, obj: Object) -> Steps[Object | None]:
         """Add and take off finalizers as the object needs them; an event names those that were taken off."""
@@ -96,10 +98,10 @@ class OwnPatches:
 
     def succeeded(self, result: Result | None) -> Steps[None]:
         """Write the status, and remove the finalizer whose function has ended."""
-        hosted, key, finalizer, found = self._hosted, self._context.request, self.finalizer, self._found
+        hosted, key, finalizer, primary = self._hosted, self._context.request, self.finalizer, self._primary
         ended = finalizer is not None and (result is None or result.is_zero())
-        if ended and finalizer is not None and found is not None:
-            hosted.finalizers.succeeded(key, found.uid, finalizer)
+        if ended and finalizer is not None and primary is not None:
+            hosted.finalizers.succeeded(key, primary.uid, finalizer)
         try:
             yield from self._send_status()
             if ended:
@@ -145,8 +147,8 @@ class OwnPatches:
 
     def _current(self) -> Object | None:
         """Return the object as it is cached now, with the plugin's own writes; None if it is gone."""
-        current, found = self._context.get(self._context.request), self._found
-        return current if current is not None and found is not None and current.uid == found.uid else None
+        current, primary = self._context.get(self._context.request), self._primary
+        return current if current is not None and primary is not None and current.uid == primary.uid else None
 
 
 #: Errors after which nothing may be written, or nothing that is based on the cache.

@@ -36,8 +36,8 @@ class Reconciler:
                 "dry run: finalizer functions of %s have real effects outside Kubernetes unless they read `ctx.dry_run`"
             )
             hosted.host.log.warning(text, hosted.controller.name)
-        given = hosted.options
-        options = {name: given[name] for name in _OPTIONS if name in given}
+        declared = hosted.options
+        options = {name: declared[name] for name in _OPTIONS if name in declared}
         reconcile = self.reconcile_async if hosted.controller.declared.is_async else self.reconcile
         hosted.host.add_controller(hosted.controller.name, reconcile, *hosted.sources(), **options)
 

@@ -48,7 +48,7 @@ class Run:
     The order is `begin`, then the author's function, `declared`, if `begin` returned true, then `end`.
     """
 
-    __slots__ = ("_found", "_patches", "calls", "context", "hosted", "obj")
+    __slots__ = ("_patches", "_primary", "calls", "context", "hosted", "obj")
 
     def __init__(self, hosted: HostedController, context: Context[Any, Any]) -> None:
         """Prepare a run of the request that is in the context."""
@@ -57,16 +57,16 @@ class Run:
         #: The calls of an `async def` that are to be awaited.
         self.calls = Calls(hosted.host.name, context.run_name)
         self._patches = OwnPatches(hosted, context)
-        self._found: Object | None = None
+        self._primary: Object | None = None
         #: What the author's function gets: a struct, an `Object`, or None for an object that is gone.
         self.obj: Any = None
 
     @property
     def object(self) -> Object:
         """The reconciled object as it was cached when the run began; NotFound if it is gone."""
-        if self._found is None:
+        if self._primary is None:
             raise NotFound(f"{self.hosted.kind} {self.context.request} is gone")
-        return self._found
+        return self._primary
 
     @property
     def settings(self) -> Any:
@@ -105,35 +105,37 @@ class Run:
     ) -> bool:
         """Record an event about an object, by default the reconciled one; return whether it was recorded."""
         memory = self.hosted.events if once else None
-        if about is None and self._found is None:
+        if about is None and self._primary is None:
             request = self.context.request
             about = gone(self.hosted.kind, request, 0 if memory is None else memory.gone(request))
         elif about is None:
-            about = self._found
+            about = self._primary
         return record(self.context.events, about, reason, message, warning=warning, action=action, once=memory)
 
     def cache(self, kind: KindRef[Any]) -> Cache[Any]:
         """Return the cached objects of a kind that the controller declares."""
-        request, found = self.context.request, self._found
-        return Cache(self.hosted.cached(kind, self.context), request.namespace, found.uid if found is not None else "")
+        request, primary = self.context.request, self._primary
+        return Cache(
+            self.hosted.cached(kind, self.context), request.namespace, primary.uid if primary is not None else ""
+        )
 
     def ensure(self, obj: AnyObject, *, owner: AnyObject | EllipsisType | None, adopt: Adopt) -> Steps[Object]:
         """Apply an object if that changes something, and return the live one."""
-        return self.hosted.ensure.steps(self.context, self._found, obj, owner=owner, adopt=adopt)
+        return self.hosted.ensure.steps(self.context, self._primary, obj, owner=owner, adopt=adopt)
 
     def prune(self, kind: KindRef[Any], *, keep: Iterable[AnyObject | str]) -> Steps[list[Request]]:
         """Delete the owned objects of a kind that are not to be kept."""
-        return prune(self.hosted.owned, self.context, self._found, kind, keep)
+        return prune(self.hosted.owned, self.context, self._primary, kind, keep)
 
     def begin(self) -> Steps[bool]:
         """Find and decode the object, with its finalizers; return whether the author's function is to be called."""
         try:
-            found = self._found = yield from self._patches.find()
-            if found is None:
+            primary = self._primary = yield from self._patches.find()
+            if primary is None:
                 return self.hosted.gone
-            if found.deletion_timestamp is not None and not self.hosted.gone and self._patches.finalizer is None:
+            if primary.deletion_timestamp is not None and not self.hosted.gone and self._patches.finalizer is None:
                 return False
-            self.obj = self.hosted.typed(found)
+            self.obj = self.hosted.typed(primary)
         except InvalidObject as error:
             self._does_not_fit(error)
             kind = InvalidStatus if error.problem.startswith("status") else TerminalError
@@ -150,8 +152,8 @@ class Run:
             self._owns_all()
         else:
             for leaf in leaves(error):
-                if isinstance(leaf, NotOwned) and self._found is not None:
-                    self.context.events.warning(self._found, "NotOwned", leaf.message, action="Reconcile")
+                if isinstance(leaf, NotOwned) and self._primary is not None:
+                    self.context.events.warning(self._primary, "NotOwned", leaf.message, action="Reconcile")
                     self._does_not_own(leaf)
                 if isinstance(leaf, InvalidObject):
                     self._does_not_fit(leaf)
@@ -180,8 +182,8 @@ class Run:
 
     def _owns_all(self) -> None:
         """End the condition, if the object has it."""
-        if self._found is not None and self.hosted.shape.reports:
-            condition = conditions.get(self._found, _CONFLICT)
+        if self._primary is not None and self.hosted.shape.reports:
+            condition = conditions.get(self._primary, _CONFLICT)
             if condition is not None and condition.get("status") == "True":
                 self.status.condition(_CONFLICT, False, "Owned")
 
@@ -208,11 +210,11 @@ def _wrong_result(result: Any) -> tuple[str, str]:
         return "returned a coroutine that nothing awaits; make the function an `async def`", "or return None"
     is_number = isinstance(result, int | float | timedelta) and not isinstance(result, bool)
     if is_number or (isinstance(result, str) and _is_duration(result)):
-        shown, wanted = repr(result), f"ctrlhost.Result(requeue_after={result!r})"
+        described, wanted = repr(result), f"ctrlhost.Result(requeue_after={result!r})"
     else:
         # Not the value: it may be a secret.
-        shown, wanted = repr(result) if isinstance(result, bool) else type(result).__name__, "ctrlhost.Result()"
-    return f"returned {shown}; return None or {wanted}", "the function returns None or ctrlhost.Result"
+        described, wanted = repr(result) if isinstance(result, bool) else type(result).__name__, "ctrlhost.Result()"
+    return f"returned {described}; return None or {wanted}", "the function returns None or ctrlhost.Result"
 
 
 def _is_duration(text: str) -> bool:

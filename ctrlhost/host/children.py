@@ -137,7 +137,7 @@ def make_children(
     plugins: Sequence[PluginRuntime],
     settings: HostSettings,
     configuration: Configuration,
-    given: Collection[str],
+    named: Collection[str],
     own_client: bool,
     directory: Callable[[], RunDirectory],
 ) -> Children | None:
@@ -150,7 +150,7 @@ def make_children(
     isolated_plugins = [plugin for plugin in plugins if configuration.supervision(plugin.name).process == "own"]
     for plugin in isolated_plugins:
         where = f"supervision.{plugin.name}.process"
-        if plugin.name in given:
+        if plugin.name in named:
             raise ConfigError(
                 f"{where}: the plugin was passed to the host as an object or a file, so another process cannot load it",
                 hint="install it with an entry point, and pass its name",

@@ -98,7 +98,7 @@ class Host:
         self._sandbox = sandbox
         self._manager = PluginManager()
         self._deadlines = Deadlines(lambda: [entries for plugin in self.plugins for entries in plugin.all_entries()])
-        self._given: dict[str, object] = {}
+        self._plugin_objects: dict[str, object] = {}
         #: What the servers show.
         self.inspection = Inspection(self.state)
         self._changes = threading.Condition()
@@ -163,11 +163,11 @@ class Host:
         name = plugin if isinstance(plugin, str) else name_of(plugin)
         runtime = PluginRuntime(name, self.clock, self._plugin_changed, self._deadlines.notify)
         if any(other.name == name for other in self.plugins):
-            if plugin in (name, self._given.get(name)):
+            if plugin in (name, self._plugin_objects.get(name)):
                 return
             runtime.fail("another plugin of this name is already in the host")
         elif not isinstance(plugin, str):
-            self._given[name] = plugin
+            self._plugin_objects[name] = plugin
         self.plugins.append(runtime)
 
     def prepare(self) -> None:
@@ -205,14 +205,14 @@ class Host:
             from ctrlhost.host.children import make_children
 
             children = make_children(
-                self.plugins, self.settings, self.configuration, self._given, own_client, self._run_directory
+                self.plugins, self.settings, self.configuration, self._plugin_objects, own_client, self._run_directory
             )
             self.state.children = children
         if self._local_socket:
             self._serve_local()
         self._deadlines.start()
         for runtime in self.plugins:
-            runtime.begin(self._manager, self._given.get(runtime.name), self.configuration)
+            runtime.begin(self._manager, self._plugin_objects.get(runtime.name), self.configuration)
         wait_while_busy((attempt.configured, attempt.processor_seconds) for attempt in self._attempts())
         for runtime in self.plugins:
             runtime.prepared()

@@ -225,7 +225,7 @@ class Inspection:
             summary = controller.queue.summary(SHOWN_KEYS)
             first = summary.first
             counts = {part: getattr(summary, part) for part in first._fields}
-            parts = {part: [_shown(item) for item in getattr(first, part)] for part in first._fields}
+            parts = {part: [_encodable(item) for item in getattr(first, part)] for part in first._fields}
             queues.append({"controller": controller.name, "counts": counts, **parts})
         return queues + [queue for view in self.views() for queue in view.queues()]
 
@@ -252,7 +252,7 @@ def _relayed_pages(context: PluginContext) -> dict[str, ASGIApp]:
     return {path: on_loop(context, "page", path, page) for path, page in context.pages.items()}
 
 
-def _shown(item: Any) -> dict[str, Any]:
+def _encodable(item: Any) -> dict[str, Any]:
     """Return an entry of a queue in a form that JSON allows: keys are tuples, and a delay may be infinite or NaN."""
     return {
         name: str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -65,7 +65,7 @@ class Reports:
         self._inspection = inspection
         self.reader = StatusReader(host)
         #: For pages, which are rendered once a second.
-        self._asked = Asked(_ASKED_EVERY)
+        self._lookups = Asked(_ASKED_EVERY)
 
     def begin_status(self) -> list[Future[None]]:
         """Begin to ask the processes of isolated plugins for their status, unless this is under way.
@@ -101,7 +101,7 @@ class Reports:
             if not (key := query.get("key")):
                 raise StatusProblem(400, "the parameter `key` is missing", "write it as `key=NAMESPACE/NAME`")
             target = self._find(plugin, controller)
-            return explain(self._host, *target, key, asked=Asked(), writes=self.reader.writes, with_object=True)
+            return explain(self._host, *target, key, lookups=Asked(), writes=self.reader.writes, with_object=True)
 
         return _answer(status)
 
@@ -169,7 +169,7 @@ class Reports:
         if not (key := query.get("key")):
             raise StatusProblem(400, "the parameter `key` is missing", "write it as `key=NAMESPACE/NAME`")
         target = self._find(plugin, name)
-        status = explain(self._host, *target, key, asked=self._asked, writes=self.reader.writes)
+        status = explain(self._host, *target, key, lookups=self._lookups, writes=self.reader.writes)
         page = key_page(f"{plugin}/{name}", key, status, model.moment(time.time()))
         runtime, controller = target
         if controller is not None:

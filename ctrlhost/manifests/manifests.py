@@ -162,6 +162,6 @@ def _namespaces(deployed: Deployed, roles: Iterable[dict[str, Any]]) -> Iterator
     if deployed.further_namespaces:
         further = {role["metadata"].get("namespace") for role in roles} - {None}
         namespaces |= {name: {"annotations": {_SHARED: "true"}} for name in sorted(further - {deployed.namespace})}
-    for name, given in namespaces.items():
+    for name, members in namespaces.items():
         if name != "default" and not name.startswith("kube-"):
-            yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **given}}
+            yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **members}}

@@ -40,7 +40,7 @@ def check_values(plugins: Iterable[SetUpPlugin], printed: Iterable[Configuration
                     hint=hint,
                 )
             kind = plugin_known.plugin.settings_type()
-            for setting in () if kind is None else _shown(table, inspect.type_info(kind), plugin_known.name):
+            for setting in () if kind is None else _find(table, inspect.type_info(kind), plugin_known.name):
                 file = setting.removeprefix(f"{plugin_known.name}.") in secret_settings(kind)
                 raise ConfigError(
                     f"plugins.{setting}: the manifests would show the secret",
@@ -65,7 +65,7 @@ def secret_settings(kind: type[msgspec.Struct] | None, outer: tuple[Any, ...] = 
     return paths
 
 
-def _shown(value: Any, kind: inspect.Type, path: str) -> Iterator[str]:
+def _find(value: Any, kind: inspect.Type, path: str) -> Iterator[str]:
     """Return the paths of secrets that are given as texts; a list has one path."""
     kinds = _alternatives(kind)
     if any(map(_is_secret, kinds)):
@@ -77,12 +77,12 @@ def _shown(value: Any, kind: inspect.Type, path: str) -> Iterator[str]:
         if isinstance(value, dict) and fields:
             for key, part in value.items():
                 if (field := fields.get(canonical(key))) is not None:
-                    yield from _shown(part, field.type, f"{path}.{field.encode_name}")
+                    yield from _find(part, field.type, f"{path}.{field.encode_name}")
         elif isinstance(value, dict) and isinstance(holder, inspect.DictType):
             for key, part in value.items():
-                yield from _shown(part, holder.value_type, f"{path}.{key}")
+                yield from _find(part, holder.value_type, f"{path}.{key}")
         elif isinstance(value, list) and not fields:
-            if any(any(_shown(part, item, path)) for part in value for item in _within(holder)):
+            if any(any(_find(part, item, path)) for part in value for item in _within(holder)):
                 yield path
         else:
             # A text for the whole of it, which is not parsed here.

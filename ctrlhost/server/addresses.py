@@ -47,7 +47,7 @@ def bind(address: str, setting: str) -> list[socket.socket]:
             return _on_loopbacks(port)
         return [_on_one(host, port, setting)]
     except OSError as error:
-        raise _refused(shown(host, port), port, setting, error) from None
+        raise _refused(join(host, port), port, setting, error) from None
 
 
 def address_of(listening: socket.socket) -> str:
@@ -55,7 +55,7 @@ def address_of(listening: socket.socket) -> str:
     if listening.family == socket.AF_UNIX:
         return f"{UNIX}{listening.getsockname()}"
     host, port, *_ = listening.getsockname()
-    return shown(host, port)
+    return join(host, port)
 
 
 def is_loopback(listening: socket.socket) -> bool:
@@ -66,7 +66,7 @@ def is_loopback(listening: socket.socket) -> bool:
     return host == "::1" or host.startswith(("127.", "::ffff:127."))
 
 
-def shown(host: str, port: int) -> str:
+def join(host: str, port: int) -> str:
     """Return host and port as one text."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -102,7 +102,7 @@ def _on_all_interfaces(host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno not in _WITHOUT_IPV6:
             raise
-        log.info("no IPv6 here (%s): listening on IPv4 alone for %s", error.strerror or error, shown(host, port))
+        log.info("no IPv6 here (%s): listening on IPv4 alone for %s", error.strerror or error, join(host, port))
     return _listen(socket.socket(socket.AF_INET, socket.SOCK_STREAM), ("0.0.0.0", port))  # noqa: S104 - as asked for
 
 

@@ -140,7 +140,7 @@ class Connection(H11Protocol):
         #: The loop's time since which no request is in progress.
         self.idle_since = self.loop.time()
         self._all = connections
-        self._made = False
+        self._built = False
         self._waiting: asyncio.TimerHandle | None = None
         #: Ends a connection whose client does not read.
         self._stalled: asyncio.TimerHandle | None = None
@@ -156,7 +156,7 @@ class Connection(H11Protocol):
         self._stop_waiting()
         self._reads_again()
         self._all.forget(self)
-        if self._made:
+        if self._built:
             self.transport.abort()
             return
         if self.connecting is not None:
@@ -167,7 +167,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to read."""
         super().connection_made(transport)
-        self._made = True
+        self._built = True
         own = transport.get_extra_info("socket")
         if own is not None and own.family == getattr(socket, "AF_UNIX", None):
             self.app_state = {**self.app_state, "peer": peer_of(own)}

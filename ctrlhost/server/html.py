@@ -26,7 +26,7 @@ def html(value: object) -> str:
         return value
     text = str(value)
     if not text.isprintable():
-        text = "".join(map(_shown, text))
+        text = "".join(map(_printable, text))
     return escape(text)
 
 
@@ -55,7 +55,7 @@ def _attributes(attributes: dict[str, object]) -> str:
     return "".join(parts)
 
 
-def _shown(char: str) -> str:
+def _printable(char: str) -> str:
     if char.isprintable():
         return char
     code = ord(char)

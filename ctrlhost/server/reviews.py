@@ -125,7 +125,7 @@ class _Answers(Generic[T]):
         self._clock = clock
         #: With the time until which each is kept, in the order in which they came.
         self._kept: OrderedDict[Hashable, tuple[float, T]] = OrderedDict()
-        self._asked: dict[Hashable, asyncio.Task[T]] = {}
+        self._pending: dict[Hashable, asyncio.Task[T]] = {}
         #: Requests that may be sent now, and when that was counted.
         self._tokens, self._counted_at = float(RATE), clock.now()
 
@@ -137,10 +137,10 @@ class _Answers(Generic[T]):
         kept = self._kept.get(question)
         if kept is not None and self._clock.now() < kept[0]:
             return kept[1]
-        task = self._asked.get(question)
+        task = self._pending.get(question)
         if task is None:
             self._take(known=kept is not None and bool(kept[1]))
-            task = self._asked[question] = asyncio.ensure_future(self._ask(question, ask))
+            task = self._pending[question] = asyncio.ensure_future(self._ask(question, ask))
             task.add_done_callback(lambda done: self._over(question, done))
         # Others may wait for the answer when this request is cancelled.
         return await asyncio.shield(task)
@@ -155,7 +155,7 @@ class _Answers(Generic[T]):
         return answer
 
     def _over(self, question: Hashable, task: asyncio.Task[T]) -> None:
-        del self._asked[question]
+        del self._pending[question]
         if not task.cancelled():
             # Whoever asked may be gone.
             task.exception()

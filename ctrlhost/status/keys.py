@@ -77,7 +77,7 @@ def explain(
     controller: Controller | None,
     text: str,
     *,
-    asked: Asked,
+    lookups: Asked,
     writes: WriteLog,
     with_object: bool = False,
 ) -> KeyStatus:
@@ -92,7 +92,7 @@ def explain(
     if controller is not None:
         key, state = find_key(controller, text)
         runs = [run for run in controller.history.last_runs() if run.key == key][:RUNS]
-        answer = answer or _of_queue(controller, key, state) or _of_cache(plugin, controller, key, runs, asked)
+        answer = answer or _of_queue(controller, key, state) or _of_cache(plugin, controller, key, runs, lookups)
         obj = key_object(plugin, controller, key) if with_object else None
         text = key_text(key)
     if answer is None:
@@ -204,7 +204,7 @@ def _last_error(failure: Failure | None) -> list[str]:
     return [f"last error: {failure.error}{place}, reconcile {failure.reconcile_id}"]
 
 
-def _of_cache(plugin: PluginRuntime, controller: Controller, key: Any, runs: Sequence[Run], asked: Asked) -> Answer:
+def _of_cache(plugin: PluginRuntime, controller: Controller, key: Any, runs: Sequence[Run], lookups: Asked) -> Answer:
     informer, context = controller.primary, plugin.context
     if informer is None or context is None or type(key) is not Request:
         return _of_runs(controller, key, runs) or Answer("unknown key", _unknown(controller))
@@ -216,14 +216,14 @@ def _of_cache(plugin: PluginRuntime, controller: Controller, key: Any, runs: Seq
         return Answer("filtered", [f"namespace `{key.namespace}` is not among those of {controller.name}: {where}"])
     cached = informer.lister.get(key.name, key.namespace)
     if cached is None:
-        return _not_cached(context, informer, source, key, asked)
+        return _not_cached(context, informer, source, key, lookups)
     if (ran := _of_runs(controller, key, runs)) is not None:
         return ran
     kept = len(controller.history.runs)
     forgets = kept >= KEPT_RUNS
     unseen = f"not among the last {kept} runs" if forgets else f"not among the {kept} runs since the start"
     passes = lambda: _passes(context, controller, source, cached)  # noqa: E731
-    passed = asked.ask((controller.name, key, cached.resource_version), passes)
+    passed = lookups.ask((controller.name, key, cached.resource_version), passes)
     if passed is None:
         return Answer("done", [unseen, "whether it is filtered is unknown: a predicate of the source does not answer"])
     if not passed:
@@ -257,13 +257,13 @@ def _unknown(controller: Controller) -> list[str]:
     return [f"{controller.name} has no such key in its queue, and none of its last {runs} runs was of it"]
 
 
-def _not_cached(context: PluginContext, informer: Informer, source: KindSource, key: Request, asked: Asked) -> Answer:
+def _not_cached(context: PluginContext, informer: Informer, source: KindSource, key: Request, lookups: Asked) -> Answer:
     state = f"informer {informer.key}: {informer.state}" + (f": {informer.reason}" if informer.reason else "")
     if not informer.has_synced:
         return Answer("not in the cache", [state, "its first list is not complete"])
     selectors = {"labels": source.label_selector, "fields": source.field_selector}
     chosen = ", ".join(f"{what} `{selector}`" for what, selector in selectors.items() if selector)
-    exists = asked.ask((source.api_version, source.kind, key), lambda: _exists(context, source, key))
+    exists = lookups.ask((source.api_version, source.kind, key), lambda: _exists(context, source, key))
     if exists and chosen:
         return Answer("filtered", [f"the object exists, but the source selects only {chosen}"])
     if exists:

@@ -34,7 +34,7 @@ class ChildHealth:
         self._beat: Beat | None = None
         self._heard = 0.0
         #: The last request, and what ends with all of its checks.
-        self._asked, self._asked_at = 0, 0.0
+        self._probe, self._probed_at = 0, 0.0
         self._answer: Future[None] = Future()
 
     def heard(self, beat: Beat) -> None:
@@ -42,7 +42,7 @@ class ChildHealth:
         with self._lock:
             self._beat, self._heard = beat, time.monotonic()
             if (
-                beat.probe == self._asked
+                beat.probe == self._probe
                 and all(check.since is None for check in beat.health)
                 and not self._answer.done()
             ):
@@ -80,9 +80,9 @@ class ChildHealth:
         with self._lock:
             if self._answer.done():
                 self._answer = Future()
-            if self._beat is not None and self._beat.probe == self._asked:
-                self._asked, self._asked_at = self._asked + 1, time.monotonic()
-                self._ask(self._asked)
+            if self._beat is not None and self._beat.probe == self._probe:
+                self._probe, self._probed_at = self._probe + 1, time.monotonic()
+                self._ask(self._probe)
             return self._answer
 
     def last(self, name: str) -> Check:
@@ -93,9 +93,9 @@ class ChildHealth:
                 next((check for check in beat.health if check.name == name), None) if beat is not None else None
             )
             state = check_found or CheckState(name, None, None)
-            if beat is not None and beat.probe != self._asked and state.since is None:
+            if beat is not None and beat.probe != self._probe and state.since is None:
                 # The process has not even begun to call it.
-                state = replace(state, since=self._asked_at)
+                state = replace(state, since=self._probed_at)
         return state.line(self._deadline)
 
 

@@ -389,7 +389,7 @@ class HostUnderTest:
             if reference.get("blockOwnerDeletion")
         }
         client = self.host.client or self.client
-        resources = [found for owner in owners if (found := client.resources.last_known(*owner)) is not None]
+        resources = [entry for owner in owners if (entry := client.resources.last_known(*owner)) is not None]
         return {(resource.group, f"{resource.plural}/finalizers", "update") for resource in resources}
 
 

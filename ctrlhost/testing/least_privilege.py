@@ -103,10 +103,10 @@ def account_of_plugins(
         kubeconfig = server.kubeconfig_for(account)
         _wait_until_granted(server, kubeconfig, roles)
     user = f"system:serviceaccount:{namespace}:{account}"
-    return LimitedAccount(kubeconfig, user, rights, frozenset(_asked(loaded, settings)))
+    return LimitedAccount(kubeconfig, user, rights, frozenset(_rights_of(loaded, settings)))
 
 
-def _asked(plugins: Sequence[SetUpPlugin], settings: HostSettings) -> Iterator[Right]:
+def _rights_of(plugins: Sequence[SetUpPlugin], settings: HostSettings) -> Iterator[Right]:
     """Return the rights of the plugins' sources, and those that they request."""
     plural = plurals(collect_crds(plugins))
     for plugin in plugins:

@@ -190,10 +190,10 @@ class RealServer:
 
 def _with_paths(entry: Entry, *files: str) -> dict[str, Any]:
     """Return an entry of a kubeconfig with the paths of these files made absolute."""
-    found: dict[str, Any] = {
+    resolved: dict[str, Any] = {
         name: str(Path(path).resolve()) for name in files if (path := entry.file(name)) is not None
     }
     program = entry.value.get("exec")
     if isinstance(program, dict) and "/" in str(program.get("command")):
-        found["exec"] = {**program, "command": str((entry.file_name.parent / program["command"]).resolve())}
-    return {**entry.value, **found}
+        resolved["exec"] = {**program, "command": str((entry.file_name.parent / program["command"]).resolve())}
+    return {**entry.value, **resolved}

@@ -25,12 +25,12 @@ class PerProcess(Generic[_T]):
 
     def get(self) -> _T:
         """Return the value; safe from any thread."""
-        if not self._made:
+        if not self._values:
             with self._lock:
-                if not self._made:
-                    self._made.append(self._make())
-        return self._made[0]
+                if not self._values:
+                    self._values.append(self._make())
+        return self._values[0]
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._made: list[_T] = []
+        self._values: list[_T] = []

@@ -59,8 +59,8 @@ class Choices:
         if name in reserved:
             raise ConfigError(f"invalid name `{name}` of a plugin: the host reserves it, as it does names of commands")
         if kind is None:
-            for flag, given in (("--group", group is not None), ("--cluster-scoped", cluster_scoped)):
-                if given:
+            for flag, is_set in (("--group", group is not None), ("--cluster-scoped", cluster_scoped)):
+                if is_set:
                     raise ConfigError(f"{flag} needs --kind: without it the plugin reconciles ConfigMaps")
         elif not _KIND.fullmatch(kind) or len(kind) > _LONGEST:
             raise ConfigError(

@@ -87,7 +87,7 @@ def _worst(status: model.Status) -> tuple[str, str]:
     if broken:
         return "bad", f"ready, but {'; '.join(broken)}"
     degraded = [
-        f"{plugin.name} ({', '.join(found.reason for found in plugin.degraded)})"
+        f"{plugin.name} ({', '.join(reason.reason for reason in plugin.degraded)})"
         for plugin in status.plugins
         if plugin.degraded
     ]

@@ -28,7 +28,7 @@ def test_a_follower_writes_nothing_keeps_nothing_and_begins_with_everything(clus
         cluster.ingress(f"i{number}")
     cluster.idle()
     discovery = follower.plugin.discovery
-    (ref,) = discovery._found
+    (ref,) = discovery._addresses
     cached = follower.host.controllers["ingress-status/address"].informers[0].lister.get("envoy", "projectcontour")
     ingress = follower.host.controllers["ingress-status/ingress-status"].informers[0].lister.list()[0]
     queue = follower.host.controllers["ingress-status/ingress-status"].queue

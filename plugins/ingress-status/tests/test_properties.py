@@ -82,7 +82,7 @@ class Cluster(RuleBasedStateMachine):
         self.discovery = Discovery(
             plugin, AddressState(1.0, 5.0), clearing, self.desired, metrics, lambda: self.publish()
         )
-        self.discovery._found[REF] = None
+        self.discovery._addresses[REF] = None
 
     def publish(self) -> None:
         self.budget.clear_bulk()

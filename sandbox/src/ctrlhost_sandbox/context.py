@@ -42,7 +42,7 @@ def choose_controllers(names: Iterable[str]) -> frozenset[str]:
     chosen: set[str] = set()
     for name in names:
         if name not in single and name not in CONTROLLER_GROUPS:
-            groups = " and ".join(f"`{group}` for {', '.join(found)}" for group, found in CONTROLLER_GROUPS.items())
+            groups = " and ".join(f"`{group}` for {', '.join(members)}" for group, members in CONTROLLER_GROUPS.items())
             raise SandboxError(
                 f"unknown controller `{name}`",
                 hint=f"valid are {', '.join(single)}; {groups}; or `none`",

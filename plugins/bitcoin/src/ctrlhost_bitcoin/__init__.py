@@ -113,8 +113,8 @@ def reconcile(ctx: Context, network: ctrlhost.Object | None) -> ctrlhost.Result 
         status.show_nodes(ctx, nodes, replicas)
         _show(ctx, verdicts | {status.MESH_CONVERGED: status.NOT_ASKED})
         return None
-    shown = ctrlhost.plain(network.get_path("status", "nodes", default=()))
-    if any(node.ready for node in nodes) and list(shown) != [node.entry(network.name) for node in nodes]:
+    entries = ctrlhost.plain(network.get_path("status", "nodes", default=()))
+    if any(node.ready for node in nodes) and list(entries) != [node.entry(network.name) for node in nodes]:
         # Written before the calls, so that slow daemons do not delay the list of nodes.
         status.show_nodes(ctx, nodes, replicas)
         _show(ctx, verdicts)

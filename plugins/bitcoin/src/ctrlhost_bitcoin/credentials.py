@@ -55,11 +55,11 @@ class CredentialReader:
         if not secret:
             message = "no secret set: using the publicly known default credentials"
             return Usable(DEFAULT, DEFAULT_DIGEST, "DefaultCredentials", message)
-        found = self._find(ctx, namespace, secret)
-        if found is None:
+        data = self._find(ctx, namespace, secret)
+        if data is None:
             raise Rejected("SecretNotFound", f"there is no secret {secret}")
-        credentials = Credentials(_value(secret, found, _USER_KEY), _value(secret, found, _PASSWORD_KEY))
-        return Usable(credentials, self._digest(found, credentials), "FromSecret", f"using secret {secret}")
+        credentials = Credentials(_value(secret, data, _USER_KEY), _value(secret, data, _PASSWORD_KEY))
+        return Usable(credentials, self._digest(data, credentials), "FromSecret", f"using secret {secret}")
 
     def _digest(self, secret: Object, credentials: Credentials) -> str:
         version = (secret.uid, secret.resource_version)

@@ -30,8 +30,8 @@ _TEMPLATE = ("spec", "template", "metadata", "annotations", CREDENTIALS_ANNOTATI
 
 def network_of(child: str) -> str | None:
     """Return the network that a StatefulSet or Service of this name would belong to; None for any other name."""
-    found = re.fullmatch("(.+)-(?:sts|svc)", child, re.DOTALL)
-    return found and found[1]
+    match = re.fullmatch("(.+)-(?:sts|svc)", child, re.DOTALL)
+    return match and match[1]
 
 
 def selector(network: str) -> dict[str, str]:
@@ -164,8 +164,8 @@ def _labels(network: str) -> dict[str, str]:
 def _pod_security(security: SecurityContext) -> dict[str, Any]:
     group = security.runAsUser if security.fsGroup is None else security.fsGroup
     identity = {"runAsUser": security.runAsUser, "runAsGroup": security.runAsGroup, "fsGroup": group}
-    given = {field: value for field, value in identity.items() if value is not None}
-    return {**given, "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    own = {field: value for field, value in identity.items() if value is not None}
+    return {**own, "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def _claim(storage: Storage) -> dict[str, Any]:

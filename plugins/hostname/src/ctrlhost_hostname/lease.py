@@ -31,9 +31,9 @@ def normalise_address(text: str, prefix: str) -> str:
     """
     if not text.strip():
         raise AddressError("empty address string is not allowed")
-    found, words = _decode(text)
-    if found != prefix:
-        raise AddressError(f"invalid Bech32 prefix; expected {prefix}, got {found}")
+    actual, words = _decode(text)
+    if actual != prefix:
+        raise AddressError(f"invalid Bech32 prefix; expected {prefix}, got {actual}")
     length = _byte_length(words)
     if length == 0:
         raise AddressError("addresses cannot be empty")

@@ -185,7 +185,7 @@ class OperatorState:
 
 def hostnames_json(entries: Mapping[str, Connection]) -> bytes:
     """Encode the map for `/managed-hostnames`."""
-    shown: dict[str, Any] = {
+    document: dict[str, Any] = {
         hostname: {
             "LeaseID": entry.lease.as_json(),
             "Namespace": entry.lease.namespace,
@@ -195,4 +195,4 @@ def hostnames_json(entries: Mapping[str, Connection]) -> bytes:
         }
         for hostname, entry in dict(entries).items()
     }
-    return to_json(shown)
+    return to_json(document)

@@ -156,5 +156,5 @@ def deposed(host: ctrlhost.PluginContext[IngressStatusSettings]) -> None:
 @plugin.report("/", title="Addresses of Ingresses")
 def report(host: ctrlhost.PluginContext[IngressStatusSettings]) -> dict[str, Any]:
     """Show the address, and how many Ingresses have it."""
-    found: dict[str, Any] = host.state.report()
-    return found
+    answer: dict[str, Any] = host.state.report()
+    return answer

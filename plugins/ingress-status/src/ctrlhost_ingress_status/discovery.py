@@ -106,14 +106,14 @@ class Discovery:
         self._state, self._clearing, self._desired = state, clearing, desired
         self._metrics, self._publish = metrics, publish
         self._lock = threading.RLock()
-        self._found: dict[ServiceRef, Entries | None] = {}
+        self._addresses: dict[ServiceRef, Entries | None] = {}
         self._kinds: dict[ServiceRef, str] = {}
         self._enqueue: dict[ServiceRef, Callable[[ctrlhost.Request], None]] = {}
 
     def follow(self, plugin: ctrlhost.PluginContext, refs: tuple[ServiceRef, ...]) -> None:
         """Watch these Services, each as a single object."""
         for number, ref in enumerate(refs):
-            self._found[ref] = None
+            self._addresses[ref] = None
             source = ctrlhost.For(
                 "v1",
                 "Service",
@@ -164,18 +164,20 @@ class Discovery:
     def observe(self, ref: ServiceRef, service: Object | None) -> float:
         """Record the current Service, None if missing, and return the seconds until something is due."""
         with self._lock:
-            self._found[ref] = addresses_of(service)
+            self._addresses[ref] = addresses_of(service)
             self._kinds[ref] = kind_of(service)
-            if any(entries is None for entries in self._found.values()):
+            if any(entries is None for entries in self._addresses.values()):
                 return math.inf
             now = self._clock.now()
-            self._state.observe(normalise([entry for found in self._found.values() for entry in found or ()]), now)
+            self._state.observe(
+                normalise([entry for addresses in self._addresses.values() for entry in addresses or ()]), now
+            )
             self._settle()
             return self._next(now)
 
     def _settle(self) -> None:
         """Put in force and publish what is due; expects the lock."""
-        source, now = ", ".join(map(str, self._found)), self._clock.now()
+        source, now = ", ".join(map(str, self._addresses)), self._clock.now()
         if self._state.settle(source, now):
             self._in_force(source)
             return

@@ -137,7 +137,7 @@ class IngressStatusSettings(msgspec.Struct, frozen=True, kw_only=True, rename="k
         return ClassRules(self._class_names(), self.ingress_class_controller, self.match_unclassed_if_default)
 
     def _class_names(self) -> tuple[str, ...]:
-        given = self.ingress_class_name
-        if isinstance(given, str):
-            return tuple(part.strip() for part in given.split(",")) if given else ()
-        return tuple(name.strip() for name in given)
+        names = self.ingress_class_name
+        if isinstance(names, str):
+            return tuple(part.strip() for part in names.split(",")) if names else ()
+        return tuple(name.strip() for name in names)

@@ -72,10 +72,10 @@ class Attempt:
     def failed(self, reason: str, error: Exception) -> float:
         """End the update, and return the seconds until the next one: what the server asks for, else growing ones."""
         self.started, self.conflicts = None, 0
-        asked = error.retry_after if isinstance(error, ctrlhost.ApiError) else None
+        wait = error.retry_after if isinstance(error, ctrlhost.ApiError) else None
         base, most = _FORBIDDEN_WAITS if reason == "forbidden" else _WAITS
         self.failures += 1
-        return asked or min(base * 2.0 ** min(self.failures - 1, 64), most)
+        return wait or min(base * 2.0 ** min(self.failures - 1, 64), most)
 
 
 class Writer:

@@ -90,25 +90,25 @@ class Evaluation:
     ) -> tuple[list[Outcome], int]:
         params = self._spec.get("paramKind") is not None
         budget = min(budget, self._request.steps)
-        found = compiled(expressions, self._variables, params=params, authorizer=authorizer).evaluate(
-            _encoded(self._shown(self._request.obj)),
-            _encoded(self._shown(self._request.old)),
+        evaluated = compiled(expressions, self._variables, params=params, authorizer=authorizer).evaluate(
+            _encoded(self._served(self._request.obj)),
+            _encoded(self._served(self._request.old)),
             self._attributes,
             namespace,
             _encoded(self._params),
             budget=budget,
             authorize=self._authorize if answers else None,
         )
-        if found is None:
+        if evaluated is None:
             self._request.steps -= budget
             raise OutOfBudget
-        outcomes, left = found
+        outcomes, left = evaluated
         self._request.steps -= budget - left
         return [
             Outcome(None, why) if text is None else Outcome(msgspec.json.decode(text)) for text, why in outcomes
         ], left
 
-    def _shown(self, obj: Object | None) -> Object | None:
+    def _served(self, obj: Object | None) -> Object | None:
         """Return an object in the version of the matched kind."""
         if obj is None or self._kind is self._request.operation.kind:
             return obj
@@ -118,15 +118,15 @@ class Evaluation:
         request = self._request
         if not request.operation.kind.namespaced:
             return None
-        found = self._context.store.table("namespaces").get("", request.namespace)
-        return None if found is None else found.decode()
+        namespace = self._context.store.table("namespaces").get("", request.namespace)
+        return None if namespace is None else namespace.decode()
 
     def _described(self) -> dict[str, Any]:
         """Return the request as expressions see it."""
         request, operation, kind = self._request, self._request.operation, self._kind
         own = operation.kind
         name = (request.obj or request.old or {}).get("kind", own.kind) if request.subresource else kind.kind
-        found: dict[str, Any] = {
+        described: dict[str, Any] = {
             "kind": {"group": kind.group, "version": kind.version, "kind": name},
             "resource": {"group": kind.group, "version": kind.version, "resource": kind.plural},
             "requestKind": {"group": own.group, "version": own.version, "kind": name},
@@ -138,15 +138,15 @@ class Evaluation:
             "options": {"kind": _OPTIONS[request.action], "apiVersion": "meta.k8s.io/v1"},
         }
         if request.subresource:
-            found |= {"subResource": request.subresource, "requestSubResource": request.subresource}
+            described |= {"subResource": request.subresource, "requestSubResource": request.subresource}
         if request.namespace:
-            found["namespace"] = request.namespace
+            described["namespace"] = request.namespace
         for option in ("fieldManager", "fieldValidation"):
             if text := operation.query.first(option):
-                found["options"][option] = text
+                described["options"][option] = text
         if operation.dry_run:
-            found["options"]["dryRun"] = ["All"]
-        return found
+            described["options"]["dryRun"] = ["All"]
+        return described
 
     def _authorize(
         self,

@@ -33,9 +33,9 @@ def validate(context: ServerContext, request: Request) -> None:
     if not _concerns(request) or request.obj is None:
         return
     for limit_range in _ranges(context, request):
-        found = list(dict.fromkeys(_problems(limit_range, request.obj)))
-        if found:
-            raise request.forbidden(joined(found))
+        problems = list(dict.fromkeys(_problems(limit_range, request.obj)))
+        if problems:
+            raise request.forbidden(joined(problems))
 
 
 def _concerns(request: Request) -> bool:
@@ -71,10 +71,10 @@ def _default(pod: Object, limit_range: Object) -> None:
 def _fill(container: dict[str, Any], defaults: dict[str, dict[str, str]], word: str) -> Iterator[str]:
     """Set the missing resources of a container; say which."""
     for part, values in defaults.items():
-        given = (container.get("resources") or {}).get(part) or {}
-        missing = {name: text for name, text in values.items() if name not in given}
+        own = (container.get("resources") or {}).get(part) or {}
+        missing = {name: text for name, text in values.items() if name not in own}
         if missing:
-            container.setdefault("resources", {})[part] = {**given, **missing}
+            container.setdefault("resources", {})[part] = {**own, **missing}
             yield f"{', '.join(sorted(missing))} {part.removesuffix('s')} for {word} {container.get('name', '')}"
 
 

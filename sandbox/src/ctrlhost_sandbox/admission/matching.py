@@ -37,8 +37,8 @@ def _in_namespaces(context: ServerContext, request: Request, selector: dict[str,
         return True
     obj: Object | None = request.obj if request.operation.kind.table == "namespaces" else None
     if obj is None or request.action == DELETE:
-        found = context.store.table("namespaces").get("", request.namespace)
-        obj = None if found is None else found.decode()
+        namespace = context.store.table("namespaces").get("", request.namespace)
+        obj = None if namespace is None else namespace.decode()
     return obj is not None and match_selector(selector, obj["metadata"].get("labels") or {})
 
 

@@ -70,15 +70,15 @@ def _report(operation: Operation, unknown: list[str]) -> None:
 def _problems(operation: Operation, unknown: list[str]) -> list[str]:
     """Return a text per field; in the document's order for built-in kinds, which a real server decodes in one pass."""
     repeated = operation.repeated
-    found = [(repeated.paths[path], f'duplicate field "{path}"') for path in repeated.paths]
+    problems = [(repeated.paths[path], f'duplicate field "{path}"') for path in repeated.paths]
     if operation.kind.custom is None:
         # The decoder skips the values of unknown fields.
         skipped = tuple(f"{path}{end}" for path in unknown for end in (".", "["))
         seen = (path for path in repeated.paths if path not in unknown and not path.startswith(skipped))
-        found = [(repeated.paths[path], f'duplicate field "{path}"') for path in seen]
-        found += [(repeated.order.get(path, 0), f'unknown field "{path}"') for path in unknown]
-        return [text for _, text in sorted(found, key=lambda item: item[0])]
-    return [text for _, text in found] + [f'unknown field "{path}"' for path in unknown]
+        problems = [(repeated.paths[path], f'duplicate field "{path}"') for path in seen]
+        problems += [(repeated.order.get(path, 0), f'unknown field "{path}"') for path in unknown]
+        return [text for _, text in sorted(problems, key=lambda item: item[0])]
+    return [text for _, text in problems] + [f'unknown field "{path}"' for path in unknown]
 
 
 def yaml_errors(lines: list[str]) -> str:
@@ -102,7 +102,7 @@ def causes(
     if custom is None:
         return strategy_of(kind).causes(context, operation, obj, old)
     if operation.subresource == "status":
-        found = _status_causes(custom.schema, obj, old)
+        problems = _status_causes(custom.schema, obj, old)
     else:
         declared, required = structural.properties(custom.schema), custom.schema.get("required") or ()
         body = {key: value for key, value in obj.items() if key not in _IDENTITY}
@@ -114,16 +114,16 @@ def causes(
             if old is None
             else {key: value for key, value in old.items() if key in body and key not in _IDENTITY}
         )
-        found = validate(custom.schema, body, "", before)
+        problems = validate(custom.schema, body, "", before)
     lists = list_types.causes(custom.schema, obj)
     if lists and (old is None or not any(list_types.causes(custom.schema, old))):
         # An object whose lists were invalid before may stay so.
-        found += lists
+        problems += lists
     if kind.scale is not None:
-        found += _scale_causes(kind.scale, operation.subresource, obj)
+        problems += _scale_causes(kind.scale, operation.subresource, obj)
     if context.options.cel == "enforce" and custom.rules is not None:
-        found += rules.findings(custom.rules, [*found_before, *found], obj, old, operation.warnings)
-    return found
+        problems += rules.findings(custom.rules, [*found_before, *problems], obj, old, operation.warnings)
+    return problems
 
 
 def _status_causes(schema: Schema, obj: Object, old: Object | None) -> list[Cause]:

@@ -110,11 +110,11 @@ def _param_kind(context: ServerContext, policy: Object) -> Kind | None:
         return None
     api_version, name = wanted.get("apiVersion", ""), wanted.get("kind", "")
     group, _, version = api_version.rpartition("/")
-    found = context.registry.find_kind(group, version, name)
-    if found is None or found.virtual:
+    kind = context.registry.find_kind(group, version, name)
+    if kind is None or kind.virtual:
         text = f"failed to find resource referenced by paramKind: '{api_version}, Kind={name}'"
         raise Misconfigured(text)
-    return found
+    return kind
 
 
 def _params(
@@ -134,11 +134,11 @@ def _params(
         raise Misconfigured("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
     table = context.store.table(kind.table)
     if reference.get("name"):
-        found = [table.get(namespace, reference["name"])]
+        snapshots = [table.get(namespace, reference["name"])]
     else:
         selector = reference.get("selector")
-        found = [item for item in table.list(namespace) if match_selector(selector, item.labels)]
-    params = tuple(views.load(kind, item) for item in found if item is not None)
+        snapshots = [item for item in table.list(namespace) if match_selector(selector, item.labels)]
+    params = tuple(views.load(kind, item) for item in snapshots if item is not None)
     if not params and reference.get("parameterNotFoundAction") == "Deny":
         raise Misconfigured("no params found for policy binding with `Deny` parameterNotFoundAction")
     return params

@@ -10,7 +10,7 @@ from ctrlhost_sandbox.admission import pod_resources, usage
 from ctrlhost_sandbox.admission.request import CREATE, UPDATE
 from ctrlhost_sandbox.patch import managed
 from ctrlhost_sandbox.registry.operation import Operation
-from ctrlhost_sandbox.schema.quantities import Amounts, Quantity, add, parsed, shown
+from ctrlhost_sandbox.schema.quantities import Amounts, Quantity, add, parsed, texts_of
 
 if TYPE_CHECKING:
     from ctrlhost_sandbox.admission.request import Request
@@ -101,7 +101,10 @@ def charge(context: ServerContext, charges: list[Charge]) -> None:
     """Record what a write used, in the status of the quotas."""
     for one_charge in charges:
         write_status(
-            context, one_charge.quota, {**one_charge.quota["status"], "used": shown(one_charge.used)}, "kube-apiserver"
+            context,
+            one_charge.quota,
+            {**one_charge.quota["status"], "used": texts_of(one_charge.used)},
+            "kube-apiserver",
         )
 
 
@@ -129,4 +132,4 @@ def recount(context: ServerContext, quota: Object) -> Object:
             if usage.in_scope(quota, kind, obj):
                 spent = usage.usage(kind, obj)
                 used = add(used, {name: spent[name] for name in names if name in spent})
-    return {"hard": dict(hard), "used": shown(used)} if hard else {}
+    return {"hard": dict(hard), "used": texts_of(used)} if hard else {}

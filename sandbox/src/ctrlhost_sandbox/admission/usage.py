@@ -57,16 +57,16 @@ def _is_used_by(kind: Kind, name: str) -> bool:
 
 def usage(kind: Kind, obj: Object) -> Amounts:
     """Return what an object uses."""
-    found = {count_name(kind): ONE}
+    amounts = {count_name(kind): ONE}
     if kind.table == "pods":
-        return found | (_pod(obj) if _is_charged(obj) else {})
+        return amounts | (_pod(obj) if _is_charged(obj) else {})
     if not kind.group and kind.plural in _COUNTED:
-        found[kind.plural] = ONE
+        amounts[kind.plural] = ONE
     if kind.table == "services":
-        found |= _service(obj["spec"])
+        amounts |= _service(obj["spec"])
     elif kind.table == "persistentvolumeclaims":
-        found |= _claim(obj)
-    return found
+        amounts |= _claim(obj)
+    return amounts
 
 
 def _is_charged(pod: Object) -> bool:
@@ -86,13 +86,13 @@ def _pod(pod: Object) -> Amounts:
 
 def of_resources(requests: Amounts, limits: Amounts) -> Amounts:
     """Return requests and limits under the names that quotas use."""
-    found: Amounts = {}
+    amounts: Amounts = {}
     for name, quantity in requests.items():
         if name in _COMPUTE or name.startswith(_HUGE):
-            found[name] = quantity
+            amounts[name] = quantity
         if name in _COMPUTE or name.startswith(_HUGE) or "/" in name:
-            found[f"requests.{name}"] = quantity
-    return found | {f"limits.{name}": quantity for name, quantity in limits.items() if name in _COMPUTE}
+            amounts[f"requests.{name}"] = quantity
+    return amounts | {f"limits.{name}": quantity for name, quantity in limits.items() if name in _COMPUTE}
 
 
 def _service(spec: dict[str, Any]) -> Amounts:
@@ -109,17 +109,17 @@ def _service(spec: dict[str, Any]) -> Amounts:
 
 def _claim(claim: Object) -> Amounts:
     spec, metadata = claim["spec"], claim["metadata"]
-    found: Amounts = {}
+    amounts: Amounts = {}
     own = (metadata.get("annotations") or {}).get("volume.beta.kubernetes.io/storage-class")
     storage_class = own or spec.get("storageClassName")
     requested = pod_resources.of_container(spec, "requests").get("storage")
     if storage_class:
-        found[f"{storage_class}{_CLASS}persistentvolumeclaims"] = ONE
+        amounts[f"{storage_class}{_CLASS}persistentvolumeclaims"] = ONE
     if requested is not None:
-        found["requests.storage"] = requested
+        amounts["requests.storage"] = requested
         if storage_class:
-            found[f"{storage_class}{_CLASS}requests.storage"] = requested
-    return found
+            amounts[f"{storage_class}{_CLASS}requests.storage"] = requested
+    return amounts
 
 
 def in_scope(quota: Object, kind: Kind, obj: Object) -> bool:
@@ -158,8 +158,8 @@ def _attributes_classes(claim: Object) -> set[str]:
     """Return the classes that a claim names, has, or is being given."""
     state = claim.get("status") or {}
     target = (state.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName")
-    found = (claim["spec"].get("volumeAttributesClassName"), state.get("currentVolumeAttributesClassName"), target)
-    return {name for name in found if name}
+    names = (claim["spec"].get("volumeAttributesClassName"), state.get("currentVolumeAttributesClassName"), target)
+    return {name for name in names if name}
 
 
 def _matches(scope: dict[str, Any], *names: str) -> bool:

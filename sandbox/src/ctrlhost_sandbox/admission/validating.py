@@ -147,17 +147,17 @@ def _messages(evaluation: Evaluation, validations: Any, left: int) -> tuple[list
         for index, validation in enumerate(validations)
         if validation.get("messageExpression")
     ]
-    found = [""] * len(validations)
+    messages = [""] * len(validations)
     try:
         expressions = tuple((text, "string") for _, text in wanted)
         outcomes, _ = evaluation.run(expressions, left, authorizer=False, answers=False)
     except OutOfBudget as error:
-        return found, f"failed messageExpression: {error}"
+        return messages, f"failed messageExpression: {error}"
     for (index, _), outcome in zip(wanted, outcomes, strict=True):
         text = outcome.value.strip() if isinstance(outcome.value, str) else ""
         if len(text.encode()) <= _MAX_MESSAGE and "\n" not in text:
-            found[index] = text
-    return found, ""
+            messages[index] = text
+    return messages, ""
 
 
 def _annotations(match: Match, evaluation: Evaluation, annotations: list[Object] | tuple[()]) -> Iterator[_Note]:

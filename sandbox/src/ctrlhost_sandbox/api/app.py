@@ -48,7 +48,7 @@ class TestEndpoints(Protocol):
     def answer(self, request: Request, parts: list[str], /) -> Response | None:
         """Handle a request under /sandbox/; None for an unknown path."""
 
-    def raise_fault(self, asked: Attributes, /) -> None:
+    def raise_fault(self, attributes: Attributes, /) -> None:
         """Raise the injected fault for such a request, if any."""
 
 
@@ -128,7 +128,7 @@ class App:
         parts = [unquote(part) for part in request.path.removeprefix("/").split("/")]
         if len(parts) > 1 and not parts[-1]:
             parts.pop()
-        request.asked = attributes_of(request.method, parts, request.query)
+        request.attributes = attributes_of(request.method, parts, request.query)
         head = parts[0]
         if head in _OPEN_PATHS and request.method == "GET":
             return self._answer_open(head, request)
@@ -136,7 +136,7 @@ class App:
         if self.context.authorizer is not None:
             self._authorize(self.context.authorizer, request, user)
         if self.admin is not None:
-            self.admin.raise_fault(request.asked)
+            self.admin.raise_fault(request.attributes)
         if (head == "api" and len(parts) > 1) or (head == "apis" and len(parts) > 2):
             return self._resource(request, parts, user)
         if head == "sandbox" and self.admin is not None:
@@ -154,21 +154,21 @@ class App:
             answer = self.openapi.answer(request, parts[1:])
         elif parts == ["metrics"]:
             answer = self._metrics.answer()
-        elif request.asked.path in (_KEYS, _ISSUER):
-            answer = self._issuer(request.asked.path)
+        elif request.attributes.path in (_KEYS, _ISSUER):
+            answer = self._issuer(request.attributes.path)
         elif parts == [""]:
             answer = json_answer(200, {"paths": _PATHS})
             in_lines(answer)
         return answer or unknown_path()
 
     def _authorize(self, authorizer: Authorizer, request: Request, user: User) -> None:
-        assert request.asked is not None
-        decision = authorizer.authorize(user, request.asked)
+        assert request.attributes is not None
+        decision = authorizer.authorize(user, request.attributes)
         request.annotations["authorization.k8s.io/decision"] = "allow" if decision.allowed else "forbid"
         request.annotations["authorization.k8s.io/reason"] = decision.reason
         if not decision.allowed:
-            raise refusal(user, request.asked, decision.reason)
-        authorizer.note_use(user, request.asked)
+            raise refusal(user, request.attributes, decision.reason)
+        authorizer.note_use(user, request.attributes)
 
     def _resource(self, request: Request, parts: list[str], user: User) -> Response | Stream:
         if parts[0] == "api":
@@ -178,8 +178,8 @@ class App:
         if not rest:
             described = self.discovery.group_version(request, group, version) if request.method == "GET" else None
             return described or unknown_path()
-        found = resources.answer(self.context, request, group, version, rest, user)
-        return found or self._unknown(group, version, rest)
+        answer = resources.answer(self.context, request, group, version, rest, user)
+        return answer or self._unknown(group, version, rest)
 
     def _unknown(self, group: str, version: str, rest: list[str]) -> Response:
         """Return a 404 for an unknown resource; under a built-in group version it is a Status."""
@@ -219,14 +219,14 @@ class App:
             keys = {"keys": [self.context.tokens.key.public()]}
             answer = Response(200, msgspec.json.encode(keys), "application/jwk-set+json")
         else:
-            found = {
+            document = {
                 "issuer": ISSUER,
                 "jwks_uri": f"https://{self.context.host}{_KEYS}",
                 "response_types_supported": ["id_token"],
                 "subject_types_supported": ["public"],
                 "id_token_signing_alg_values_supported": [ALGORITHM],
             }
-            answer = Response(200, msgspec.json.encode(found))
+            answer = Response(200, msgspec.json.encode(document))
         answer.headers.append(("Cache-Control", "public, max-age=3600"))
         return answer
 

@@ -25,7 +25,7 @@ class Discovery:
     def __init__(self, context: ServerContext) -> None:
         """Describe the kinds of `context`."""
         self._context = context
-        self._made = -1
+        self._changes_seen = -1
         self._cache: dict[tuple[bool, str], bytes] = {}
 
     def root(self, request: Request, *, core: bool) -> Response:
@@ -70,11 +70,11 @@ class Discovery:
     def _groups(self) -> dict[str, dict[str, list[Kind]]]:
         """Return the listed kinds by group and version, preferred versions first."""
         registry = self._context.registry
-        found: dict[str, dict[str, list[Kind]]] = {}
+        groups: dict[str, dict[str, list[Kind]]] = {}
         for kind in filter(registry.is_listed, registry):
-            found.setdefault(kind.group, {}).setdefault(kind.version, []).append(kind)
+            groups.setdefault(kind.group, {}).setdefault(kind.version, []).append(kind)
         return {
-            group: {name: kinds[name] for name in sorted(kinds, key=version_order)} for group, kinds in found.items()
+            group: {name: kinds[name] for name in sorted(kinds, key=version_order)} for group, kinds in groups.items()
         }
 
     def _group(self, name: str) -> dict[str, Any]:
@@ -82,9 +82,9 @@ class Discovery:
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
     def _aggregated(self, core: bool, version: str) -> bytes:
-        if self._made != self._context.registry.changes:
+        if self._changes_seen != self._context.registry.changes:
             self._cache.clear()
-            self._made = self._context.registry.changes
+            self._changes_seen = self._context.registry.changes
         if (core, version) not in self._cache:
             self._cache[core, version] = msgspec.json.encode(self._aggregate(core, version))
         return self._cache[core, version]

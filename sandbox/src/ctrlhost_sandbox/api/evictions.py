@@ -47,15 +47,15 @@ def _ask_budget(context: ServerContext, operation: Operation, pod: Object) -> No
     if not budgets:
         return
     (budget,) = budgets
-    found = budget.get("status") or {}
-    healthy, wanted = found.get("currentHealthy", 0), found.get("desiredHealthy", 0)
+    state = budget.get("status") or {}
+    healthy, wanted = state.get("currentHealthy", 0), state.get("desiredHealthy", 0)
     if not is_true(pod, "Ready"):
         always = (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
         if always or healthy >= wanted > 0:
             return
     _check(budget)
-    found["disruptionsAllowed"] -= 1
-    found.setdefault("disruptedPods", {})[operation.name] = times.now()
+    state["disruptionsAllowed"] -= 1
+    state.setdefault("disruptedPods", {})[operation.name] = times.now()
     if not operation.dry_run:
         writing = Operation("update", kind, namespace, budget["metadata"]["name"], "status", manager=operation.manager)
         writes.update(context, writing, budget)
@@ -63,15 +63,15 @@ def _ask_budget(context: ServerContext, operation: Operation, pod: Object) -> No
 
 def _check(budget: Object) -> None:
     """Raise if the budget allows no disruption now."""
-    name, found = budget["metadata"]["name"], budget.get("status") or {}
-    if found.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+    name, state = budget["metadata"]["name"], budget.get("status") or {}
+    if state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         raise _refused(f"The disruption budget {name} is still being processed by the server.", 10)
-    if len(found.get("disruptedPods") or ()) > _MOST_DISRUPTED:
+    if len(state.get("disruptedPods") or ()) > _MOST_DISRUPTED:
         text = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise status.forbidden("poddisruptionbudget", "policy", name, text)
-    if found.get("disruptionsAllowed", 0) > 0:
+    if state.get("disruptionsAllowed", 0) > 0:
         return
-    healthy, wanted = found.get("currentHealthy", 0), found.get("desiredHealthy", 0)
+    healthy, wanted = state.get("currentHealthy", 0), state.get("desiredHealthy", 0)
     allowed = condition(budget, "DisruptionAllowed") or {}
     failed = allowed.get("reason") == "SyncFailed" and allowed.get("message")
     if failed:

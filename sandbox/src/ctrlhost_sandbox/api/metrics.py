@@ -28,15 +28,21 @@ class Metrics:
 
     def count(self, request: Request, code: int) -> None:
         """Count a request; those for paths and for unknown resources have no resource."""
-        asked = request.asked or Attributes("")
-        kind = self._context.registry.find(asked.group, asked.version, asked.resource)
+        attributes = request.attributes or Attributes("")
+        kind = self._context.registry.find(attributes.group, attributes.version, attributes.resource)
         if kind is None:
             self._requests[request.method, *("",) * 6, str(code), "apiserver"] += 1
             return
-        subresource = asked.subresource if kind.subresource(asked.subresource) else ""
-        scope = "resource" if asked.name or asked.verb == "create" else "namespace" if asked.namespace else "cluster"
+        subresource = attributes.subresource if kind.subresource(attributes.subresource) else ""
+        scope = (
+            "resource"
+            if attributes.name or attributes.verb == "create"
+            else "namespace"
+            if attributes.namespace
+            else "cluster"
+        )
         dry_run = "All" if request.query.first("dryRun") == "All" else ""
-        verb = _VERBS.get(asked.verb, asked.verb.upper())
+        verb = _VERBS.get(attributes.verb, attributes.verb.upper())
         names = (verb, kind.group, kind.version, kind.plural, subresource)
         self._requests[*names, scope, dry_run, str(code), "apiserver"] += 1
 

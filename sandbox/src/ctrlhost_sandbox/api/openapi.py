@@ -70,7 +70,7 @@ class OpenApi:
     def __init__(self, context: ServerContext) -> None:
         """Describe the kinds of `context`."""
         self._context = context
-        self._made = -1
+        self._changes_seen = -1
         self._documents: dict[str, bytes] = {}
         self._hashes: dict[str, str] = {}
         version = context.options.version
@@ -122,8 +122,8 @@ class OpenApi:
 
     def _refresh(self) -> None:
         registry = self._context.registry
-        if self._made != registry.changes:
-            self._made = registry.changes
+        if self._changes_seen != registry.changes:
+            self._changes_seen = registry.changes
             self._encoded.clear()
             kinds = [kind for kind in registry if registry.is_listed(kind)]
             custom = {_key(kind) for kind in kinds if kind.custom is not None}
@@ -140,11 +140,11 @@ class OpenApi:
         return self._hashes[key]
 
     def _document(self, key: str) -> bytes:
-        found = self._documents.get(key)
-        if found is None:
+        encoded = self._documents.get(key)
+        if encoded is None:
             described = document(self._kinds(key), self._context.options.version)
-            found = self._documents[key] = msgspec.json.encode(described)
-        return found
+            encoded = self._documents[key] = msgspec.json.encode(described)
+        return encoded
 
     def _kinds(self, key: str) -> list[Kind]:
         registry = self._context.registry
@@ -270,9 +270,9 @@ def _field(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _operation(kind: Kind, action: str) -> dict[str, Any]:
-    found = {"responses": {"200": {"description": "OK"}}, "x-kubernetes-action": action}
-    found |= {"x-kubernetes-group-version-kind": _gvk(kind)}
-    return found if action in ("get", "list") else {**found, "parameters": _WRITE_PARAMETERS}
+    operation = {"responses": {"200": {"description": "OK"}}, "x-kubernetes-action": action}
+    operation |= {"x-kubernetes-group-version-kind": _gvk(kind)}
+    return operation if action in ("get", "list") else {**operation, "parameters": _WRITE_PARAMETERS}
 
 
 def _add_paths(kind: Kind, paths: dict[str, Any]) -> None:

@@ -74,8 +74,8 @@ def _ended(pod: Object, container: str) -> dict[str, Any] | None:
     """Return how a container ended; None if it has not."""
     for item in pod["status"].get("containerStatuses") or ():
         if item["name"] == container:
-            found: dict[str, Any] | None = (item.get("state") or {}).get("terminated")
-            return found
+            terminated: dict[str, Any] | None = (item.get("state") or {}).get("terminated")
+            return terminated
     return None
 
 

@@ -29,9 +29,9 @@ def answer(context: ServerContext, request: Request, operation: Operation) -> Re
     """Handle a review."""
     accepted = responses.accepted_by(request, forms=False)
     obj = objects.conform_object(operation, writes.decode_type(operation, responses.decode_body(request, operation)))
-    found = {"apiVersion": operation.kind.api_version, "kind": operation.kind.kind, "metadata": {}}
-    found |= _ANSWERS[operation.kind.kind](context, operation, obj)
-    return responses.respond(operation, accepted, 201, views.encode(found))
+    review = {"apiVersion": operation.kind.api_version, "kind": operation.kind.kind, "metadata": {}}
+    review |= _ANSWERS[operation.kind.kind](context, operation, obj)
+    return responses.respond(operation, accepted, 201, views.encode(review))
 
 
 def _who(_context: ServerContext, operation: Operation, _obj: Object) -> Object:
@@ -45,7 +45,7 @@ def _own_access(context: ServerContext, operation: Operation, obj: Object) -> Ob
 
 def _access(context: ServerContext, operation: Operation, obj: Object) -> Object:
     spec = obj.get("spec") or {}
-    asked = _attributes(spec)
+    attributes = _attributes(spec)
     if not spec.get("user") and not spec.get("groups"):
         raise _invalid("spec.user", "", "at least one of user or group must be specified")
     answer: Object = {"spec": spec}
@@ -53,12 +53,12 @@ def _access(context: ServerContext, operation: Operation, obj: Object) -> Object
         if "nonResourceAttributes" in spec:
             why = "disallowed on this kind of request"
             raise _invalid("spec.nonResourceAttributes", spec["nonResourceAttributes"], why)
-        if asked.namespace != operation.namespace:
-            raise _invalid("spec.resourceAttributes.namespace", asked.namespace, "must match metadata.namespace")
+        if attributes.namespace != operation.namespace:
+            raise _invalid("spec.resourceAttributes.namespace", attributes.namespace, "must match metadata.namespace")
         answer["metadata"] = {"namespace": operation.namespace}
     extra = tuple((key, tuple(values)) for key, values in (spec.get("extra") or {}).items())
     user = User(spec.get("user", ""), tuple(spec.get("groups") or ()), spec.get("uid", ""), extra)
-    return {**answer, "status": _decide(context, user, asked)}
+    return {**answer, "status": _decide(context, user, attributes)}
 
 
 def _own_rules(context: ServerContext, operation: Operation, obj: Object) -> Object:
@@ -69,14 +69,14 @@ def _own_rules(context: ServerContext, operation: Operation, obj: Object) -> Obj
         rules, errors = list(EVERYTHING), list[str]()
     else:
         rules, errors = context.authorizer.rules_of(operation.user, namespace)
-    found: dict[str, Any] = {
+    granted: dict[str, Any] = {
         "resourceRules": [rule.as_dict() for rule in rules if rule.resources],
         "nonResourceRules": [rule.as_dict() for rule in rules if rule.urls],
         "incomplete": False,
     }
     if errors:
-        found["evaluationError"] = status.joined(errors)
-    return {"spec": {}, "status": found}
+        granted["evaluationError"] = status.joined(errors)
+    return {"spec": {}, "status": granted}
 
 
 def _attributes(spec: dict[str, Any]) -> Attributes:
@@ -96,14 +96,14 @@ def _attributes(spec: dict[str, Any]) -> Attributes:
     return Attributes(on_resource.get("verb", ""), "", *(on_resource.get(key, "") for key in keys))
 
 
-def _decide(context: ServerContext, user: User, asked: Attributes) -> dict[str, Any]:
+def _decide(context: ServerContext, user: User, attributes: Attributes) -> dict[str, Any]:
     if context.authorizer is None:
         return {"allowed": True, "reason": "sandbox"}
-    decision = context.authorizer.authorize(user, asked)
-    found: dict[str, Any] = {"allowed": decision.allowed}
+    decision = context.authorizer.authorize(user, attributes)
+    verdict: dict[str, Any] = {"allowed": decision.allowed}
     if decision.reason:
-        found["reason"] = decision.reason
-    return found
+        verdict["reason"] = decision.reason
+    return verdict
 
 
 def _invalid(field: str, value: Any, why: str) -> status.Failure:

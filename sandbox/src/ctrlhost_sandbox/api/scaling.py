@@ -39,17 +39,17 @@ def scale_of(kind: Kind, obj: Object) -> Object:
         raise status.internal(f"the spec replicas field {'.'.join(paths.replicas)!r} does not exist")
     metadata = obj["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    shown: dict[str, Any] = {"replicas": at(obj, paths.status_replicas) or 0}
+    state: dict[str, Any] = {"replicas": at(obj, paths.status_replicas) or 0}
     selector = at(obj, paths.selector) if paths.selector else None
     text = selectors.selector_text(selector) if isinstance(selector, dict) else selector
     if text:
-        shown["selector"] = text
+        state["selector"] = text
     return {
         "kind": "Scale",
         "apiVersion": API_VERSION,
         "metadata": {name: metadata[name] for name in kept if name in metadata},
         "spec": {"replicas": replicas} if replicas else {},
-        "status": shown,
+        "status": state,
     }
 
 

@@ -26,12 +26,12 @@ _NOT_SERVED = ("ephemeralcontainers", "resize")
 def answer(context: ServerContext, request: Request, operation: Operation) -> Response | Stream | None:
     """Handle a request on a sub-resource; None if it is read and written like the object itself."""
     kind = operation.kind
-    found = kind.subresource(operation.subresource)
-    if found is None:
+    subresource = kind.subresource(operation.subresource)
+    if subresource is None:
         raise status.not_found(kind.plural, kind.group, operation.name)
-    if operation.verb not in found.verbs:
+    if operation.verb not in subresource.verbs:
         raise status.method_not_allowed(operation.verb, kind.plural, kind.group)
-    if found.kind.endswith("Options") or found.name in _NOT_SERVED:
+    if subresource.kind.endswith("Options") or subresource.name in _NOT_SERVED:
         raise bad_request(f"{kind.plural}/{operation.subresource} is not supported by the sandbox")
     special = _SPECIAL.get(operation.subresource)
     return None if special is None else special(context, request, operation)
@@ -71,8 +71,8 @@ def _log(context: ServerContext, request: Request, operation: Operation) -> Resp
 def _admit(context: ServerContext, operation: Operation, body: Any) -> None:
     """Raise if admission refuses the object that is posted to a sub-resource."""
     if isinstance(body, dict):
-        found = operation.kind.subresource(operation.subresource)
-        kind = body.get("kind") or (found.kind if found is not None else "")
+        subresource = operation.kind.subresource(operation.subresource)
+        kind = body.get("kind") or (subresource.kind if subresource is not None else "")
         chain.validate(context, operation, CREATE, {**body, "kind": kind}, None)
 
 
@@ -123,8 +123,8 @@ def _token(context: ServerContext, request: Request, operation: Operation) -> Re
     accepted = responses.accepted_by(request, forms=False)
     body = responses.decode(request, "TokenRequest")
     _admit(context, operation, body)
-    made = token_requests.request(context, operation, body)
-    return responses.respond(operation, accepted, 201, views.encode(made))
+    review = token_requests.request(context, operation, body)
+    return responses.respond(operation, accepted, 201, views.encode(review))
 
 
 _SPECIAL = {"scale": _scale, "log": _log, "eviction": _eviction, "binding": _binding, "token": _token}

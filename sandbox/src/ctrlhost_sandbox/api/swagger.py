@@ -72,10 +72,10 @@ class _Part:
     @cached_property
     def messages(self) -> tuple[dict[str, bytes], dict[str, bytes]]:
         """The paths and definitions in protobuf."""
-        found = []
+        parts = []
         for kind, values in (("PathItem", self.paths), ("Schema", self.definitions)):
-            found.append({name: swagger.entry(kind, name, msgspec.json.decode(raw)) for name, raw in values.items()})
-        return found[0], found[1]
+            parts.append({name: swagger.entry(kind, name, msgspec.json.decode(raw)) for name, raw in values.items()})
+        return parts[0], parts[1]
 
 
 def _raw(value: Any) -> msgspec.Raw:
@@ -84,11 +84,11 @@ def _raw(value: Any) -> msgspec.Raw:
 
 def _path(item: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the operations of a path; parameters have their type in themselves."""
-    found = {}
+    operations = {}
     for action, operation in item.items():
         parameters = [_parameter(parameter) for parameter in operation.get("parameters", ())]
-        found[action] = {**operation, "parameters": parameters} if parameters else operation
-    return found
+        operations[action] = {**operation, "parameters": parameters} if parameters else operation
+    return operations
 
 
 def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,14 +113,18 @@ def _converted(schema: Schema) -> Schema:
     if any(choice.get("type") == "string" for choice in schema.get("oneOf") or ()):
         # A type with several forms, such as a quantity, is a string of some format.
         return {**{key: value for key, value in schema.items() if key != "oneOf"}, "type": "string"}
-    found = {key: value for key, value in schema.items() if key not in _JUNCTORS}
-    nullable, kept = found.pop("nullable", False), found.get(PRESERVE)
+    converted = {key: value for key, value in schema.items() if key not in _JUNCTORS}
+    nullable, kept = converted.pop("nullable", False), converted.get(PRESERVE)
     if nullable or kept:
-        found = {key: value for key, value in found.items() if key not in ("items", "properties")}
-    if nullable or (kept and found.get("type") == "object") or (found.get("type") == "array" and "items" not in found):
-        found.pop("type", None)
-    _convert_children(found)
-    return found
+        converted = {key: value for key, value in converted.items() if key not in ("items", "properties")}
+    if (
+        nullable
+        or (kept and converted.get("type") == "object")
+        or (converted.get("type") == "array" and "items" not in converted)
+    ):
+        converted.pop("type", None)
+    _convert_children(converted)
+    return converted
 
 
 def _only_reference(schema: Schema) -> str:

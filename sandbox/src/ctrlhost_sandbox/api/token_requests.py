@@ -73,19 +73,19 @@ def _bound(context: ServerContext, operation: Operation, reference: Any) -> tupl
         group, _, version = version.rpartition("/")
         raise bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
     name, table = reference.get("name", ""), BOUND[member]
-    found = context.store.table(table).get("" if member == "node" else operation.namespace, name)
-    if found is None:
+    snapshot = context.store.table(table).get("" if member == "node" else operation.namespace, name)
+    if snapshot is None:
         raise status.not_found(table, "", name)
     uid = reference.get("uid")
-    if uid and uid != found.uid:
+    if uid and uid != snapshot.uid:
         raise status.conflict(
             table, "", name, f"the UID in the bound object reference ({uid}) is not that of the object"
         )
-    if member == "pod" and found.decode()["spec"].get("serviceAccountName") != operation.name:
+    if member == "pod" and snapshot.decode()["spec"].get("serviceAccountName") != operation.name:
         raise bad_request(
             f"cannot bind token for serviceaccount {operation.name!r} to a pod of another service account"
         )
-    return member, found
+    return member, snapshot
 
 
 def review(context: ServerContext, body: Object) -> Object:
@@ -95,8 +95,8 @@ def review(context: ServerContext, body: Object) -> Object:
     if not token:
         raise bad_request("token is required for TokenReview in authentication")
     wanted = spec.get("audiences") or AUDIENCES
-    found = context.identity.of_token(token, wanted)
-    if found is None:
+    owner = context.identity.of_token(token, wanted)
+    if owner is None:
         return {"spec": spec, "status": {"user": {}, "error": "invalid bearer token"}}
-    user, audiences = found
+    user, audiences = owner
     return {"spec": spec, "status": {"authenticated": True, "user": user.as_dict(), "audiences": audiences}}

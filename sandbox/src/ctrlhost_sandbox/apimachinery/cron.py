@@ -85,10 +85,10 @@ def _is_star(field: str) -> bool:
 
 
 def _field(text: str, low: int, high: int, names: tuple[str, ...] = ()) -> frozenset[int]:
-    found: set[int] = set()
+    moments: set[int] = set()
     for part in filter(None, text.split(",")):
-        found.update(_range(part, low, high, names))
-    return frozenset(found)
+        moments.update(_range(part, low, high, names))
+    return frozenset(moments)
 
 
 def _range(text: str, low: int, high: int, names: tuple[str, ...]) -> range:

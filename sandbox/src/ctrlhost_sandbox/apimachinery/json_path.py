@@ -68,11 +68,11 @@ def _step(match: re.Match[str]) -> Step | None:
 
 
 def _descend(value: Any) -> list[Any]:
-    found, level = [], [value]
+    values, level = [], [value]
     while level:
-        found += level
+        values += level
         level = [child for item in level for child in _every(item)]
-    return found
+    return values
 
 
 def _every(value: Any) -> list[Any]:
@@ -98,11 +98,11 @@ def _filter(path: str, name: str | None, operand: str | None) -> Step | None:
     compare = _OPERATORS[name]
 
     def fits(item: Any) -> bool:
-        found = find(item, path)
-        alike = isinstance(found, str) == isinstance(wanted, str) and isinstance(found, bool) == isinstance(
+        actual = find(item, path)
+        alike = isinstance(actual, str) == isinstance(wanted, str) and isinstance(actual, bool) == isinstance(
             wanted, bool
         )
-        return found is not None and alike and bool(compare(found, wanted))
+        return actual is not None and alike and bool(compare(actual, wanted))
 
     return lambda value: [item for item in _every(value) if fits(item)]
 
@@ -119,14 +119,14 @@ def _union(items: str) -> Step | None:
             return None
         steps.append(_item(match))
         position = match.end() + 1
-    return lambda value: [found for step in steps for found in step(value)]
+    return lambda value: [result for step in steps for result in step(value)]
 
 
 def _item(match: re.Match[str]) -> Step:
     if (quoted := match["quoted"]) is not None:
         # As upstream reads it: dots need a backslash here too.
         path = f".{quoted[1:-1]}"
-        return lambda value: [] if (found := find(value, path)) is None else [found]
+        return lambda value: [] if (member := find(value, path)) is None else [member]
     if not match["rest"]:
         index = int(match["start"])
         return lambda value: [value[index]] if isinstance(value, list) and -len(value) <= index < len(value) else []

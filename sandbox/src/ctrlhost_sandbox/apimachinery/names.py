@@ -77,16 +77,16 @@ def qualified_problems(text: str) -> list[str]:
         return [
             f"a valid label key must{rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         ]
-    found = []
+    problems = []
     if slash and not prefix:
-        found.append("prefix part must be non-empty")
+        problems.append("prefix part must be non-empty")
     elif slash:
-        found += [f"prefix part {problem}" for problem in name_problems("prefix", prefix)]
+        problems += [f"prefix part {problem}" for problem in name_problems("prefix", prefix)]
     if not name:
-        found.append("name part must be non-empty")
+        problems.append("name part must be non-empty")
     elif len(name.encode()) > 63:
-        found.append("name part must be no more than 63 bytes")
-    return found if QUALIFIED.fullmatch(name) else [*found, QUALIFIED_TEXT]
+        problems.append("name part must be no more than 63 bytes")
+    return problems if QUALIFIED.fullmatch(name) else [*problems, QUALIFIED_TEXT]
 
 
 def label_value_problems(text: str) -> list[str]:

@@ -54,8 +54,8 @@ def condition(obj: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
 
 def is_true(obj: Mapping[str, Any], name: str) -> bool:
     """Return whether a status condition is True."""
-    found = condition(obj, name)
-    return found is not None and found.get("status") == "True"
+    entry = condition(obj, name)
+    return entry is not None and entry.get("status") == "True"
 
 
 def share(value: Any, total: int, *, up: bool) -> int:

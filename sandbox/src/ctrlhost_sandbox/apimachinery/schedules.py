@@ -52,5 +52,5 @@ def after(schedule: Schedule, moment: float, zone: dt.tzinfo) -> float | None:
 def _is_day(schedule: Schedule, local: dt.datetime) -> bool:
     if local.month not in schedule.months:
         return False
-    found = (local.day in schedule.days, local.isoweekday() % 7 in schedule.weekdays)
-    return all(found) if schedule.any_day or schedule.any_weekday else any(found)
+    matches = (local.day in schedule.days, local.isoweekday() % 7 in schedule.weekdays)
+    return all(matches) if schedule.any_day or schedule.any_weekday else any(matches)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ctrlhost_sandbox.apimachinery.names import label_value_problems, qualified_problems
 from ctrlhost_sandbox.apimachinery.objects import at
-from ctrlhost_sandbox.apimachinery.status import Failure, bad_request, shown
+from ctrlhost_sandbox.apimachinery.status import Failure, bad_request, show
 
 LabelTest = Callable[[Mapping[str, str]], bool]
 
@@ -26,13 +26,13 @@ class _Parser:
 
     def check(self, key: str, values: Iterable[str]) -> None:
         """Raise 400 if values of a label are invalid."""
-        found = [
-            f"values[{index}][{key}]: Invalid value: {shown(value)}: {'; '.join(problems)}"
+        texts = [
+            f"values[{index}][{key}]: Invalid value: {show(value)}: {'; '.join(problems)}"
             for index, value in enumerate(values)
             if (problems := label_value_problems(value))
         ]
-        if found:
-            text = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+        if texts:
+            text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
             raise bad_request(f"unable to parse requirement: {text}")
 
     def fail(self) -> Failure:
@@ -61,7 +61,7 @@ class _Parser:
     def _key(self) -> str:
         key = self._literal()
         if problems := qualified_problems(key):
-            text = f"<nil>: Invalid value: {shown(key)}: {'; '.join(problems)}"
+            text = f"<nil>: Invalid value: {show(key)}: {'; '.join(problems)}"
             raise bad_request(f"unable to parse requirement: {text}")
         return key
 

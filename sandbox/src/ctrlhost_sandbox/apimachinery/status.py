@@ -68,9 +68,9 @@ class Failure(Exception):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the `Status` object."""
-        found: dict[str, Any] = {key: getattr(self, key) for key in ("name", "group", "kind", "uid")}
-        found |= {"causes": [cause.as_dict() for cause in self.causes], "retryAfterSeconds": self.retry_after}
-        details = {key: value for key, value in found.items() if value not in ("", [], None)}
+        members: dict[str, Any] = {key: getattr(self, key) for key in ("name", "group", "kind", "uid")}
+        members |= {"causes": [cause.as_dict() for cause in self.causes], "retryAfterSeconds": self.retry_after}
+        details = {key: value for key, value in members.items() if value not in ("", [], None)}
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -181,7 +181,7 @@ def limit(count: int, unit: str) -> str:
     return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
 
 
-def shown(value: Any) -> str:
+def show(value: Any) -> str:
     """Format a value as cause messages show it, as JSON of at most 1000 characters."""
     text = number(value) if isinstance(value, float) else msgspec.json.encode(value).decode()
     return text if len(text) <= 1000 else text[:1000] + "..."
@@ -194,7 +194,7 @@ def required(field: str, detail: str = "") -> Cause:
 
 def invalid_value(field: str, value: Any, detail: str) -> Cause:
     """Return the cause of a value that breaks a rule."""
-    return Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}", field)
+    return Cause("FieldValueInvalid", f"Invalid value: {show(value)}: {detail}", field)
 
 
 def invalid_values(field: str, value: Any, details: Iterable[str]) -> list[Cause]:
@@ -204,13 +204,13 @@ def invalid_values(field: str, value: Any, details: Iterable[str]) -> list[Cause
 
 def wrong_type(field: str, value: Any, detail: str) -> Cause:
     """Return the cause of a value with the wrong JSON type."""
-    return Cause("FieldValueTypeInvalid", f"Invalid value: {shown(value)}: {detail}", field)
+    return Cause("FieldValueTypeInvalid", f"Invalid value: {show(value)}: {detail}", field)
 
 
 def not_supported(field: str, value: Any, allowed: Iterable[str]) -> Cause:
     """Return the cause of a value that is not among the allowed ones."""
     values = ", ".join(f'"{item}"' for item in allowed)
-    return Cause("FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {values}", field)
+    return Cause("FieldValueNotSupported", f"Unsupported value: {show(value)}: supported values: {values}", field)
 
 
 def forbidden_field(field: str, detail: str) -> Cause:
@@ -220,7 +220,7 @@ def forbidden_field(field: str, detail: str) -> Cause:
 
 def duplicate(field: str, value: Any) -> Cause:
     """Return the cause of a duplicate value."""
-    return Cause("FieldValueDuplicate", f"Duplicate value: {shown(value)}", field)
+    return Cause("FieldValueDuplicate", f"Duplicate value: {show(value)}", field)
 
 
 def too_long(field: str, most: int) -> Cause:

@@ -122,15 +122,15 @@ class Audit:
 
     def add(self, request: Request, answer: Response | Stream, audit_id: str) -> None:
         """Record a request and its response."""
-        asked = request.asked
-        if asked is None:
+        attributes = request.attributes
+        if attributes is None:
             return
-        reads = asked.verb in READ_VERBS or not asked.resource or asked.group in _REVIEWS
+        reads = attributes.verb in READ_VERBS or not attributes.resource or attributes.group in _REVIEWS
         if reads and self._file is None:
             return
         now = time.monotonic()
         received = time.time() - (now - request.received)
-        name = asked.name
+        name = attributes.name
         code = answer.status if isinstance(answer, Response) else 200
         if not name and code == 201 and isinstance(answer, Response):
             with contextlib.suppress(msgspec.MsgspecError):
@@ -144,12 +144,12 @@ class Audit:
                 "" if user is None else user.name,
                 "" if impersonator is None else impersonator.name,
                 request.headers.get("user-agent", ""),
-                asked.verb,
-                asked.group,
-                asked.version,
-                asked.resource,
-                asked.subresource,
-                asked.namespace,
+                attributes.verb,
+                attributes.group,
+                attributes.version,
+                attributes.resource,
+                attributes.subresource,
+                attributes.namespace,
                 name,
                 code,
                 bool(request.query.first("dryRun")),
@@ -158,7 +158,7 @@ class Audit:
             self._keep(record, request.body)
         if self._file is not None:
             stage = "ResponseComplete" if isinstance(answer, Response) else "ResponseStarted"
-            self._write(_event(request, asked, name, code, stage, received, audit_id))
+            self._write(_event(request, attributes, name, code, stage, received, audit_id))
 
     def _write(self, event: dict[str, Any]) -> None:
         """Append a line, whole or not at all; one that cannot be written is counted, and the next ones are tried."""
@@ -188,7 +188,7 @@ class Audit:
 
 
 def _event(
-    request: Request, asked: Attributes, name: str, code: int, stage: str, received: float, audit_id: str
+    request: Request, attributes: Attributes, name: str, code: int, stage: str, received: float, audit_id: str
 ) -> dict[str, Any]:
     """Return the request as an event of audit.k8s.io/v1, at level Metadata: bodies may hold secrets."""
     asker = request.impersonator or request.user
@@ -199,20 +199,20 @@ def _event(
         "auditID": audit_id,
         "stage": stage,
         "requestURI": request.target,
-        "verb": asked.verb,
+        "verb": attributes.verb,
         "user": asker.as_dict() if asker is not None else {},
     }
     if request.impersonator is not None and request.user is not None:
         event["impersonatedUser"] = request.user.as_dict()
     event["userAgent"] = request.headers.get("user-agent", "")
-    if asked.resource:
+    if attributes.resource:
         reference = {
-            "resource": asked.resource,
-            "namespace": asked.namespace,
+            "resource": attributes.resource,
+            "namespace": attributes.namespace,
             "name": name,
-            "apiGroup": asked.group,
-            "apiVersion": asked.version,
-            "subresource": asked.subresource,
+            "apiGroup": attributes.group,
+            "apiVersion": attributes.version,
+            "subresource": attributes.subresource,
         }
         event["objectRef"] = {key: value for key, value in reference.items() if value}
     event["responseStatus"] = {"metadata": {}, "code": code}

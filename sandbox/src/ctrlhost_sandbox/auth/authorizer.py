@@ -57,42 +57,44 @@ class Authorizer:
         self._used: dict[str, dict[Right, None]] = {}
         self._rules: dict[str, tuple[int, tuple[Rule, ...]]] = {}
 
-    def authorize(self, user: User, asked: Attributes) -> Decision:
+    def authorize(self, user: User, attributes: Attributes) -> Decision:
         """Return the decision. Members of `system:masters` may do everything."""
         if MASTERS in user.groups:
             return Decision(allowed=True)
         self._refresh()
-        found = self._decisions.get((user, asked))
-        if found is None:
+        decision = self._decisions.get((user, attributes))
+        if decision is None:
             if len(self._decisions) >= _MAX_DECISIONS:
                 self._decisions.clear()
-            found = self._decisions[user, asked] = self._decide(user, asked)
-        return found
+            decision = self._decisions[user, attributes] = self._decide(user, attributes)
+        return decision
 
-    def note_use(self, user: User, asked: Attributes) -> None:
+    def note_use(self, user: User, attributes: Attributes) -> None:
         """Record that a right was used, so that a test can find unneeded ones."""
-        if asked.resource and (user.name in self._used or len(self._used) < _MAX_USERS):
+        if attributes.resource and (user.name in self._used or len(self._used) < _MAX_USERS):
             rights = self._used.setdefault(user.name, {})
             if len(rights) < _MAX_DECISIONS:
-                rights[asked.group, asked.full_resource, asked.verb] = None
+                rights[attributes.group, attributes.full_resource, attributes.verb] = None
 
     def used_by(self, name: str) -> list[Right]:
         """Return the rights that this user has used."""
         return list(self._used.get(name, ()))
 
-    def require(self, user: User, asked: Attributes) -> Decision:
+    def require(self, user: User, attributes: Attributes) -> Decision:
         """Return the decision; raise 403 if it is negative."""
-        decision = self.authorize(user, asked)
+        decision = self.authorize(user, attributes)
         if not decision.allowed:
-            raise refusal(user, asked, decision.reason)
+            raise refusal(user, attributes, decision.reason)
         return decision
 
     def require_verb(self, operation: Operation, verb: str) -> None:
         """Raise 403 unless the user may also do `verb` on the operation's object."""
         kind = operation.kind
-        asked = Attributes(verb, "", kind.group, kind.version, kind.plural, "", operation.namespace, operation.name)
-        self.require(operation.user, asked)
-        self.note_use(operation.user, asked)
+        attributes = Attributes(
+            verb, "", kind.group, kind.version, kind.plural, "", operation.namespace, operation.name
+        )
+        self.require(operation.user, attributes)
+        self.note_use(operation.user, attributes)
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
         """Return a user's rules in a namespace ("" for none), and the references that could not be resolved."""
@@ -108,12 +110,12 @@ class Authorizer:
         table, where = (self._tables[3], namespace) if reference.get("kind") == "Role" else (self._tables[2], "")
         return self._of(table.get(where, reference.get("name", "")))
 
-    def _decide(self, user: User, asked: Attributes) -> Decision:
+    def _decide(self, user: User, attributes: Attributes) -> Decision:
         errors: dict[str, None] = {}
-        for grant in self._grants(user, asked.namespace if asked.resource else ""):
+        for grant in self._grants(user, attributes.namespace if attributes.resource else ""):
             if grant.error:
                 errors[grant.error] = None
-            elif any(rule.allows(asked) for rule in grant.rules):
+            elif any(rule.allows(attributes) for rule in grant.rules):
                 return Decision(allowed=True, reason=grant.reason)
         return Decision(allowed=False, reason=f"RBAC: {joined(errors)}" if errors else "")
 
@@ -141,7 +143,7 @@ class Authorizer:
         rules = self.rules_of_role(reference, namespace or "")
         error = "" if rules is not None else f'{kind.lower()}.{GROUP} "{name}" not found'
         own = binding["metadata"]["name"]
-        shown = f'ClusterRoleBinding "{own}"' if namespace is None else f'RoleBinding "{own}/{namespace}"'
+        label = f'ClusterRoleBinding "{own}"' if namespace is None else f'RoleBinding "{own}/{namespace}"'
         for subject in binding.get("subjects") or ():
             described = f'{subject.get("kind", "")} "{subject.get("name", "")}"'
             places, key = self._by_user, subject.get("name", "")
@@ -151,7 +153,7 @@ class Authorizer:
                 home = subject.get("namespace") or namespace or ""
                 described = f'ServiceAccount "{key}/{home}"'
                 key = f"{ACCOUNT_PREFIX}{home}:{key}"
-            reason = f'RBAC: allowed by {shown} of {kind} "{name}" to {described}'
+            reason = f'RBAC: allowed by {label} of {kind} "{name}" to {described}'
             places.setdefault(key, []).append(Grant(namespace, rules or (), reason, error))
 
     def _of(self, snapshot: Snapshot | None) -> tuple[Rule, ...] | None:
@@ -165,14 +167,14 @@ class Authorizer:
         return rules
 
 
-def refusal(user: User, asked: Attributes, reason: str = "") -> Failure:
+def refusal(user: User, attributes: Attributes, reason: str = "") -> Failure:
     """Return a 403 in upstream's words."""
-    if not asked.resource:
-        text = f'User "{user.name}" cannot {asked.verb} path "{asked.path}"'
+    if not attributes.resource:
+        text = f'User "{user.name}" cannot {attributes.verb} path "{attributes.path}"'
         return Failure(403, "Forbidden", "forbidden: " + (f"{text}: {reason}" if reason else text))
-    where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
-    what = f'resource "{asked.full_resource}" in API group "{asked.group}" {where}'
-    text = f'User "{user.name}" cannot {asked.verb} {what}' + (f": {reason}" if reason else "")
-    shown = qualified(asked.resource, asked.group) + (f' "{asked.name}"' if asked.name else "")
-    message = f"{shown} is forbidden: {text}"
-    return Failure(403, "Forbidden", message, name=asked.name, group=asked.group, kind=asked.resource)
+    where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
+    what = f'resource "{attributes.full_resource}" in API group "{attributes.group}" {where}'
+    text = f'User "{user.name}" cannot {attributes.verb} {what}' + (f": {reason}" if reason else "")
+    subject = qualified(attributes.resource, attributes.group) + (f' "{attributes.name}"' if attributes.name else "")
+    message = f"{subject} is forbidden: {text}"
+    return Failure(403, "Forbidden", message, name=attributes.name, group=attributes.group, kind=attributes.resource)

@@ -53,13 +53,13 @@ class Identity:
 
     def of_token(self, token: str, audiences: Iterable[str] = AUDIENCES) -> tuple[User, list[str]] | None:
         """Return a token's user and the audiences it is valid for; None if it is invalid."""
-        found = None
+        user = None
         for known, owner in (self._tokens or {}).items():
             # Compare with all tokens, so that the time reveals nothing.
             if hmac.compare_digest(known.encode(), token.encode()):
-                found = owner
-        if found is not None:
-            return found, list(audiences)
+                user = owner
+        if user is not None:
+            return user, list(audiences)
         return self._accounts.user(token, audiences)
 
     def _authenticate(self, request: Request) -> User:
@@ -74,10 +74,10 @@ class Identity:
                 # Roles decide what anonymous users may do.
                 return ANONYMOUS
             raise unauthorized()
-        found = self.of_token(token.strip())
-        if found is None:
+        owner = self.of_token(token.strip())
+        if owner is None:
             raise unauthorized()
-        return found[0]
+        return owner[0]
 
     def _check_impersonation(self, user: User, wanted: User) -> None:
         """Raise 403 unless the user may impersonate every attribute of the other."""
@@ -86,18 +86,18 @@ class Identity:
             return
         if wanted.name.startswith(_ACCOUNT) and wanted.name.count(":") == 3:
             namespace, name = wanted.name.split(":")[2:]
-            asked = [Attributes("impersonate", resource="serviceaccounts", namespace=namespace, name=name)]
+            checks = [Attributes("impersonate", resource="serviceaccounts", namespace=namespace, name=name)]
         else:
-            asked = [Attributes("impersonate", resource="users", name=wanted.name)]
-        asked += [Attributes("impersonate", resource="groups", name=group) for group in wanted.groups]
+            checks = [Attributes("impersonate", resource="users", name=wanted.name)]
+        checks += [Attributes("impersonate", resource="groups", name=group) for group in wanted.groups]
         if wanted.uid:
-            asked.append(Attributes("impersonate", group=_AUTHENTICATION, resource="uids", name=wanted.uid))
-        asked += [
+            checks.append(Attributes("impersonate", group=_AUTHENTICATION, resource="uids", name=wanted.uid))
+        checks += [
             Attributes("impersonate", group=_AUTHENTICATION, resource="userextras", subresource=key, name=value)
             for key, values in wanted.extra
             for value in values
         ]
-        for attributes in asked:
+        for attributes in checks:
             authorizer.require(user, attributes)
 
 

@@ -32,16 +32,16 @@ class Rule:
         """Parse an entry of a role's `rules`."""
         return cls(*(tuple(rule.get(key) or ()) for key in _KEYS))
 
-    def allows(self, asked: Attributes) -> bool:
+    def allows(self, attributes: Attributes) -> bool:
         """Return whether the rule alone allows the request."""
-        if not (ALL in self.verbs or asked.verb in self.verbs):
+        if not (ALL in self.verbs or attributes.verb in self.verbs):
             return False
-        if not asked.resource:
-            return any(_url_matches(url, asked.path) for url in self.urls)
+        if not attributes.resource:
+            return any(_url_matches(url, attributes.path) for url in self.urls)
         return (
-            (ALL in self.groups or asked.group in self.groups)
-            and (ALL in self.resources or self._has_resource(asked.full_resource, asked.subresource))
-            and (not self.names or asked.name in self.names)
+            (ALL in self.groups or attributes.group in self.groups)
+            and (ALL in self.resources or self._has_resource(attributes.full_resource, attributes.subresource))
+            and (not self.names or attributes.name in self.names)
         )
 
     def _has_resource(self, resource: str, subresource: str) -> bool:
@@ -72,12 +72,12 @@ class Rule:
 
     def __str__(self) -> str:
         """Format the rule as messages about escalation show it."""
-        shown = zip(
+        members = zip(
             ("APIGroups", "Resources", "NonResourceURLs", "ResourceNames", "Verbs"),
             (self.groups, self.resources, self.urls, self.names, self.verbs),
             strict=True,
         )
-        return "{" + ", ".join(f"{name}:{quoted(values)}" for name, values in shown if values) + "}"
+        return "{" + ", ".join(f"{name}:{quoted(values)}" for name, values in members if values) + "}"
 
     def as_dict(self) -> dict[str, list[str]]:
         """Return the rule in the form of a rules review."""

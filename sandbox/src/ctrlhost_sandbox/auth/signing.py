@@ -48,8 +48,8 @@ class SigningKey:
     def public(self) -> dict[str, Any]:
         """Return the public half as a JSON web key."""
         point = self._public.public_numbers()
-        found = {"use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": ALGORITHM}
-        return {**found, "x": encode(_number(point.x)), "y": encode(_number(point.y))}
+        members = {"use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": ALGORITHM}
+        return {**members, "x": encode(_number(point.x)), "y": encode(_number(point.y))}
 
 
 def _number(value: int) -> bytes:

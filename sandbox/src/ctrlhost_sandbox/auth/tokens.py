@@ -84,8 +84,8 @@ class ServiceAccountTokens:
         return User(claims["sub"], groups, account["uid"], tuple(extra)), meant
 
     def _exists(self, table: str, namespace: str, named: dict[str, str]) -> bool:
-        found = self._store.table(table).get(namespace, named["name"])
-        return found is not None and found.uid == named["uid"]
+        snapshot = self._store.table(table).get(namespace, named["name"])
+        return snapshot is not None and snapshot.uid == named["uid"]
 
     def _read(self, token: str) -> dict[str, Any] | None:
         head, _, signature = token.rpartition(".")

@@ -79,24 +79,24 @@ def from_template(owner: Object, template: Any, name: str, **labels: str) -> Obj
     """Return a pod for `owner`; a name that ends in a dash is a prefix."""
     template = copy.deepcopy(template)
     metadata = template.get("metadata") or {}
-    made = {
+    own = {
         "generateName" if name.endswith("-") else "name": name,
         "labels": {**(metadata.get("labels") or {}), **labels},
         "annotations": metadata.get("annotations") or {},
         "ownerReferences": [meta.owner_reference(owner)],
     }
     if owner["kind"] == "StatefulSet":
-        made["generateName"] = f"{owner['metadata']['name']}-"
+        own["generateName"] = f"{owner['metadata']['name']}-"
     if metadata.get("finalizers"):
-        made["finalizers"] = metadata["finalizers"]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": template["spec"]}
+        own["finalizers"] = metadata["finalizers"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": own, "spec": template["spec"]}
 
 
 def create(controller: Controller, owner: Object, pod: Object) -> Object:
     """Create a pod for `owner`, and record it."""
-    made = controller.create(controller.kind("", "Pod"), owner["metadata"]["namespace"], pod)
-    controller.event(owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
-    return made
+    stored = controller.create(controller.kind("", "Pod"), owner["metadata"]["namespace"], pod)
+    controller.event(owner, "SuccessfulCreate", f"Created pod: {stored['metadata']['name']}")
+    return stored
 
 
 def delete(controller: Controller, owner: Object, pod: Object) -> None:

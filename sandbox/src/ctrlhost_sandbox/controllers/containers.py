@@ -148,12 +148,12 @@ def set_condition(status: Any, name: str, *, value: bool, reason: str = "") -> N
     """Set a condition; its time changes with its value."""
     text = "True" if value else "False"
     conditions = status.setdefault("conditions", [])
-    found = next((item for item in conditions if item["type"] == name), None)
-    if found is None:
-        found = {"type": name, "status": "", "lastProbeTime": None}
-        conditions.append(found)
-    if found["status"] != text:
-        found.update(status=text, lastTransitionTime=times.now())
-    found.pop("reason", None)
+    entry = next((item for item in conditions if item["type"] == name), None)
+    if entry is None:
+        entry = {"type": name, "status": "", "lastProbeTime": None}
+        conditions.append(entry)
+    if entry["status"] != text:
+        entry.update(status=text, lastTransitionTime=times.now())
+    entry.pop("reason", None)
     if reason:
-        found["reason"] = reason
+        entry["reason"] = reason

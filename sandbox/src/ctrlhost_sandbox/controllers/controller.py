@@ -114,8 +114,8 @@ class Controller(ABC):
 
     def read(self, kind: Kind, namespace: str, name: str) -> Object | None:
         """Read an object; None if it is missing."""
-        found = self.context.store.table(kind.table).get(namespace, name)
-        return None if found is None else views.load(kind, found)
+        snapshot = self.context.store.table(kind.table).get(namespace, name)
+        return None if snapshot is None else views.load(kind, snapshot)
 
     def listed(self, kind: Kind, namespace: str | None = None) -> list[Object]:
         """Read the objects of a namespace or of all."""

@@ -100,8 +100,8 @@ class CrdController(Controller):
         table = self.context.store.table(f"{crd['spec']['group']}/{crd['spec']['names']['plural']}")
         kind = next(iter(self.context.registry.custom(metadata["name"])), None)
         if table.count and kind is not None:
-            found = condition(crd, "Terminating")
-            if found is None or found.get("reason") != "InstanceDeletionInProgress":
+            terminating = condition(crd, "Terminating")
+            if terminating is None or terminating.get("reason") != "InstanceDeletionInProgress":
                 text = "CustomResource deletion is in progress"
                 set_condition(crd, "Terminating", "True", "InstanceDeletionInProgress", text)
                 self._write_status(crd)

@@ -41,75 +41,75 @@ class CronJobController(Controller):
     def reconcile(self, key: Key) -> None:
         """Delete old Jobs, update the status, and create the Job that is due."""
         kind = self.kind("batch", "CronJob")
-        found = self.read(kind, *key)
-        if found is None:
+        cron_job = self.read(kind, *key)
+        if cron_job is None:
             return
         jobs = self.listed(self.kind("batch", "Job"), key[0])
-        own = [job for job in jobs if controller_of(job) == found["metadata"]["uid"]]
-        status = found.setdefault("status", {})
+        own = [job for job in jobs if controller_of(job) == cron_job["metadata"]["uid"]]
+        status = cron_job.setdefault("status", {})
         status["active"] = list(status.get("active") or ())
-        self._clean(found, own)
-        self._observe(found, own)
-        self._start(found, key)
+        self._clean(cron_job, own)
+        self._observe(cron_job, own)
+        self._start(cron_job, key)
         if not status["active"]:
             del status["active"]
-        self.update(kind, found, "status")
+        self.update(kind, cron_job, "status")
 
-    def _clean(self, found: Object, jobs: list[Object]) -> None:
+    def _clean(self, cron_job: Object, jobs: list[Object]) -> None:
         """Delete the oldest finished Jobs beyond the limits."""
         for name, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
             ended = [job for job in jobs if (end := finished(job)) is not None and end["type"] == name]
             ended.sort(key=lambda job: (job["status"].get("startTime", "~"), job["metadata"]["name"]))
-            for job in ended[: max(len(ended) - found["spec"].get(limit, len(ended)), 0)]:
-                self._delete(found, job)
+            for job in ended[: max(len(ended) - cron_job["spec"].get(limit, len(ended)), 0)]:
+                self._delete(cron_job, job)
                 jobs.remove(job)
 
-    def _delete(self, found: Object, job: Object) -> None:
+    def _delete(self, cron_job: Object, job: Object) -> None:
         self.delete(self.kind("batch", "Job"), job, "Background")
-        _drop(found, job["metadata"]["uid"])
-        self.event(found, "SuccessfulDelete", f"Deleted job {job['metadata']['name']}")
+        _drop(cron_job, job["metadata"]["uid"])
+        self.event(cron_job, "SuccessfulDelete", f"Deleted job {job['metadata']['name']}")
 
-    def _observe(self, found: Object, jobs: list[Object]) -> None:
+    def _observe(self, cron_job: Object, jobs: list[Object]) -> None:
         """Update the active Jobs and the time of the last success."""
-        status = found["status"]
+        status = cron_job["status"]
         for job in jobs:
             name, uid, end = job["metadata"]["name"], job["metadata"]["uid"], finished(job)
             active = any(reference["uid"] == uid for reference in status["active"])
             if end is None and not active:
                 text = f"Saw a job that the controller did not create or forgot: {name}"
-                self.event(found, "UnexpectedJob", text, warning=True)
+                self.event(cron_job, "UnexpectedJob", text, warning=True)
             if end is not None and active:
-                _drop(found, uid)
-                self.event(found, "SawCompletedJob", f"Saw completed job: {name}, condition: {end['type']}")
+                _drop(cron_job, uid)
+                self.event(cron_job, "SawCompletedJob", f"Saw completed job: {name}, condition: {end['type']}")
             if end is not None and end["type"] == "Complete":
                 completed = job["status"].get("completionTime", "")
                 status["lastSuccessfulTime"] = max(status.get("lastSuccessfulTime", ""), completed)
         known = {job["metadata"]["uid"] for job in jobs}
         for reference in [reference for reference in status["active"] if reference["uid"] not in known]:
-            self.event(found, "MissingJob", f"Active job went missing: {reference['name']}")
-            _drop(found, reference["uid"])
+            self.event(cron_job, "MissingJob", f"Active job went missing: {reference['name']}")
+            _drop(cron_job, reference["uid"])
 
-    def _start(self, found: Object, key: Key) -> None:
+    def _start(self, cron_job: Object, key: Key) -> None:
         """Create the Job of the most recent time that was missed, unless the spec says otherwise."""
-        spec, status = found["spec"], found["status"]
-        if "deletionTimestamp" in found["metadata"] or spec.get("suspend"):
+        spec, status = cron_job["spec"], cron_job["status"]
+        if "deletionTimestamp" in cron_job["metadata"] or spec.get("suspend"):
             return
         try:
             zone = schedules.load_zone(spec.get("timeZone", ""))
         except ValueError as error:
-            self.event(found, "UnknownTimeZone", f'invalid timeZone: "{spec["timeZone"]}": {error}', warning=True)
+            self.event(cron_job, "UnknownTimeZone", f'invalid timeZone: "{spec["timeZone"]}": {error}', warning=True)
             return
-        plan = _Plan(found, zone)
+        plan = _Plan(cron_job, zone)
         self._look_again(plan, key)
         due = plan.due()
         if plan.missed > _MANY:
             text = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-            self.event(found, "TooManyMissedTimes", text, warning=True)
+            self.event(cron_job, "TooManyMissedTimes", text, warning=True)
         if due is None:
             return
         if due + spec.get("startingDeadlineSeconds", float("inf")) < clock.time():
             text = f"Missed scheduled time to start a job: {email.utils.formatdate(due)}"
-            self.event(found, "MissSchedule", text, warning=True)
+            self.event(cron_job, "MissSchedule", text, warning=True)
             return
         name = f"{key[1]}-{int(due) // 60}"
         if status.get("lastScheduleTime") == times.seconds(due) or any(
@@ -118,57 +118,57 @@ class CronJobController(Controller):
             return
         if spec.get("concurrencyPolicy") == "Forbid" and status["active"]:
             text = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self.event(found, "JobAlreadyActive", text)
+            self.event(cron_job, "JobAlreadyActive", text)
             return
         if spec.get("concurrencyPolicy") == "Replace":
             for reference in list(status["active"]):
                 job = self.read(self.kind("batch", "Job"), key[0], reference["name"])
                 if job is not None:
-                    self._delete(found, job)
-        self._create(found, name, due, zone)
-        self._look_again(_Plan(found, zone), key)
+                    self._delete(cron_job, job)
+        self._create(cron_job, name, due, zone)
+        self._look_again(_Plan(cron_job, zone), key)
 
     def _look_again(self, plan: _Plan, key: Key) -> None:
         next_time = plan.next()
         if next_time is not None:
             self.add_after(key, max(next_time + _LATER - clock.time(), _LATER))
 
-    def _create(self, found: Object, name: str, due: float, zone: dt.tzinfo) -> None:
-        template = copy.deepcopy(found["spec"]["jobTemplate"])
+    def _create(self, cron_job: Object, name: str, due: float, zone: dt.tzinfo) -> None:
+        template = copy.deepcopy(cron_job["spec"]["jobTemplate"])
         metadata = template.get("metadata") or {}
         kind = self.kind("batch", "Job")
-        existing = self.read(kind, found["metadata"]["namespace"], name)
-        if existing is not None and controller_of(existing) != found["metadata"]["uid"]:
+        existing = self.read(kind, cron_job["metadata"]["namespace"], name)
+        if existing is not None and controller_of(existing) != cron_job["metadata"]["uid"]:
             return
-        shown = dt.datetime.fromtimestamp(due, zone).isoformat()
-        made = existing or {
+        moment = dt.datetime.fromtimestamp(due, zone).isoformat()
+        job = existing or {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {
                 "name": name,
                 "labels": metadata.get("labels") or {},
-                "annotations": {**(metadata.get("annotations") or {}), _SCHEDULED: shown.replace("+00:00", "Z")},
-                "ownerReferences": [meta.owner_reference(found)],
+                "annotations": {**(metadata.get("annotations") or {}), _SCHEDULED: moment.replace("+00:00", "Z")},
+                "ownerReferences": [meta.owner_reference(cron_job)],
             },
             "spec": template["spec"],
         }
         if existing is None:
-            made = self.create(kind, found["metadata"]["namespace"], made)
-            self.event(found, "SuccessfulCreate", f"Created job {name}")
-        named = {field: made["metadata"][field] for field in ("namespace", "name", "uid", "resourceVersion")}
-        found["status"]["active"].append({"kind": "Job", "apiVersion": "batch/v1", **named})
-        found["status"]["lastScheduleTime"] = times.seconds(due)
+            job = self.create(kind, cron_job["metadata"]["namespace"], job)
+            self.event(cron_job, "SuccessfulCreate", f"Created job {name}")
+        named = {field: job["metadata"][field] for field in ("namespace", "name", "uid", "resourceVersion")}
+        cron_job["status"]["active"].append({"kind": "Job", "apiVersion": "batch/v1", **named})
+        cron_job["status"]["lastScheduleTime"] = times.seconds(due)
 
 
 class _Plan:
     """The times of a schedule around now."""
 
-    def __init__(self, found: Object, zone: dt.tzinfo) -> None:
-        schedule = cron.parse(found["spec"]["schedule"])
+    def __init__(self, cron_job: Object, zone: dt.tzinfo) -> None:
+        schedule = cron.parse(cron_job["spec"]["schedule"])
         self._after: Callable[[float], float | None] = lambda moment: schedules.after(schedule, moment, zone)
-        since = (found.get("status") or {}).get("lastScheduleTime") or found["metadata"]["creationTimestamp"]
+        since = (cron_job.get("status") or {}).get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"]
         self._since, self._now = times.epoch(since), clock.time()
-        self._deadline: float = found["spec"].get("startingDeadlineSeconds", float("inf"))
+        self._deadline: float = cron_job["spec"].get("startingDeadlineSeconds", float("inf"))
         self.missed = 0
         """How many times passed without a Job, roughly; set by `due`."""
 
@@ -193,12 +193,12 @@ class _Plan:
         # Irregular schedules need the search; it begins near the end, since there may be many times.
         step = max(second - first, 1.0)
         self.missed = int((self._now - first) // step) + 1
-        found, moment = None, self._after(first + (self.missed - 2) * step)
+        latest, moment = None, self._after(first + (self.missed - 2) * step)
         while moment is not None and moment <= self._now:
-            found, moment = moment, self._after(moment)
-        return found
+            latest, moment = moment, self._after(moment)
+        return latest
 
 
-def _drop(found: Object, uid: str) -> None:
-    active: list[dict[str, Any]] = found["status"]["active"]
+def _drop(cron_job: Object, uid: str) -> None:
+    active: list[dict[str, Any]] = cron_job["status"]["active"]
     active[:] = [reference for reference in active if reference["uid"] != uid]

@@ -58,7 +58,7 @@ class DeploymentController(Controller):
         newest = max((_revision(replica_set) for replica_set in sets), default=0)
         kind = self.kind("apps", "ReplicaSet")
         if current is None:
-            current = self.create(kind, deployment["metadata"]["namespace"], self._made(deployment, name, newest + 1))
+            current = self.create(kind, deployment["metadata"]["namespace"], self._make(deployment, name, newest + 1))
         elif _revision(current) < newest:
             current["metadata"].setdefault("annotations", {})[REVISION] = str(newest + 1)
             current = self.update(kind, current)
@@ -70,13 +70,13 @@ class DeploymentController(Controller):
             deployment.update(self.update(self.kind("apps", "Deployment"), deployment, "status"))
         return current
 
-    def _made(self, deployment: Object, name: str, revision: int) -> Object:
+    def _make(self, deployment: Object, name: str, revision: int) -> Object:
         template = copy.deepcopy(deployment["spec"]["template"])
-        found = name.rpartition("-")[2]
+        suffix = name.rpartition("-")[2]
         labels = template.setdefault("metadata", {}).setdefault("labels", {})
-        labels[HASH_LABEL] = found
+        labels[HASH_LABEL] = suffix
         selector = copy.deepcopy(deployment["spec"]["selector"])
-        selector.setdefault("matchLabels", {})[HASH_LABEL] = found
+        selector.setdefault("matchLabels", {})[HASH_LABEL] = suffix
         metadata = {
             "name": name,
             "labels": labels,
@@ -137,10 +137,10 @@ class DeploymentController(Controller):
         updated = _sum([replica_set for replica_set in sets if replica_set["metadata"]["name"] == name], "replicas")
         wanted = deployment["spec"].get("replicas", 1)
         missing = max(wanted - total["availableReplicas"], 0)
-        asked = sum(replica_set["spec"].get("replicas", 0) for replica_set in sets)
+        desired = sum(replica_set["spec"].get("replicas", 0) for replica_set in sets)
         rolling = deployment["spec"]["strategy"].get("rollingUpdate") or {}
         allowed = share(rolling.get("maxUnavailable", 0), wanted, up=False)
-        unavailable = max(asked - total["availableReplicas"], 0)
+        unavailable = max(desired - total["availableReplicas"], 0)
         status = {**total, "updatedReplicas": updated, "unavailableReplicas": unavailable}
         done = updated == wanted == total["replicas"] and not missing
         before = {item["type"]: item for item in (deployment.get("status") or {}).get("conditions") or ()}

@@ -28,12 +28,12 @@ class DisruptionController(Controller):
 
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Return a changed budget, those that select a changed pod, and all of a namespace with a changed scale."""
-        found = event.latest
+        latest = event.latest
         if table.name == TABLE:
-            return [found.key]
+            return [latest.key]
         if table.name != "pods" and table.name not in _SCALED:
             return []
-        return [item.key for item in self.context.store.table(TABLE).list(found.namespace)]
+        return [item.key for item in self.context.store.table(TABLE).list(latest.namespace)]
 
     def reconcile(self, key: Key) -> None:
         """Count the pods, and update the status."""
@@ -68,16 +68,16 @@ class DisruptionController(Controller):
 
     def _disrupted(self, known: dict[str, str], pods: list[Object], key: Key) -> dict[str, str]:
         """Return the pods that were evicted but are not being deleted yet, for a while."""
-        found: dict[str, str] = {}
+        disrupted: dict[str, str] = {}
         for pod in pods:
             since = known.get(pod["metadata"]["name"])
             if since is None or claims.is_going(pod):
                 continue
             left = times.epoch(since) + _DELETION_SECONDS - clock.time()
             if left > 0:
-                found[pod["metadata"]["name"]] = since
+                disrupted[pod["metadata"]["name"]] = since
                 self.add_after(key, left)
-        return found
+        return disrupted
 
     def _expected(self, budget: Object, pods: list[Object]) -> tuple[int, int]:
         """Return the expected and the wanted number of pods; LookupError if a pod's owner has no scale."""
@@ -98,20 +98,20 @@ class DisruptionController(Controller):
             owner = owner_of(pod)
             if owner is None or owner["uid"] in scales:
                 continue
-            found = self._owner(owner, pod["metadata"]["namespace"])
-            outer = None if found is None else owner_of(found)
+            controller = self._owner(owner, pod["metadata"]["namespace"])
+            outer = None if controller is None else owner_of(controller)
             if owner["kind"] == "ReplicaSet" and outer is not None and outer["kind"] == "Deployment":
-                owner, found = outer, self._owner(outer, pod["metadata"]["namespace"])
-            kind = None if found is None else self._kind_of(owner)
-            if found is None or kind is None or kind.scale is None:
+                owner, controller = outer, self._owner(outer, pod["metadata"]["namespace"])
+            kind = None if controller is None else self._kind_of(owner)
+            if controller is None or kind is None or kind.scale is None:
                 raise LookupError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
-            scales[owner["uid"]] = scaling.scale_of(kind, found)["spec"].get("replicas", 0)
+            scales[owner["uid"]] = scaling.scale_of(kind, controller)["spec"].get("replicas", 0)
         return sum(scales.values())
 
     def _owner(self, owner: dict[str, Any], namespace: str) -> Object | None:
         kind = self._kind_of(owner)
-        found = None if kind is None else self.read(kind, namespace, owner["name"])
-        return found if found is not None and found["metadata"]["uid"] == owner["uid"] else None
+        obj = None if kind is None else self.read(kind, namespace, owner["name"])
+        return obj if obj is not None and obj["metadata"]["uid"] == owner["uid"] else None
 
     def _kind_of(self, owner: dict[str, Any]) -> Any:
         group, _, version = owner["apiVersion"].rpartition("/")

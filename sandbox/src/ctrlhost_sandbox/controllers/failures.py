@@ -81,9 +81,9 @@ def judge(job: Object, pod: Object) -> tuple[str, str]:
                 return rule["action"], text
             continue
         patterns = [(pattern["type"], pattern.get("status", "True")) for pattern in rule.get("onPodConditions") or ()]
-        for found in pod["status"].get("conditions") or ():
-            if (found["type"], found["status"]) in patterns:
-                return rule["action"], f"Pod {name} has condition {found['type']} {behind}"
+        for entry in pod["status"].get("conditions") or ():
+            if (entry["type"], entry["status"]) in patterns:
+                return rule["action"], f"Pod {name} has condition {entry['type']} {behind}"
     return "", ""
 
 

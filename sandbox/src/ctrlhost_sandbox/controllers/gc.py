@@ -144,13 +144,13 @@ class GarbageCollector(Controller):
             return
 
     def _dependents_of(self, uid: str) -> list[tuple[Kind, Snapshot]]:
-        found = []
+        dependents = []
         for dependent in sorted(self._dependents.get(uid, ())):
             snapshot = self.context.store.uids.get(dependent)
             kind = None if snapshot is None else self.context.registry.of_table(snapshot.table)
             if kind is not None and snapshot is not None:
-                found.append((kind, snapshot))
-        return found
+                dependents.append((kind, snapshot))
+        return dependents
 
     def _orphan(self, kind: Kind, obj: Object) -> None:
         uid = obj["metadata"]["uid"]

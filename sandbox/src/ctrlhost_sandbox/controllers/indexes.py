@@ -90,8 +90,8 @@ class Indexes:
         for number, rule in enumerate((self._spec.get("successPolicy") or {}).get("rules") or ()):
             # There may be billions of indexes.
             wanted = list(parse(rule.get("succeededIndexes", f"0-{self._limit}"), self._limit))
-            found = sum(any(index in interval for interval in wanted) for index in self.succeeded)
-            if found and found >= rule.get("succeededCount", sum(map(len, wanted))):
+            matched = sum(any(index in interval for interval in wanted) for index in self.succeeded)
+            if matched and matched >= rule.get("succeededCount", sum(map(len, wanted))):
                 return new_condition("SuccessCriteriaMet", "SuccessPolicy", f"Matched rules at index {number}")
         return None
 
@@ -113,8 +113,8 @@ class Indexes:
         """Return the fields of the status, once these pods are counted too."""
         new = {index_of(pod) for pod in ended if pod["status"].get("phase") == "Succeeded"} & self.succeeded
         done = self._before | {index for index in new if index is not None}
-        found: dict[str, Any] = {"succeeded": len(done), "completedIndexes": shorten(done)}
-        return found if self._per_index is None else {**found, "failedIndexes": shorten(self._failed)}
+        counts: dict[str, Any] = {"succeeded": len(done), "completedIndexes": shorten(done)}
+        return counts if self._per_index is None else {**counts, "failedIndexes": shorten(self._failed)}
 
     def mark(self, pod: Object, index: int) -> None:
         """Set the index of a new pod: name, host name, annotations, label and environment."""

@@ -66,10 +66,10 @@ class JobController(Controller):
     def untrack(self, pod: Object) -> None:
         """Remove the finalizer from a pod, if it still exists."""
         kind, metadata = self.kind("", "Pod"), pod["metadata"]
-        found = self.read(kind, metadata["namespace"], metadata["name"])
-        if found is not None and found["metadata"]["uid"] == metadata["uid"] and is_tracked(found):
-            found["metadata"]["finalizers"].remove(FINALIZER)
-            self.update(kind, found)
+        stored = self.read(kind, metadata["namespace"], metadata["name"])
+        if stored is not None and stored["metadata"]["uid"] == metadata["uid"] and is_tracked(stored):
+            stored["metadata"]["finalizers"].remove(FINALIZER)
+            self.update(kind, stored)
 
     def _release(self, key: Key) -> None:
         """Remove the finalizer from a pod whose Job is over or missing."""
@@ -88,8 +88,8 @@ class JobController(Controller):
 
 def finished(job: Object) -> dict[str, Any] | None:
     """Return the condition of a finished Job."""
-    found = [condition(job, name) for name in ("Complete", "Failed")]
-    return next((dict(entry) for entry in found if entry is not None and entry["status"] == "True"), None)
+    conditions = [condition(job, name) for name in ("Complete", "Failed")]
+    return next((dict(entry) for entry in conditions if entry is not None and entry["status"] == "True"), None)
 
 
 def is_tracked(pod: Object) -> bool:

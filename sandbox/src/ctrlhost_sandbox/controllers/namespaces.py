@@ -76,11 +76,11 @@ class NamespaceController(Controller):
     def _root_ca(self, name: str) -> None:
         """Publish the server's CA certificate, and restore it after a change."""
         kind = self.kind("", "ConfigMap")
-        found = self.read(kind, name, ROOT_CA)
-        wanted = found or {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": ROOT_CA, "namespace": name}}
+        stored = self.read(kind, name, ROOT_CA)
+        wanted = stored or {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": ROOT_CA, "namespace": name}}
         wanted["data"] = {"ca.crt": self.context.ca}
         wanted["metadata"].setdefault("annotations", {}).setdefault("kubernetes.io/description", _DESCRIPTION)
-        if found is None:
+        if stored is None:
             self.create(kind, name, wanted)
         else:
             self.update(kind, wanted)
@@ -104,15 +104,15 @@ class NamespaceController(Controller):
 
     def _report(self, namespace: Object, remaining: Counter[str], finalizers: Counter[str]) -> None:
         listed = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(remaining.items()))
-        found = {"NamespaceContentRemaining": ("SomeResourcesRemain", f"Some resources are remaining: {listed}")}
+        remains = {"NamespaceContentRemaining": ("SomeResourcesRemain", f"Some resources are remaining: {listed}")}
         if finalizers:
             held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
             text = f"Some content in the namespace has finalizers remaining: {held}"
-            found["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", text)
+            remains["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", text)
         before = {item["type"]: item for item in (namespace.get("status") or {}).get("conditions") or ()}
         conditions = []
-        for name, (reason, message) in (_CONDITIONS | found).items():
-            known, value = before.get(name), "True" if name in found else "False"
+        for name, (reason, message) in (_CONDITIONS | remains).items():
+            known, value = before.get(name), "True" if name in remains else "False"
             since = known["lastTransitionTime"] if known and known["status"] == value else times.now()
             entry = {"type": name, "status": value, "lastTransitionTime": since}
             conditions.append({**entry, "reason": reason, "message": message})

@@ -101,8 +101,8 @@ class PodController(Controller):
         if "persistentvolume" not in self.context.options.controllers:
             return True
         kind, namespace = self.kind("", "PersistentVolumeClaim"), pod["metadata"]["namespace"]
-        found = [self.read(kind, namespace, name) for name in volumes.claims_of(pod)]
-        return all(claim is not None and claim["status"].get("phase") == "Bound" for claim in found)
+        stored = [self.read(kind, namespace, name) for name in volumes.claims_of(pod)]
+        return all(claim is not None and claim["status"].get("phase") == "Bound" for claim in stored)
 
     def _address(self, uid: str) -> str:
         """Return a pod's address, allocated if missing; freed ones are reused last."""

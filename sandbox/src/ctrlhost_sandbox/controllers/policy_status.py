@@ -55,19 +55,19 @@ class PolicyStatusController(Controller):
             for name in ("expression", "messageExpression"):
                 if not validation.get(name):
                     continue
-                found = []
+                texts = []
                 for kind in kinds:
                     expressions = ((validation[name], "any"),)
                     (error,) = compiled(expressions, variables, params=params, schema=_schema_of(kind)).errors
                     if error:
                         text = error.removeprefix("compilation failed: ")
-                        found.append(f"{kind.api_version}, Kind={kind.kind}: {text}\n")
-                if found:
-                    yield {"fieldRef": f"spec.validations[{index}].{name}", "warning": "\n".join(found)}
+                        texts.append(f"{kind.api_version}, Kind={kind.kind}: {text}\n")
+                if texts:
+                    yield {"fieldRef": f"spec.validations[{index}].{name}", "warning": "\n".join(texts)}
 
     def _kinds(self, rules: Any) -> list[Kind]:
         """Return the kinds that rules name without wildcards, in order."""
-        found: dict[tuple[str, str, str], Kind] = {}
+        by_version: dict[tuple[str, str, str], Kind] = {}
         for rule in rules:
             groups, versions = sorted(rule.get("apiGroups") or ()), sorted(rule.get("apiVersions") or ())
             if "*" in (*groups, *versions):
@@ -75,8 +75,8 @@ class PolicyStatusController(Controller):
             names = sorted(name for name in rule.get("resources") or () if not {"*", "/"} & set(name))
             kinds = (self.context.registry.find(*place) for place in product(groups, versions, names))
             for kind in [kind for kind in kinds if kind is not None][:_MAX_KINDS]:
-                found[kind.group, kind.version, kind.kind] = kind
-        return [found[key] for key in sorted(found)]
+                by_version[kind.group, kind.version, kind.kind] = kind
+        return [by_version[key] for key in sorted(by_version)]
 
 
 def _schema_of(kind: Kind) -> str | None:

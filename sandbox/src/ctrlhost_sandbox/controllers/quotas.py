@@ -32,10 +32,10 @@ class QuotaController(Controller):
     def reconcile(self, key: Key) -> None:
         """Count what there is, and store the status if it differs."""
         namespace, name = key
-        found = self.context.store.table(quotas.TABLE).get(namespace, name)
-        if found is None:
+        snapshot = self.context.store.table(quotas.TABLE).get(namespace, name)
+        if snapshot is None:
             return
-        quota = found.decode()
+        quota = snapshot.decode()
         status = quotas.recount(self.context, quota)
         if status != (quota.get("status") or {}):
             quotas.write_status(self.context, quota, status, "kube-controller-manager")

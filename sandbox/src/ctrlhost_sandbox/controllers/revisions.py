@@ -27,8 +27,8 @@ class History:
         self._controller, self._owner = controller, owner
         self._kind = controller.kind("apps", "ControllerRevision")
         uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
-        found = [stored for stored in controller.listed(self._kind, namespace) if controller_of(stored) == uid]
-        self._all = {stored["metadata"]["name"]: stored for stored in found}
+        own = [stored for stored in controller.listed(self._kind, namespace) if controller_of(stored) == uid]
+        self._all = {stored["metadata"]["name"]: stored for stored in own}
         self.newest = self._present()
         """The revision of the owner's current template, with the highest number."""
 
@@ -88,5 +88,5 @@ def hash_of(name: str) -> str:
 
 
 def _number(revision: Object) -> int:
-    found: int = revision.get("revision", 0)
-    return found
+    number: int = revision.get("revision", 0)
+    return number

@@ -26,13 +26,13 @@ class ServiceController(Controller):
 
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Return a changed Service, and those of a namespace with a changed pod or slice."""
-        found = event.latest
+        latest = event.latest
         if table.name == "services":
-            return [found.key]
+            return [latest.key]
         if table.name == "pods":
-            return [item.key for item in self.context.store.table("services").list(found.namespace)]
-        name = found.labels.get(_SERVICE) if table.name == "discovery.k8s.io/endpointslices" else None
-        return [(found.namespace, name)] if name else []
+            return [item.key for item in self.context.store.table("services").list(latest.namespace)]
+        name = latest.labels.get(_SERVICE) if table.name == "discovery.k8s.io/endpointslices" else None
+        return [(latest.namespace, name)] if name else []
 
     def reconcile(self, key: Key) -> None:
         """Update the slice and the load balancer's address."""
@@ -63,7 +63,7 @@ class ServiceController(Controller):
             labels = {**(metadata.get("labels") or {}), _SERVICE: metadata["name"], _MANAGED: _BY}
             if spec.get("clusterIP") == "None":
                 labels[_HEADLESS] = ""
-            made = {
+            endpoint_slice = {
                 "apiVersion": "discovery.k8s.io/v1",
                 "kind": "EndpointSlice",
                 "metadata": {
@@ -75,7 +75,7 @@ class ServiceController(Controller):
                 "endpoints": endpoints,
                 "ports": ports,
             }
-            self.create(kind, namespace, made)
+            self.create(kind, namespace, endpoint_slice)
             return
         old["endpoints"], old["ports"] = endpoints, ports
         self.update(kind, old)
@@ -84,10 +84,10 @@ class ServiceController(Controller):
         metadata = pod["metadata"]
         ready = is_true(pod, "Ready")
         leaving = "deletionTimestamp" in metadata
-        shown = (ready and not leaving) or bool(service["spec"].get("publishNotReadyAddresses"))
+        published = (ready and not leaving) or bool(service["spec"].get("publishNotReadyAddresses"))
         endpoint: dict[str, Any] = {
             "addresses": [pod["status"]["podIP"]],
-            "conditions": {"ready": shown, "serving": ready, "terminating": leaving},
+            "conditions": {"ready": published, "serving": ready, "terminating": leaving},
             "nodeName": pod["spec"]["nodeName"],
             "targetRef": {"kind": "Pod", **{key: metadata[key] for key in ("namespace", "name", "uid")}},
         }
@@ -122,7 +122,7 @@ class ServiceController(Controller):
 
 def _ports(spec: Any, pods: list[Object]) -> list[dict[str, Any]]:
     """Return the ports of the pods: named targets are looked up in their containers."""
-    found = []
+    ports = []
     for port in spec.get("ports") or ():
         target = port.get("targetPort", port["port"])
         if isinstance(target, str):
@@ -136,5 +136,5 @@ def _ports(spec: Any, pods: list[Object]) -> list[dict[str, Any]]:
             if not numbers:
                 continue
             target = numbers[0]
-        found.append({"name": port.get("name", ""), "port": target, "protocol": port.get("protocol", "TCP")})
-    return found
+        ports.append({"name": port.get("name", ""), "port": target, "protocol": port.get("protocol", "TCP")})
+    return ports

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 class SetClaims:
     """The claims that the templates of one set ask for."""
 
-    def __init__(self, controller: Controller, found: Object) -> None:
+    def __init__(self, controller: Controller, stateful_set: Object) -> None:
         """Act as `controller`."""
-        self._controller, self._set = controller, found
+        self._controller, self._set = controller, stateful_set
         self._kind = controller.kind("", "PersistentVolumeClaim")
-        policy = found["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+        policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
         self._scaled = policy.get("whenScaled") == "Delete"
         self._deleted = policy.get("whenDeleted") == "Delete"
 
@@ -30,8 +30,8 @@ class SetClaims:
         metadata, spec = self._set["metadata"], self._set["spec"]
         for template in spec.get("volumeClaimTemplates") or ():
             name = f"{template['metadata']['name']}-{pod_name}"
-            found = self._controller.read(self._kind, metadata["namespace"], name)
-            if found is None:
+            stored = self._controller.read(self._kind, metadata["namespace"], name)
+            if stored is None:
                 claim = copy.deepcopy(template)
                 claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
                 labels = {**(claim["metadata"].get("labels") or {}), **(spec["selector"].get("matchLabels") or {})}
@@ -39,7 +39,7 @@ class SetClaims:
                 self._controller.create(self._kind, metadata["namespace"], claim)
                 text = f"create Claim {name} Pod {pod_name} in StatefulSet {metadata['name']} success"
                 self._controller.event(self._set, "SuccessfulCreate", text)
-            elif "deletionTimestamp" in found["metadata"] or self._is_stale(found):
+            elif "deletionTimestamp" in stored["metadata"] or self._is_stale(stored):
                 raise status.conflict("persistentvolumeclaims", "", name, f"pvc {name} is being deleted")
 
     def _owners(self) -> list[dict[str, Any]]:

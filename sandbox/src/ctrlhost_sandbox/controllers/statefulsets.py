@@ -30,26 +30,28 @@ class StatefulSetController(Controller):
     def reconcile(self, key: Key) -> None:
         """Take the steps that the pods allow now, and update the status."""
         kind = self.kind("apps", "StatefulSet")
-        found = self.read(kind, *key)
-        if found is None or "deletionTimestamp" in found["metadata"]:
+        stateful_set = self.read(kind, *key)
+        if stateful_set is None or "deletionTimestamp" in stateful_set["metadata"]:
             return
-        pods = claims.claim(self, found, lambda pod: _ordinal(found, pod) is not None)
-        history = revisions.History(self, found)
-        status = found.get("status") or {}
+        pods = claims.claim(self, stateful_set, lambda pod: _ordinal(stateful_set, pod) is not None)
+        history = revisions.History(self, stateful_set)
+        status = stateful_set.get("status") or {}
         current = history.named(status.get("currentRevision")) or history.newest
-        step = _Pass(self, found, history, current, pods)
-        if step.fill() and step.shrink() and found["spec"]["updateStrategy"]["type"] == "RollingUpdate":
+        step = _Pass(self, stateful_set, history, current, pods)
+        if step.fill() and step.shrink() and stateful_set["spec"]["updateStrategy"]["type"] == "RollingUpdate":
             step.roll()
-        left = claims.owned(self, found)
-        self._report(found, left, current, history.newest)
+        left = claims.owned(self, stateful_set)
+        self._report(stateful_set, left, current, history.newest)
         labelled = {pod["metadata"]["labels"].get(revisions.LABEL, "") for pod in left}
         history.forget(labelled | {current["metadata"]["name"], history.newest["metadata"]["name"]})
-        soonest = min((claims.available_in(pod, found["spec"].get("minReadySeconds", 0)) for pod in left), default=0.0)
+        soonest = min(
+            (claims.available_in(pod, stateful_set["spec"].get("minReadySeconds", 0)) for pod in left), default=0.0
+        )
         if 0 < soonest < math.inf:
             self.add_after(key, soonest)
 
-    def _report(self, found: Object, pods: list[Object], current: Object, newest: Object) -> None:
-        spec = found["spec"]
+    def _report(self, stateful_set: Object, pods: list[Object], current: Object, newest: Object) -> None:
+        spec = stateful_set["spec"]
         seconds, wanted = spec.get("minReadySeconds", 0), spec.get("replicas", 1)
 
         def of(revision: Object) -> int:
@@ -63,8 +65,8 @@ class StatefulSetController(Controller):
         if spec["updateStrategy"]["type"] == "RollingUpdate" and updated == ready == len(pods) == wanted:
             current = newest
         counts = {"readyReplicas": ready, "currentReplicas": of(current), "updatedReplicas": updated}
-        found["status"] = {
-            "observedGeneration": found["metadata"]["generation"],
+        stateful_set["status"] = {
+            "observedGeneration": stateful_set["metadata"]["generation"],
             "replicas": len(pods),
             **{name: count for name, count in counts.items() if count},
             "availableReplicas": sum(not claims.available_in(pod, seconds) for pod in pods),
@@ -72,7 +74,7 @@ class StatefulSetController(Controller):
             "updateRevision": newest["metadata"]["name"],
             "collisionCount": 0,
         }
-        self.update(self.kind("apps", "StatefulSet"), found, "status")
+        self.update(self.kind("apps", "StatefulSet"), stateful_set, "status")
 
 
 class _Pass:
@@ -81,24 +83,24 @@ class _Pass:
     def __init__(
         self,
         controller: StatefulSetController,
-        found: Object,
+        stateful_set: Object,
         history: revisions.History,
         current: Object,
         pods: list[Object],
     ) -> None:
-        self.set = found
+        self.set = stateful_set
         self._controller = controller
         self._history = history
         self._current = current
         self._kind = controller.kind("", "Pod")
-        self._claims = SetClaims(controller, found)
-        spec = found["spec"]
+        self._claims = SetClaims(controller, stateful_set)
+        spec = stateful_set["spec"]
         start = (spec.get("ordinals") or {}).get("start", 0)
         self._wanted = range(start, start + spec.get("replicas", 1))
         self._partition = start + (spec["updateStrategy"].get("rollingUpdate") or {}).get("partition", 0)
         self._ordered = spec["podManagementPolicy"] != "Parallel"
         self._ready_for = spec.get("minReadySeconds", 0)
-        numbered = {ordinal: pod for pod in pods if (ordinal := _ordinal(found, pod)) is not None}
+        numbered = {ordinal: pod for pod in pods if (ordinal := _ordinal(stateful_set, pod)) is not None}
         self._replicas = {ordinal: pod for ordinal, pod in numbered.items() if ordinal in self._wanted}
         self._condemned = sorted(numbered.keys() - self._replicas.keys(), reverse=True)
         self._pods = numbered
@@ -179,9 +181,9 @@ class _Pass:
             ]
             pod["spec"]["volumes"] = others + claimed
         self._claims.create(name)
-        made = self._controller.create(self._kind, metadata["namespace"], pod)
+        created = self._controller.create(self._kind, metadata["namespace"], pod)
         self._record("Create", name)
-        return made
+        return created
 
     def _delete(self, pod: Object) -> None:
         self._controller.delete(self._kind, pod)
@@ -205,7 +207,7 @@ def _identity(name: str, ordinal: int) -> dict[str, str]:
     return {POD_NAME: name, POD_INDEX: str(ordinal)}
 
 
-def _ordinal(found: Object, pod: Object) -> int | None:
+def _ordinal(stateful_set: Object, pod: Object) -> int | None:
     """Return a pod's ordinal; None if its name does not belong to the set."""
     match = re.fullmatch(r"(.+)-(0|[1-9][0-9]*)", pod["metadata"]["name"])
-    return int(match[2]) if match and match[1] == found["metadata"]["name"] else None
+    return int(match[2]) if match and match[1] == stateful_set["metadata"]["name"] else None

@@ -58,20 +58,20 @@ class Tally:
 
     def find(self, name: str) -> dict[str, Any] | None:
         """Return a condition that is True."""
-        found = condition({"status": self.status}, name)
-        return dict(found) if found is not None and found["status"] == "True" else None
+        entry = condition({"status": self.status}, name)
+        return dict(entry) if entry is not None and entry["status"] == "True" else None
 
     def set(self, new: dict[str, Any]) -> bool:
         """Set a condition; return whether it changed. One that would begin as False is not added."""
         conditions: list[dict[str, Any]] = self.status.setdefault("conditions", [])
-        found = next((entry for entry in conditions if entry["type"] == new["type"]), None)
-        if found is None:
+        before = next((entry for entry in conditions if entry["type"] == new["type"]), None)
+        if before is None:
             if new["status"] == "True":
                 conditions.append(new)
             return bool(new["status"] == "True")
-        if all(found.get(field) == new[field] for field in ("status", "reason", "message")):
+        if all(before.get(field) == new[field] for field in ("status", "reason", "message")):
             return False
-        found.update(new)
+        before.update(new)
         return True
 
     def finish(self, final: dict[str, Any]) -> None:
@@ -85,7 +85,7 @@ class Tally:
 
     def write(self) -> None:
         """Write the status."""
-        shown = {name: value for name, value in self.status.items() if value or name not in _OMITTED}
-        shown["uncountedTerminatedPods"] = {name: uids for name, uids in self._uncounted.items() if uids}
+        state = {name: value for name, value in self.status.items() if value or name not in _OMITTED}
+        state["uncountedTerminatedPods"] = {name: uids for name, uids in self._uncounted.items() if uids}
         kind = self._controller.kind("batch", "Job")
-        self._job["metadata"] = self._controller.update(kind, {**self._job, "status": shown}, "status")["metadata"]
+        self._job["metadata"] = self._controller.update(kind, {**self._job, "status": state}, "status")["metadata"]

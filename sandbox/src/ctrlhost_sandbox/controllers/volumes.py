@@ -51,35 +51,35 @@ class VolumeController(Controller):
     def reconcile(self, key: Key) -> None:
         """Bind a claim or reclaim a volume, and release what is being deleted and unused."""
         kind = self.context.registry.tables()[key[0]]
-        found = self.read(kind, *key[1:])
-        if found is None:
+        obj = self.read(kind, *key[1:])
+        if obj is None:
             return
-        if claims.is_going(found):
-            self._release(kind, found)
+        if claims.is_going(obj):
+            self._release(kind, obj)
         elif key[0] == VOLUMES:
-            self._reclaim(found)
+            self._reclaim(obj)
         elif key[0] == CLAIMS:
-            self._bind(found)
+            self._bind(obj)
 
-    def _release(self, kind: Kind, found: Object) -> None:
+    def _release(self, kind: Kind, obj: Object) -> None:
         """Remove the finalizer of an object that nothing uses."""
-        metadata, finalizer = found["metadata"], PROTECTION[kind.kind]
-        if finalizer in (metadata.get("finalizers") or ()) and not self._is_used(kind, found):
+        metadata, finalizer = obj["metadata"], PROTECTION[kind.kind]
+        if finalizer in (metadata.get("finalizers") or ()) and not self._is_used(kind, obj):
             metadata["finalizers"].remove(finalizer)
-            self.update(kind, found)
+            self.update(kind, obj)
 
-    def _is_used(self, kind: Kind, found: Object) -> bool:
+    def _is_used(self, kind: Kind, used: Object) -> bool:
         """Return whether a pod uses a claim, a claim a volume, or either a class of attributes."""
         if kind.table == CLAIMS:
-            return any(not claims.has_ended(pod) for pod in self._pods_of(found))
+            return any(not claims.has_ended(pod) for pod in self._pods_of(used))
         if kind.table == VOLUMES:
-            return found["status"].get("phase") == "Bound" and self._claim_of(found) is not None
+            return used["status"].get("phase") == "Bound" and self._claim_of(used) is not None
         objects = [
             entry
             for name in ("PersistentVolumeClaim", "PersistentVolume")
             for entry in self.listed(self.kind("", name))
         ]
-        return any(obj["spec"].get("volumeAttributesClassName") == found["metadata"]["name"] for obj in objects)
+        return any(obj["spec"].get("volumeAttributesClassName") == used["metadata"]["name"] for obj in objects)
 
     def _pods_of(self, claim: Object) -> list[Object]:
         metadata = claim["metadata"]
@@ -92,9 +92,9 @@ class VolumeController(Controller):
         """Return the claim that a volume belongs to."""
         reference = volume["spec"].get("claimRef") or {}
         kind = self.kind("", "PersistentVolumeClaim")
-        found = self.read(kind, reference.get("namespace", ""), reference.get("name", ""))
-        same = found is not None and reference.get("uid") in (None, found["metadata"]["uid"])
-        return found if same else None
+        claim = self.read(kind, reference.get("namespace", ""), reference.get("name", ""))
+        same = claim is not None and reference.get("uid") in (None, claim["metadata"]["uid"])
+        return claim if same else None
 
     def _reclaim(self, volume: Object) -> None:
         """Set a volume's phase; delete it after its claim if the policy says so."""
@@ -148,43 +148,43 @@ class VolumeController(Controller):
             text = "no persistent volumes available for this claim and no storage class is set"
             self.event(claim, "FailedBinding", text, "persistentvolume-controller")
             return None
-        found = self.read(self.kind("storage.k8s.io", "StorageClass"), "", name)
-        if found is None:
+        storage_class = self.read(self.kind("storage.k8s.io", "StorageClass"), "", name)
+        if storage_class is None:
             text = f'storageclass.storage.k8s.io "{name}" not found'
             self.event(claim, "ProvisioningFailed", text, "persistentvolume-controller", warning=True)
             return None
-        if found.get("volumeBindingMode") == "WaitForFirstConsumer" and not self._pods_of(claim):
+        if storage_class.get("volumeBindingMode") == "WaitForFirstConsumer" and not self._pods_of(claim):
             text = "waiting for first consumer to be created before binding"
             self.event(claim, "WaitForFirstConsumer", text, "persistentvolume-controller")
             return None
-        provisioner = found["provisioner"]
+        provisioner = storage_class["provisioner"]
         if provisioner == _NONE:
             return None
-        made = self._volume(claim, found)
+        volume = self._volume(claim, storage_class)
         claim["metadata"].setdefault("annotations", {}).update(dict.fromkeys(_PROVISIONERS, provisioner))
-        text = f"Successfully provisioned volume {made['metadata']['name']}"
+        text = f"Successfully provisioned volume {volume['metadata']['name']}"
         self.event(claim, "ProvisioningSucceeded", text, provisioner)
-        return made
+        return volume
 
-    def _volume(self, claim: Object, found: Object) -> Object:
+    def _volume(self, claim: Object, storage_class: Object) -> Object:
         """Create a volume; one from an interrupted attempt is used again."""
         name, spec, kind = f"pvc-{claim['metadata']['uid']}", claim["spec"], self.kind("", "PersistentVolume")
-        made = {
+        volume = {
             "apiVersion": "v1",
             "kind": "PersistentVolume",
-            "metadata": {"name": name, "annotations": {_PROVISIONED: found["provisioner"]}},
+            "metadata": {"name": name, "annotations": {_PROVISIONED: storage_class["provisioner"]}},
             "spec": {
                 "accessModes": spec["accessModes"],
                 "capacity": {"storage": spec["resources"]["requests"]["storage"]},
                 "claimRef": _reference(claim),
                 "hostPath": {"path": f"/var/lib/sandbox/{name}", "type": ""},
-                "persistentVolumeReclaimPolicy": found.get("reclaimPolicy", "Delete"),
-                "storageClassName": found["metadata"]["name"],
+                "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
+                "storageClassName": storage_class["metadata"]["name"],
                 "volumeMode": spec.get("volumeMode", "Filesystem"),
-                **({"mountOptions": found["mountOptions"]} if found.get("mountOptions") else {}),
+                **({"mountOptions": storage_class["mountOptions"]} if storage_class.get("mountOptions") else {}),
             },
         }
-        return self.read(kind, "", name) or self.create(kind, "", made)
+        return self.read(kind, "", name) or self.create(kind, "", volume)
 
 
 def claims_of(pod: Object) -> list[str]:

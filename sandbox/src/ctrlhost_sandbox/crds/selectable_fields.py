@@ -28,13 +28,13 @@ def causes(fields: Sequence[Mapping[str, str]], schema: Schema, where: str) -> I
             yield status.required(field)
             continue
         try:
-            path, found = _resolved(text, schema)
+            path, leaf = _resolved(text, schema)
         except ValueError as problem:
             yield status.invalid_value(field, text, f"is an invalid path: {problem}")
             continue
         if path[0] == "metadata":
             yield status.invalid_value(field, text, "must not point to fields in metadata")
-        if found.get("type") not in _TYPES:
+        if leaf.get("type") not in _TYPES:
             allowed = "must point to a field of type string, boolean or integer"
             more = "Enum string fields and strings with formats are allowed."
             yield status.invalid_value(field, text, f"{allowed}. {more}")
@@ -57,9 +57,9 @@ def _resolved(text: str, schema: Schema) -> tuple[tuple[str, ...], Schema]:
         name = next(tokens, None)
         if name is None:
             raise ValueError("unexpected end of JSON path")
-        found = properties(schema).get(name) if properties(schema) else additional(schema)
-        if found is None:
+        below = properties(schema).get(name) if properties(schema) else additional(schema)
+        if below is None:
             raise ValueError("does not refer to a valid field")
-        schema = found
+        schema = below
         path.append(name)
     return tuple(path), schema

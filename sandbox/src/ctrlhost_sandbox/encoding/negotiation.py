@@ -72,7 +72,7 @@ def accept(header: str, *, forms: bool = True) -> Accepted:
 
 def clauses(header: str) -> list[tuple[str, dict[str, str]]]:
     """Return the media types of an Accept header with their parameters, the preferred ones first."""
-    found = []
+    parsed = []
     for clause in header.split(","):
         media, *parameters = [part.strip() for part in clause.split(";")]
         values = dict(part.partition("=")[::2] for part in parameters if "=" in part)
@@ -80,8 +80,8 @@ def clauses(header: str) -> list[tuple[str, dict[str, str]]]:
             quality = float(values.get("q", "1"))
         except ValueError:
             quality = 0.0
-        found.append((-quality, media, values))
-    return [(media, values) for _, media, values in sorted(found, key=lambda item: item[0])]
+        parsed.append((-quality, media, values))
+    return [(media, values) for _, media, values in sorted(parsed, key=lambda item: item[0])]
 
 
 def media_type(header: str) -> str:
@@ -125,24 +125,24 @@ def _with_repeated(body: bytes, repeated: Repeated) -> Any:
     return value
 
 
-def _locate(value: Any, path: str, twice: Mapping[int, Any], found: Repeated) -> None:
+def _locate(value: Any, path: str, twice: Mapping[int, Any], repeated: Repeated) -> None:
     """Record the places of all keys; an object that a repeated key replaced has none."""
     if type(value) is dict:
         prefix = f"{path}." if path else ""
         keys = twice[id(value)][1] if id(value) in twice else list(value)
         left = Counter(keys)
         for key in keys:
-            where, place = f"{prefix}{key}", len(found.order) + len(found.paths)
-            if where in found.order:
-                found.paths.setdefault(where, place)
+            where, place = f"{prefix}{key}", len(repeated.order) + len(repeated.paths)
+            if where in repeated.order:
+                repeated.paths.setdefault(where, place)
             else:
-                found.order[where] = place
+                repeated.order[where] = place
             left[key] -= 1
             if not left[key]:
-                _locate(value[key], where, twice, found)
+                _locate(value[key], where, twice, repeated)
     elif type(value) is list:
         for index, item in enumerate(value):
-            _locate(item, f"{path}[{index}]", twice, found)
+            _locate(item, f"{path}[{index}]", twice, repeated)
 
 
 def check_depth(value: Any) -> None:
@@ -171,13 +171,13 @@ class DecodedYaml(bytes):
     @classmethod
     def of(cls, body: bytes) -> DecodedYaml:
         """Decode `body`. May be called in any thread."""
-        found = cls(body)
-        found.repeated = Repeated()
+        decoded = cls(body)
+        decoded.repeated = Repeated()
         try:
-            found.value = decode_yaml(body, repeated=found.repeated)
+            decoded.value = decode_yaml(body, repeated=decoded.repeated)
         except Failure as failure:
-            found.failure = failure
-        return found
+            decoded.failure = failure
+        return decoded
 
 
 def is_slow(content_type: str, body: bytes) -> bool:

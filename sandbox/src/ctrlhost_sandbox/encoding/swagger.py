@@ -18,8 +18,8 @@ CONTENT_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 def document(head: Mapping[str, Any], paths: Iterable[bytes], definitions: Iterable[bytes]) -> bytes:
     """Encode a document from its first members and the entries of its paths and definitions."""
-    found = (_message("Document", head), _field(8, b"".join(paths)), _field(9, b"".join(definitions)))
-    return b"".join(found)
+    parts = (_message("Document", head), _field(8, b"".join(paths)), _field(9, b"".join(definitions)))
+    return b"".join(parts)
 
 
 def entry(kind: str, name: str, value: Mapping[str, Any]) -> bytes:
@@ -31,13 +31,13 @@ def entry(kind: str, name: str, value: Mapping[str, Any]) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     value &= 0xFFFFFFFFFFFFFFFF
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def _field(number: int, payload: bytes) -> bytes:

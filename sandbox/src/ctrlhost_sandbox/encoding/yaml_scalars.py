@@ -39,8 +39,8 @@ def meaning(text: str) -> str | bool | float | None:
     if text[0] not in "0123456789+-.":
         return text
     digits = text.replace("_", "")
-    if len(digits) <= _LONGEST_INTEGER and (found := _INTEGER.fullmatch(digits)) and found.lastindex:
-        number = int(found[1] + found[found.lastindex], _BASES[found.lastindex - 2])
+    if len(digits) <= _LONGEST_INTEGER and (match := _INTEGER.fullmatch(digits)) and match.lastindex:
+        number = int(match[1] + match[match.lastindex], _BASES[match.lastindex - 2])
         if -(2**63) <= number < 2**64:
             return number
     if _FLOAT.fullmatch(digits) and math.isfinite(fraction := float(digits)):
@@ -73,17 +73,17 @@ class Dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDump
 
 def _typed(_: Any, node: yaml.ScalarNode) -> str | bool | float | None:
     """Return the value of a scalar with the tag of a type, explicit or not; raise ValueError if it does not fit."""
-    found = meaning(node.value)
-    if node.tag not in (_TAGS[type(found)], _TAGS[float] if type(found) is int else ""):
+    value = meaning(node.value)
+    if node.tag not in (_TAGS[type(value)], _TAGS[float] if type(value) is int else ""):
         msg = f"cannot decode {node.value!r} as a {node.tag.removeprefix(_PREFIX)}"
         raise ValueError(msg)
-    if not isinstance(found, float):
-        return found
-    if not math.isfinite(found):
+    if not isinstance(value, float):
+        return value
+    if not math.isfinite(value):
         msg = f"unsupported value: {node.value}"
         raise ValueError(msg)
     # Go writes 1.0 as 1 where it converts YAML to JSON.
-    return int(found) if found.is_integer() and abs(found) < 2**63 else found
+    return int(value) if value.is_integer() and abs(value) < 2**63 else value
 
 
 Loader.yaml_constructors = {

@@ -113,7 +113,7 @@ class Request:
     target: str = ""
     """The path and query as received."""
     received: float = field(default_factory=time.monotonic)
-    asked: Attributes | None = None
+    attributes: Attributes | None = None
     """What is requested; set once the path is parsed."""
     user: User | None = None
     """The effective user; set once it is known."""

@@ -42,11 +42,11 @@ def handshake(request: Request) -> list[tuple[str, str]]:
         valid = False
     if not valid:
         raise bad_request("the header Sec-WebSocket-Key must be 16 bytes in base64")
-    found = [("Upgrade", "websocket"), ("Connection", "Upgrade")]
-    found.append(("Sec-WebSocket-Accept", generate_accept_token(key).decode()))
+    answer = [("Upgrade", "websocket"), ("Connection", "Upgrade")]
+    answer.append(("Sec-WebSocket-Accept", generate_accept_token(key).decode()))
     if protocol := headers.get("sec-websocket-protocol", "").partition(",")[0].strip():
-        found.append(("Sec-WebSocket-Protocol", protocol))
-    return found
+        answer.append(("Sec-WebSocket-Protocol", protocol))
+    return answer
 
 
 class Frames:

@@ -33,9 +33,9 @@ class _Crds(BuiltinStrategy):
         if names.get("kind"):
             names["singular"] = names.get("singular") or names["kind"].lower()
             names["listKind"] = names.get("listKind") or f"{names['kind']}List"
-        if (found := obj.get("status")) is not None:
-            found.setdefault("conditions", None)
-            found["storedVersions"] = found.get("storedVersions") or _storage_versions(obj)
+        if (state := obj.get("status")) is not None:
+            state.setdefault("conditions", None)
+            state["storedVersions"] = state.get("storedVersions") or _storage_versions(obj)
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         obj["status"] = {

@@ -29,12 +29,12 @@ class _ApiServices(BuiltinStrategy):
 
     def cells(self, obj: Object) -> Sequence[Any]:
         service = (obj.get("spec") or {}).get("service")
-        shown = f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
-        found = condition(obj, "Available") or {}
-        state = str(found.get("status", "Unknown"))
-        if state != "True" and found.get("reason"):
-            state += f" ({found['reason']})"
-        return (shown, state, created(obj))
+        target = f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
+        available = condition(obj, "Available") or {}
+        state = str(available.get("status", "Unknown"))
+        if state != "True" and available.get("reason"):
+            state += f" ({available['reason']})"
+        return (target, state, created(obj))
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Mark a local service as available."""

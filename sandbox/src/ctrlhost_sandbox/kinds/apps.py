@@ -109,8 +109,8 @@ class _Workload(BuiltinStrategy):
 
     def checked_spec(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the spec of the pods."""
-        found: Mapping[str, Any] = (spec.get("template") or {}).get("spec") or {}
-        return found
+        pod_spec: Mapping[str, Any] = (spec.get("template") or {}).get("spec") or {}
+        return pod_spec
 
 
 class _Deployments(_Workload):

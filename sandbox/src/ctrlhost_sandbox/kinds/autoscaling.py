@@ -53,7 +53,7 @@ class _Autoscalers(BuiltinStrategy):
 
     def cells(self, obj: Object) -> Sequence[Any]:
         if obj.get("apiVersion") == _V1:
-            obj = autoscalers.stored(obj)
+            obj = autoscalers.store(obj)
         spec, state = obj.get("spec") or {}, obj.get("status") or {}
         target = spec.get("scaleTargetRef") or {}
         numbers = (str(spec.get("minReplicas", "<unset>")), spec.get("maxReplicas", 0), state.get("currentReplicas", 0))
@@ -84,7 +84,7 @@ class _Autoscalers(BuiltinStrategy):
         if operation.subresource:
             yield from not_negative(obj.get("status") or {}, "currentReplicas", "desiredReplicas", path="status")
             return
-        spec = (autoscalers.stored(obj) if obj.get("apiVersion") == _V1 else obj)["spec"]
+        spec = (autoscalers.store(obj) if obj.get("apiVersion") == _V1 else obj)["spec"]
         least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
         if least is not None and least < 1:
             yield status.invalid_value("spec.minReplicas", least, "must be greater than or equal to 1")
@@ -133,17 +133,17 @@ def _metric_causes(metric: Mapping[str, Any], where: str) -> Iterator[Cause]:
     wrong = status.not_supported(f"{where}.type", kind, _SOURCES)
     if kind not in _SOURCES:
         yield wrong
-    given = [name for name in _ORDER if metric.get(name) is not None]
-    if given:
-        yield from _source_causes(given[0], metric[given[0]], f"{where}.{given[0]}")
+    sources = [name for name in _ORDER if metric.get(name) is not None]
+    if sources:
+        yield from _source_causes(sources[0], metric[sources[0]], f"{where}.{sources[0]}")
     wanted = _SOURCES.get(kind, "")
     if not wanted:
         yield wrong
-    elif wanted not in given:
+    elif wanted not in sources:
         yield status.required(f"{where}.{wanted}", "must populate information for the given metric source")
-    if len(given) != 1:
+    if len(sources) != 1:
         text = "must populate the given metric source only"
-        yield from [status.forbidden_field(f"{where}.{name}", text) for name in given if name != wanted]
+        yield from [status.forbidden_field(f"{where}.{name}", text) for name in sources if name != wanted]
 
 
 def _source_causes(kind: str, source: Mapping[str, Any], where: str) -> Iterator[Cause]:
@@ -221,14 +221,14 @@ def _metrics_text(metrics: Sequence[Mapping[str, Any]], current: Sequence[Mappin
     """Format the targets as a table shows them: the first two, and the number of others."""
     if not metrics:
         return NONE
-    shown = []
+    texts = []
     for index, metric in enumerate(metrics):
         kind = _SOURCES.get(metric.get("type", ""), "")
         source = metric.get(kind) or {}
         now = ((current[index] if index < len(current) else {}).get(kind) or {}).get("current") or {}
-        shown.append(_metric_text(kind, source, now))
-    more = f" + {len(shown) - 2} more..." if len(shown) > 2 else ""
-    return ", ".join(shown[:2]) + more
+        texts.append(_metric_text(kind, source, now))
+    more = f" + {len(texts) - 2} more..." if len(texts) > 2 else ""
+    return ", ".join(texts[:2]) + more
 
 
 def _metric_text(kind: str, source: Mapping[str, Any], now: Mapping[str, Any]) -> str:

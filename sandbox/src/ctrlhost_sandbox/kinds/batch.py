@@ -57,8 +57,8 @@ class _Jobs(BuiltinStrategy):
         spec, state = obj["spec"], obj.get("status") or {}
         done, parallel = state.get("succeeded", 0), spec.get("parallelism", 0)
         total = spec.get("completions", f"1 of {parallel}" if parallel > 1 else 1)
-        shown = (_state(obj), f"{done}/{total}", _duration(state), created(obj))
-        return (*shown, *images(obj), selector_text(spec.get("selector")))
+        cells = (_state(obj), f"{done}/{total}", _duration(state), created(obj))
+        return (*cells, *images(obj), selector_text(spec.get("selector")))
 
     def default(self, obj: Object) -> None:
         """Set what depends on other fields."""
@@ -105,11 +105,11 @@ class _Jobs(BuiltinStrategy):
         if operation.subresource == "status":
             yield from job_status.causes(obj, old or {})
             return
-        found = list(_spec_causes(obj, old))
-        yield from found
+        causes = list(_spec_causes(obj, old))
+        yield from causes
         if old is not None:
             # A real server checks the new spec by itself, and again as part of the update.
-            yield from found
+            yield from causes
             yield from _update_causes(obj, old)
 
 
@@ -129,7 +129,7 @@ class _CronJobs(BuiltinStrategy):
         spec, state = obj["spec"], obj.get("status") or {}
         last = age(state["lastScheduleTime"]) if state.get("lastScheduleTime") else NONE
         template = (spec.get("jobTemplate") or {}).get("spec") or {}
-        schedule = (spec.get("schedule", ""), spec.get("timeZone", NONE), _shown(spec.get("suspend")))
+        schedule = (spec.get("schedule", ""), spec.get("timeZone", NONE), _show(spec.get("suspend")))
         selector = selector_text(template.get("selector")) or NONE
         return (
             *schedule,
@@ -184,8 +184,8 @@ def _spec_causes(obj: Object, old: Object | None) -> Iterator[Cause]:
         text = "`selector` does not match template `labels`"
         yield status.invalid_value("spec.template.metadata.labels", labels or None, text)
     else:
-        yield from (found := list(selector_causes(spec["selector"], "spec.selector")))
-        if not found and not match_selector(spec["selector"], labels):
+        yield from (causes := list(selector_causes(spec["selector"], "spec.selector")))
+        if not causes and not match_selector(spec["selector"], labels):
             text = "`selector` does not match template `labels`"
             yield status.invalid_value("spec.template.metadata.labels", labels or None, text)
     count = spec.get("completions") or 0
@@ -281,9 +281,9 @@ def _zone_causes(zone: str | None) -> Iterator[Cause]:
 
 
 def _state(obj: Object) -> str:
-    for name, shown in _STATES:
+    for name, text in _STATES:
         if is_true(obj, name) if name else "deletionTimestamp" in obj["metadata"]:
-            return shown
+            return text
     return "Running"
 
 
@@ -294,7 +294,7 @@ def _duration(state: Mapping[str, Any]) -> str:
     return duration(times.epoch(end) - times.epoch(start)) if end else age(start)
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     return "<unset>" if value is None else ("True" if value else "False")
 
 

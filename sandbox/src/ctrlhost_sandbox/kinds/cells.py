@@ -28,12 +28,14 @@ def heads(columns: str) -> list[dict[str, Any]]:
 
     A `_` is a space.
     """
-    found = []
+    definitions = []
     for column in columns.split():
         name, _, flag = column.partition(":")
         priority, format_ = (1 if flag == "w" else 0), ("name" if flag == "n" else "")
-        found.append(definition(name.replace("_", " "), _TYPES.get(flag, "string"), priority=priority, format_=format_))
-    return found
+        definitions.append(
+            definition(name.replace("_", " "), _TYPES.get(flag, "string"), priority=priority, format_=format_)
+        )
+    return definitions
 
 
 def created(obj: Object) -> str:

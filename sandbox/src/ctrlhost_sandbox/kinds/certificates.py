@@ -44,12 +44,12 @@ class _Requests(BuiltinStrategy):
     def cells(self, obj: Object) -> Sequence[Any]:
         spec, state = obj.get("spec") or {}, obj.get("status") or {}
         kinds = {condition.get("type") for condition in state.get("conditions") or ()}
-        shown = next((name for name in ("Denied", "Approved") if name in kinds), "Pending")
-        shown += ",Failed" if "Failed" in kinds else ""
-        shown += ",Issued" if state.get("certificate") else ""
+        text = next((name for name in ("Denied", "Approved") if name in kinds), "Pending")
+        text += ",Failed" if "Failed" in kinds else ""
+        text += ",Issued" if state.get("certificate") else ""
         seconds = spec.get("expirationSeconds")
         wanted = NONE if seconds is None else duration(seconds)
-        return (created(obj), spec.get("signerName") or NONE, spec.get("username", ""), wanted, shown)
+        return (created(obj), spec.get("signerName") or NONE, spec.get("username", ""), wanted, text)
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Record who asks."""

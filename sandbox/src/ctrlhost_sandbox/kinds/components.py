@@ -18,11 +18,11 @@ class _Components(BuiltinStrategy):
     columns = "Status Message Error"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        found: dict[str, Any] = next(
+        healthy: dict[str, Any] = next(
             (condition for condition in obj.get("conditions") or () if condition.get("type") == "Healthy"), {}
         )
-        state = {"True": "Healthy", "": "Unknown"}.get(found.get("status", ""), "Unhealthy")
-        return (state, found.get("message", ""), found.get("error", ""))
+        state = {"True": "Healthy", "": "Unknown"}.get(healthy.get("status", ""), "Unhealthy")
+        return (state, healthy.get("message", ""), healthy.get("error", ""))
 
 
 STRATEGIES = {("", "ComponentStatus"): _Components()}

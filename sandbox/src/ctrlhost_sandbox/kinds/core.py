@@ -224,11 +224,11 @@ class _Events(BuiltinStrategy):
 
 def _same(obj: Object, old: Object, name: str) -> bool:
     """Return whether a field is equal; the other group of Events omits zeros that this one writes."""
-    found, before = (
+    now, before = (
         {key: part for key, part in value.items() if part} if type(value := state.get(name)) is dict else value or None
         for state in (obj, old)
     )
-    return found == before
+    return now == before
 
 
 def _new_event_causes(obj: Object, *, core: bool) -> Iterator[Cause]:
@@ -252,14 +252,14 @@ class _Nodes(BuiltinStrategy):
     columns = "Status Roles Age Version Internal-IP:w External-IP:w OS-Image:w Kernel-Version:w Container-Runtime:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        found, labels = obj.get("status") or {}, obj["metadata"].get("labels") or {}
+        node_state, labels = obj.get("status") or {}, obj["metadata"].get("labels") or {}
         state = {"True": "Ready", "False": "NotReady"}.get((condition(obj, "Ready") or {}).get("status", ""), "Unknown")
         if (obj.get("spec") or {}).get("unschedulable"):
             state += ",SchedulingDisabled"
         prefix = "node-role.kubernetes.io/"
         roles = ",".join(sorted(key[len(prefix) :] for key in labels if key.startswith(prefix))) or NONE
-        info = found.get("nodeInfo") or {}
-        addresses = {item["type"]: item["address"] for item in found.get("addresses") or ()}
+        info = node_state.get("nodeInfo") or {}
+        addresses = {item["type"]: item["address"] for item in node_state.get("addresses") or ()}
         return (
             state,
             roles,
@@ -325,12 +325,12 @@ class _ServiceAccounts(BuiltinStrategy):
 def _object_problem(data: str) -> str:
     """Return why bytes in base64 are not a JSON object."""
     try:
-        found = msgspec.json.decode(base64.b64decode(data))
+        decoded = msgspec.json.decode(base64.b64decode(data))
     except ValueError as error:
         return str(error)
-    if type(found) is dict or found is None:
+    if type(decoded) is dict or decoded is None:
         return ""
-    return f"json: cannot unmarshal {go_text.json_kind(found)} into Go value of type map[string]interface {{}}"
+    return f"json: cannot unmarshal {go_text.json_kind(decoded)} into Go value of type map[string]interface {{}}"
 
 
 def _count(obj: Object) -> int:

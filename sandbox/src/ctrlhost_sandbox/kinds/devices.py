@@ -106,11 +106,13 @@ class _Slices(BuiltinStrategy):
         yield from super().causes(context, operation, obj, old)
         spec = obj["spec"]
         yield from _driver_causes(spec.get("driver", ""), "spec.driver")
-        given = [name for name in ("allNodes", "nodeName", "nodeSelector", "perDeviceNodeSelection") if spec.get(name)]
-        if len(given) != 1:
+        choices = [
+            name for name in ("allNodes", "nodeName", "nodeSelector", "perDeviceNodeSelection") if spec.get(name)
+        ]
+        if len(choices) != 1:
             text = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
-            shown = status.invalid_value("spec", f"{{{', '.join(given)}}}", text)
-            yield shown if given else status.required("spec", text)
+            cause = status.invalid_value("spec", f"{{{', '.join(choices)}}}", text)
+            yield cause if choices else status.required("spec", text)
         names: set[str] = set()
         for index, device in enumerate(spec.get("devices") or ()):
             where, name = f"spec.devices[{index}]", device.get("name", "")

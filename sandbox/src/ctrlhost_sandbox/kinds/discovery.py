@@ -99,12 +99,12 @@ def _endpoint_causes(endpoint: Mapping[str, Any], kind: str, where: str, *, loop
 
 def _hint_causes(hints: Mapping[str, Any], path: str) -> Iterator[Cause]:
     for kind in ("forZones", "forNodes"):
-        found = hints.get(kind) or ()
-        if len(found) > _MOST_HINTS:
-            yield status.too_many(f"{path}.{kind}", len(found), _MOST_HINTS)
+        targets = hints.get(kind) or ()
+        if len(targets) > _MOST_HINTS:
+            yield status.too_many(f"{path}.{kind}", len(targets), _MOST_HINTS)
             continue
         names: set[str] = set()
-        for index, address in enumerate(found):
+        for index, address in enumerate(targets):
             where, name = f"{path}.{kind}[{index}].name", address.get("name", "")
             if name in names:
                 yield status.duplicate(where, name)

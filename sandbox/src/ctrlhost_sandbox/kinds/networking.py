@@ -87,10 +87,14 @@ class _IngressClasses(BuiltinStrategy):
             reference.setdefault("scope", "Cluster")
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        found = (obj.get("spec") or {}).get("parameters")
+        parameters = (obj.get("spec") or {}).get("parameters")
         text = NONE
-        if found:
-            text = found["kind"] + (f".{found['apiGroup']}" if found.get("apiGroup") else "") + f"/{found['name']}"
+        if parameters:
+            text = (
+                parameters["kind"]
+                + (f".{parameters['apiGroup']}" if parameters.get("apiGroup") else "")
+                + f"/{parameters['name']}"
+            )
         return ((obj.get("spec") or {}).get("controller", ""), text, created(obj))
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
@@ -215,8 +219,8 @@ def reference_causes(reference: Mapping[str, Any], where: str) -> Iterator[Cause
 
 def entries(obj: Object | None) -> list[dict[str, Any]]:
     """Return the load balancer addresses of an object's status."""
-    found: list[dict[str, Any]] = (((obj or {}).get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
-    return found
+    addresses: list[dict[str, Any]] = (((obj or {}).get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+    return addresses
 
 
 def addresses(obj: Object) -> list[str]:

@@ -33,15 +33,18 @@ def apply_class(context: ServerContext, operation: Operation, pod: Object) -> No
     """Set overhead and placement of a new pod from its runtime class; 403 if they do not fit, or it is missing."""
     spec = pod["spec"]
     name = spec.get("runtimeClassName")
-    found = context.store.table("node.k8s.io/runtimeclasses").get("", name) if name else None
-    if name and found is None:
+    snapshot = context.store.table("node.k8s.io/runtimeclasses").get("", name) if name else None
+    if name and snapshot is None:
         raise rejected(operation, pod, f'pod rejected: RuntimeClass "{name}" not found')
-    runtime_class = {} if found is None else found.decode()
+    runtime_class = {} if snapshot is None else snapshot.decode()
     overhead = (runtime_class.get("overhead") or {}).get("podFixed")
     if spec.get("overhead") and overhead is None:
         why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
         raise rejected(operation, pod, why)
-    amounts = [{key: item.amount for key, item in parsed(given).items()} for given in (spec.get("overhead"), overhead)]
+    amounts = [
+        {key: item.amount for key, item in parsed(quantities).items()}
+        for quantities in (spec.get("overhead"), overhead)
+    ]
     if spec.get("overhead") and amounts[0] != amounts[1]:
         why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
         raise rejected(operation, pod, why)
@@ -49,9 +52,9 @@ def apply_class(context: ServerContext, operation: Operation, pod: Object) -> No
         spec["overhead"] = overhead
     scheduling = runtime_class.get("scheduling") or {}
     for key, value in (scheduling.get("nodeSelector") or {}).items():
-        given = spec.setdefault("nodeSelector", {}).setdefault(key, value)
-        if given != value:
-            field = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {given}"
+        selected = spec.setdefault("nodeSelector", {}).setdefault(key, value)
+        if selected != value:
+            field = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {selected}"
             raise rejected(operation, pod, f"conflict: {field}")
     more = [
         toleration

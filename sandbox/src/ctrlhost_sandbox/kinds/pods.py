@@ -127,11 +127,11 @@ def _creation_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
 def _update_causes(spec: dict[str, Any], before: dict[str, Any]) -> Iterator[Cause]:
     """Check that only mutable fields change."""
     for field in ("containers", "initContainers"):
-        found = spec.get(field) or []
-        if len(found) != len(before.get(field) or ()):
+        containers = spec.get(field) or []
+        if len(containers) != len(before.get(field) or ()):
             yield status.forbidden_field(f"spec.{field}", "pod updates may not add or remove containers")
             return
-        for index, container in enumerate(found):
+        for index, container in enumerate(containers):
             where, image = f"spec.{field}[{index}].image", container.get("image", "")
             if not image:
                 yield status.required(where)
@@ -165,9 +165,9 @@ def _update_causes(spec: dict[str, Any], before: dict[str, Any]) -> Iterator[Cau
     yield status.forbidden_field("spec", text)
 
 
-def _toleration_causes(found: Sequence[Any], before: Sequence[Any]) -> Iterator[Cause]:
+def _toleration_causes(tolerations: Sequence[Any], before: Sequence[Any]) -> Iterator[Cause]:
     """Check that tolerations are only added, or wait longer."""
-    plain = [{**toleration, "tolerationSeconds": None} for toleration in found]
+    plain = [{**toleration, "tolerationSeconds": None} for toleration in tolerations]
     if any({**toleration, "tolerationSeconds": None} not in plain for toleration in before):
         text = "existing toleration can not be modified except its tolerationSeconds"
         yield status.forbidden_field("spec.tolerations", text)

@@ -88,8 +88,8 @@ class _Validating(_Policies):
 
     def cells(self, obj: Object) -> Sequence[Any]:
         kind = obj["spec"].get("paramKind")
-        shown = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"
-        return (len(obj["spec"].get("validations") or ()), shown, created(obj))
+        params = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"
+        return (len(obj["spec"].get("validations") or ()), params, created(obj))
 
     def action_causes(self, obj: Object) -> Iterator[Cause]:
         spec = obj["spec"]
@@ -118,8 +118,8 @@ class _Mutating(_Policies):
 
     def cells(self, obj: Object) -> Sequence[Any]:
         kind = obj["spec"].get("paramKind")
-        shown = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"
-        return (len(obj["spec"].get("mutations") or ()), shown, created(obj))
+        params = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"
+        return (len(obj["spec"].get("mutations") or ()), params, created(obj))
 
     def operation_causes(self, constraints: Mapping[str, Any], field: str) -> Iterator[Cause]:
         yield from _mutated_causes(constraints, field)
@@ -145,10 +145,10 @@ class _Bindings(BuiltinStrategy):
 
     def cells(self, obj: Object) -> Sequence[Any]:
         reference = obj["spec"].get("paramRef")
-        shown = "<unset>"
+        params = "<unset>"
         if reference:
-            shown = "/".join(filter(None, (reference.get("namespace"), reference.get("name")))) or "*"
-        return (obj["spec"].get("policyName", ""), shown, created(obj))
+            params = "/".join(filter(None, (reference.get("namespace"), reference.get("name")))) or "*"
+        return (obj["spec"].get("policyName", ""), params, created(obj))
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         """Check the name of the policy, the reference to parameters, and the constraints."""
@@ -298,13 +298,13 @@ def _mutation_causes(spec: Mapping[str, Any], mutation: Mapping[str, Any], field
         yield status.not_supported(f"{field}.patchType", patch_type, sorted(_PATCHES))
     else:
         part, returns = _PATCHES[patch_type]
-        where, given = f"{field}.{part}", mutation.get(part)
-        if given is None:
+        where, patch = f"{field}.{part}", mutation.get(part)
+        if patch is None:
             yield status.required(where, f"must be specified when patchType is {patch_type}")
-        elif not given.get("expression", "").strip():
+        elif not patch.get("expression", "").strip():
             yield status.required(f"{where}.expression")
         else:
-            yield from _expression_causes(spec, given["expression"].strip(), returns, f"{where}.expression")
+            yield from _expression_causes(spec, patch["expression"].strip(), returns, f"{where}.expression")
         for other, _ in _PATCHES.values():
             if other != part and mutation.get(other) is not None:
                 text = f"must not be specified when patchType is {patch_type}"

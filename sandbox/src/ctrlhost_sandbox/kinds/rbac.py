@@ -80,8 +80,8 @@ class _Roles(_Guarded):
 
     def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
         name = obj["metadata"].get("name", "")
-        asked = _attributes(operation, "escalate", operation.kind.plural, name)
-        if authorizer.authorize(operation.user, asked).allowed:
+        attributes = _attributes(operation, "escalate", operation.kind.plural, name)
+        if authorizer.authorize(operation.user, attributes).allowed:
             return
         if obj.get("aggregationRule") or (old or {}).get("aggregationRule"):
             if old is not None and _same(obj, old, "rules", "aggregationRule"):

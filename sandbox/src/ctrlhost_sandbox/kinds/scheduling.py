@@ -36,8 +36,8 @@ class _PriorityClasses(BuiltinStrategy):
     )
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        shown = (obj.get("value", 0), obj.get("globalDefault", False))
-        return (*shown, created(obj), obj.get("preemptionPolicy", ""))
+        cells = (obj.get("value", 0), obj.get("globalDefault", False))
+        return (*cells, created(obj), obj.get("preemptionPolicy", ""))
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Set the generation, which no update raises."""
@@ -63,10 +63,10 @@ def set_priority(context: ServerContext, operation: Operation, pod: Object) -> N
     """Set the priority of a new pod from its class, or from the default one; 403 for another value, or no class."""
     spec, table = pod["spec"], context.store.table("scheduling.k8s.io/priorityclasses")
     if name := spec.get("priorityClassName"):
-        found = table.get("", name)
-        if found is None:
+        snapshot = table.get("", name)
+        if snapshot is None:
             raise rejected(operation, pod, f"no PriorityClass with name {name} was found")
-        chosen = found.decode()
+        chosen = snapshot.decode()
     else:
         every = (entry.decode() for entry in table.list())
         usual = [candidate for candidate in every if candidate.get("globalDefault")]

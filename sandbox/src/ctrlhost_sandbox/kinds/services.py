@@ -107,10 +107,10 @@ class _Services(BuiltinStrategy):
         """Omit allocated fields that were not requested."""
         spec = {key: value for key, value in obj["spec"].items() if key not in _ALLOCATED or key in sent}
         if "ports" in spec:
-            asked = {_port_key(port): "nodePort" in port for port in sent.get("ports") or ()}
+            requested = {_port_key(port): "nodePort" in port for port in sent.get("ports") or ()}
             spec["ports"] = [
                 port
-                if any(asked.get(key) for key in (_port_key(port), (port.get("port"), None)))
+                if any(requested.get(key) for key in (_port_key(port), (port.get("port"), None)))
                 else {key: value for key, value in port.items() if key != "nodePort"}
                 for port in spec["ports"]
             ]
@@ -135,7 +135,7 @@ class _Services(BuiltinStrategy):
                 yield status.invalid_value("spec.loadBalancerClass", classes[0], "may not change once set")
         if spec.get("type") == "LoadBalancer":
             yield from address_causes(obj, old, operation.warnings, modes=True)
-        elif (given := entries(obj)) and given != entries(old):
+        elif (addresses := entries(obj)) and addresses != entries(old):
             text = "may only be used when `spec.type` is 'LoadBalancer'"
             yield status.forbidden_field("status.loadBalancer.ingress", text)
 

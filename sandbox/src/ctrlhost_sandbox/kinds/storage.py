@@ -87,8 +87,8 @@ class _StorageClasses(BuiltinStrategy):
         return f"{metadata['name']} (default)" if default else str(metadata["name"])
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        shown = (obj.get("provisioner", ""), obj.get("reclaimPolicy", "Delete"), obj.get("volumeBindingMode", ""))
-        return (*shown, obj.get("allowVolumeExpansion", False), created(obj))
+        cells = (obj.get("provisioner", ""), obj.get("reclaimPolicy", "Delete"), obj.get("volumeBindingMode", ""))
+        return (*cells, obj.get("allowVolumeExpansion", False), created(obj))
 
 
 class _CsiDrivers(BuiltinStrategy):
@@ -240,8 +240,8 @@ class _VolumeAttachments(BuiltinStrategy):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
         for name in ("attachError", "detachError"):
-            found = (obj.get("status") or {}).get(name) or {}
-            if len(found.get("message", "")) > _LONGEST_ERROR:
+            error = (obj.get("status") or {}).get(name) or {}
+            if len(error.get("message", "")) > _LONGEST_ERROR:
                 yield status.too_long(f"status.{name}.message", _LARGEST_PARAMETERS)
         source, node = obj["spec"].get("source") or {}, obj["spec"].get("nodeName", "")
         inline, named_volume = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")

@@ -61,11 +61,11 @@ class _ReplicationControllers(BuiltinStrategy):
 
     def default(self, obj: Object) -> None:
         template = obj["spec"].get("template") or {}
-        if found := (template.get("metadata") or {}).get("labels"):
+        if template_labels := (template.get("metadata") or {}).get("labels"):
             if not obj["spec"].get("selector"):
-                obj["spec"]["selector"] = dict(found)
+                obj["spec"]["selector"] = dict(template_labels)
             if not obj["metadata"].get("labels"):
-                obj["metadata"]["labels"] = dict(found)
+                obj["metadata"]["labels"] = dict(template_labels)
         pod_spec.default(template.get("spec") or {})
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
@@ -94,10 +94,10 @@ class _ReplicationControllers(BuiltinStrategy):
         if template is None:
             yield status.required("spec.template")
             return
-        found = (template.get("metadata") or {}).get("labels") or {}
-        if selector and any(found.get(key) != value for key, value in selector.items()):
+        template_labels = (template.get("metadata") or {}).get("labels") or {}
+        if selector and any(template_labels.get(key) != value for key, value in selector.items()):
             text = "`selector` does not match template `labels`"
-            yield status.invalid_value("spec.template.metadata.labels", found or None, text)
+            yield status.invalid_value("spec.template.metadata.labels", template_labels or None, text)
         yield from template_causes(template, "spec.template")
         yield from pod_spec.causes(template.get("spec") or {}, "spec.template.spec", templated=True)
 

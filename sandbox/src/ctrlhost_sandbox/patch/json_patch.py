@@ -125,10 +125,10 @@ def _get(holder: dict[str, Any], pointer: list[str]) -> Any:
 
 def _test(holder: dict[str, Any], pointer: list[str], wanted: Any) -> None:
     try:
-        found = _get(holder, pointer)
+        value = _get(holder, pointer)
     except PatchError:
-        found = None
-    if not same(found, wanted):
+        value = None
+    if not same(value, wanted):
         raise TestFailed(f"testing value {'/'.join(pointer)} failed")
 
 

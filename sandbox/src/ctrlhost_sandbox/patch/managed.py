@@ -81,13 +81,13 @@ def convertible(kind: Kind, managers: list[Manager]) -> list[Manager]:
 
 def read(entries: Any) -> list[Manager]:
     """Decode the entries; 400 for invalid ones."""
-    found = []
+    managers = []
     for entry in entries or ():
         if type(entry) is not dict or entry.get("operation") not in (APPLY, UPDATE):
             raise bad_request("metadata.managedFields: an entry has no valid operation")
         if entry.get("fieldsType", "FieldsV1") != "FieldsV1":
             raise bad_request("metadata.managedFields: fieldsType must be FieldsV1")
-        found.append(
+        managers.append(
             Manager(
                 str(entry.get("manager", "")),
                 entry["operation"],
@@ -97,7 +97,7 @@ def read(entries: Any) -> list[Manager]:
                 fieldset.decode(entry.get("fieldsV1")),
             )
         )
-    return found
+    return managers
 
 
 def write(obj: Object, managers: list[Manager]) -> None:

@@ -23,7 +23,7 @@ def strategic_merge(shape: Shape, original: Any, patch: dict[str, Any]) -> dict[
             return {key: value for key, value in patch.items() if key != _PATCH}
         if directive == "delete":
             return {}
-        why = f"unknown patch type: {go_text.shown(directive)} in map: {go_text.shown(patch)}"
+        why = f"unknown patch type: {go_text.show(directive)} in map: {go_text.show(patch)}"
         raise Failure(500, "", why)
     result = dict(base)
     retained = patch.get(_RETAIN)
@@ -62,8 +62,8 @@ def _merge_list(shape: Shape, original: Any, patch: list[Any], order: list[Any] 
         return added
     base: list[Any] = original
     if (shape.merge_scalars or shape.merge_key) and len({type(item) for item in (*base, *patch)}) > 1:
-        shown = go_text.shown([base, patch])
-        raise Failure(500, "", f"list element types are not identical: {shown}")
+        values = go_text.show([base, patch])
+        raise Failure(500, "", f"list element types are not identical: {values}")
     if shape.merge_scalars and not shape.merge_key:
         merged = [*base, *(item for item in patch if item not in base)]
         return _ordered(shape, merged, patch if order is None else order, base)
@@ -75,7 +75,7 @@ def _merge_list(shape: Shape, original: Any, patch: list[Any], order: list[Any] 
     result = list(base)
     for item in (*base, *patch):
         if type(item) is not dict or key not in item:
-            raise Failure(500, "", f"map: {go_text.shown(item)} does not contain declared merge key: {key}")
+            raise Failure(500, "", f"map: {go_text.show(item)} does not contain declared merge key: {key}")
     for item in patch:
         index = next(
             (at for at, other in enumerate(result) if type(other) is dict and other.get(key) == item[key]), None

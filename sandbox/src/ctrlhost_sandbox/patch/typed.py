@@ -24,8 +24,8 @@ _SET_ELEMENT = {
 def problem(shape: Shape, document: dict[str, Any]) -> str:
     """Return why a document does not fit, "" if it does: unknown fields, wrong types and duplicate items."""
     root = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
-    found = sorted(f"{fieldset.dotted(path)}: {text}" for path, text in _problems(shape, root, ()))
-    return found[0] if len(found) == 1 else "\n  ".join(["errors:", *found]) if found else ""
+    problems = sorted(f"{fieldset.dotted(path)}: {text}" for path, text in _problems(shape, root, ()))
+    return problems[0] if len(problems) == 1 else "\n  ".join(["errors:", *problems]) if problems else ""
 
 
 def _problems(shape: Shape, value: Any, path: Path) -> Iterator[tuple[Path, str]]:

@@ -57,23 +57,23 @@ def _names(source: str, member: str) -> list[tuple[tuple[str, ...], str, bool]]:
 
 
 def _to_v1(metric: dict[str, Any], member: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": metric.get("type", "")}
+    converted: dict[str, Any] = {"type": metric.get("type", "")}
     for source in _SOURCES:
         if metric.get(source) is not None:
-            part = found[source] = {}
+            part = converted[source] = {}
             for path, name, always in _names(source, member):
                 value = at(metric[source], path)
                 if value is not None or always:
                     part[name] = "0" if value is None else value
-    return found
+    return converted
 
 
 def _to_v2(metric: dict[str, Any], member: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": metric.get("type", "")}
+    converted: dict[str, Any] = {"type": metric.get("type", "")}
     for source in _SOURCES:
         if metric.get(source) is None:
             continue
-        part = found[source] = {}
+        part = converted[source] = {}
         for path, name, always in _names(source, member):
             value = metric[source].get(name)
             if value is not None and not (always and value == "0"):
@@ -84,30 +84,30 @@ def _to_v2(metric: dict[str, Any], member: str) -> dict[str, Any]:
                 node[last] = value
         if member == "target":
             kinds = ("averageUtilization", "averageValue", "value")
-            given = next((kind for kind in kinds if kind in part.get(member, {})), "value")
-            type_ = {"averageUtilization": "Utilization"}.get(given) or given[0].upper() + given[1:]
+            target = next((kind for kind in kinds if kind in part.get(member, {})), "value")
+            type_ = {"averageUtilization": "Utilization"}.get(target) or target[0].upper() + target[1:]
             part[member] = {"type": type_, **part.get(member, {})}
-    return found
+    return converted
 
 
 def _behavior_to_v1(behavior: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     for name in ("scaleUp", "scaleDown"):
         rules = behavior.get(name)
         if rules is not None:
             rules = {key: rules.get(key[0].lower() + key[1:]) for key in _RULES}
             rules["Policies"] = [_renamed(policy, str.upper) for policy in rules["Policies"] or ()] or None
-        found[name[0].upper() + name[1:]] = rules
-    return found
+        converted[name[0].upper() + name[1:]] = rules
+    return converted
 
 
 def _behavior_to_v2(behavior: dict[str, Any]) -> dict[str, Any]:
-    found = _without_null(_renamed(behavior, str.lower))
-    for name, rules in found.items():
-        found[name] = _without_null(_renamed(rules, str.lower))
-        if "policies" in found[name]:
-            found[name]["policies"] = [_renamed(policy, str.lower) for policy in found[name]["policies"]]
-    return found
+    converted = _without_null(_renamed(behavior, str.lower))
+    for name, rules in converted.items():
+        converted[name] = _without_null(_renamed(rules, str.lower))
+        if "policies" in converted[name]:
+            converted[name]["policies"] = [_renamed(policy, str.lower) for policy in converted[name]["policies"]]
+    return converted
 
 
 def _renamed(value: dict[str, Any], case: Callable[[str], str]) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _without_null(value: dict[str, Any]) -> dict[str, Any]:
     return {key: item for key, item in value.items() if item is not None}
 
 
-def shown(obj: Object) -> Object:
+def serve(obj: Object) -> Object:
     """Return a stored object in version 1."""
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     metrics, current = spec.pop("metrics", None) or (), state.pop("currentMetrics", None) or ()
@@ -159,25 +159,25 @@ def default_target(obj: Object) -> None:
         obj["spec"].setdefault(_TARGET, _DEFAULT_TARGET)
 
 
-def stored(obj: Object) -> Object:
+def store(obj: Object) -> Object:
     """Return an object of version 1 in the stored version; annotations that are invalid are dropped."""
     obj = copy.deepcopy(obj)
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     annotations = obj["metadata"].get("annotations") or {}
-    found = {name: _decoded(annotations.pop(name, "")) for name in (_METRICS, _BEHAVIOR, _CURRENT, _CONDITIONS)}
+    decoded = {name: _decoded(annotations.pop(name, "")) for name in (_METRICS, _BEHAVIOR, _CURRENT, _CONDITIONS)}
     if "annotations" in obj["metadata"] and not annotations:
         del obj["metadata"]["annotations"]
-    metrics = [_to_v2(metric, "target") for metric in _objects(found[_METRICS])]
+    metrics = [_to_v2(metric, "target") for metric in _objects(decoded[_METRICS])]
     target, usage = spec.pop(_TARGET, None), state.pop(_CURRENT_CPU, None)
     if target is not None:
         metrics.append(_cpu("target", {"type": "Utilization", "averageUtilization": target}))
     spec["metrics"] = metrics
-    current = [_to_v2(metric, "current") for metric in _objects(found[_CURRENT])]
+    current = [_to_v2(metric, "current") for metric in _objects(decoded[_CURRENT])]
     if usage is not None and not current:
         current.append(_cpu("current", {"averageUtilization": usage}))
-    if isinstance(found[_BEHAVIOR], dict) and found[_BEHAVIOR]:
-        spec["behavior"] = _behavior_to_v2(found[_BEHAVIOR])
-    for name, items in (("currentMetrics", current), ("conditions", _objects(found[_CONDITIONS]))):
+    if isinstance(decoded[_BEHAVIOR], dict) and decoded[_BEHAVIOR]:
+        spec["behavior"] = _behavior_to_v2(decoded[_BEHAVIOR])
+    for name, items in (("currentMetrics", current), ("conditions", _objects(decoded[_CONDITIONS]))):
         if items:
             state[name] = items
     return obj

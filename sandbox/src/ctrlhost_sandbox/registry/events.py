@@ -19,11 +19,11 @@ _FIELDS = {
 _STORED = {new: old for old, new in _FIELDS.items()}
 
 
-def shown(obj: Object) -> Object:
+def serve(obj: Object) -> Object:
     """Return a stored Event with the names of events.k8s.io."""
     return {_FIELDS.get(key, key): value for key, value in obj.items()}
 
 
-def stored(obj: Object) -> Object:
+def store(obj: Object) -> Object:
     """Return an Event with the names of the core group."""
     return {_STORED.get(key, key): value for key, value in obj.items()}

@@ -52,9 +52,9 @@ def metadata_of(obj: Object) -> dict[str, Any]:
 
 def normalize_metadata(obj: Object, kind: str, unknown: list[str]) -> None:
     """Normalize metadata: nothing empty, no nulls, no unknown members."""
-    found: list[str] = []
-    obj["metadata"] = conform(builtin("meta.ObjectMeta"), metadata_of(obj), kind, found)
-    unknown += [f"metadata.{path}" for path in found]
+    dropped: list[str] = []
+    obj["metadata"] = conform(builtin("meta.ObjectMeta"), metadata_of(obj), kind, dropped)
+    unknown += [f"metadata.{path}" for path in dropped]
 
 
 def new_uid() -> str:

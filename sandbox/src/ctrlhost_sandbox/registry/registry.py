@@ -162,8 +162,8 @@ class Registry:
 
     def of_table(self, table: str) -> Kind | None:
         """Return a kind that is stored in a table."""
-        found = self._by_table.get(table)
-        return found[0] if found else None
+        kinds = self._by_table.get(table)
+        return kinds[0] if kinds else None
 
     def is_builtin(self, kind: Kind) -> bool:
         """Return whether the kind is compiled in."""

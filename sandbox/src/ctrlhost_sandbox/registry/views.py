@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 class Edge:
     """The conversion of a version that is not the stored one; `shown` may change its argument."""
 
-    shown: Callable[[Object], Object]
-    stored: Callable[[Object], Object]
+    serve: Callable[[Object], Object]
+    store: Callable[[Object], Object]
     storage_version: str
 
 
 _EDGES: dict[tuple[str, str], Edge] = {
-    ("events.k8s.io", "v1"): Edge(events.shown, events.stored, "v1"),
-    ("autoscaling", "v1"): Edge(autoscalers.shown, autoscalers.stored, "autoscaling/v2"),
+    ("events.k8s.io", "v1"): Edge(events.serve, events.store, "v1"),
+    ("autoscaling", "v1"): Edge(autoscalers.serve, autoscalers.store, "autoscaling/v2"),
 }
 """By group and version. Every other built-in kind is stored as it is shown."""
 
@@ -55,12 +55,12 @@ def load(kind: Kind, snapshot: Snapshot) -> Object:
     if is_stored_form(kind, snapshot):
         return obj
     if kind.custom is not None:
-        return _shown(kind, kind.custom, obj)
+        return _serve(kind, kind.custom, obj)
     obj["apiVersion"] = kind.api_version
-    return _EDGES[kind.group, kind.version].shown(obj)
+    return _EDGES[kind.group, kind.version].serve(obj)
 
 
-def _shown(kind: Kind, custom: CustomVersion, obj: Object) -> Object:
+def _serve(kind: Kind, custom: CustomVersion, obj: Object) -> Object:
     """Convert a stored custom object, in place: defaults come from the version it is stored in."""
     schema = custom.schemas.get(obj["apiVersion"].rpartition("/")[2], custom.schema)
     structural.prune(schema, obj)
@@ -83,7 +83,7 @@ def settled(kind: Kind, obj: Object, *, with_nulls: bool = False) -> Object:
     _write_integers(obj)
     if kind.custom.storage_version == kind.version:
         return obj
-    return _shown(kind, kind.custom, to_storage(kind, obj)[0])
+    return _serve(kind, kind.custom, to_storage(kind, obj)[0])
 
 
 def _write_integers(value: Any) -> None:
@@ -109,7 +109,7 @@ def to_storage(kind: Kind, obj: Object) -> tuple[Object, object]:
         return converted, None
     edge = _EDGES.get((kind.group, kind.version))
     if edge is not None:
-        return {**edge.stored(obj), "apiVersion": edge.storage_version}, None
+        return {**edge.store(obj), "apiVersion": edge.storage_version}, None
     return obj, None
 
 

@@ -29,18 +29,18 @@ def conform_member(name: str, value: Any, path: str, unknown: list[str] | None) 
     if type(value) is not dict:
         kind = go_text.json_kind(value)
         raise _misfit(name, value, path, f"json: cannot unmarshal {kind} into Go value of type v1.ObjectMeta")
-    found: list[str] = []
+    dropped: list[str] = []
     try:
-        result = conform(builtin("meta.ObjectMeta"), value, "ObjectMeta", found)
+        result = conform(builtin("meta.ObjectMeta"), value, "ObjectMeta", dropped)
     except Undecodable as error:
         raise _misfit(name, value, path, error.why) from None
     if unknown is not None:
-        unknown += [f"{path}.metadata.{key}" for key in found]
+        unknown += [f"{path}.metadata.{key}" for key in dropped]
     return result
 
 
 def _misfit(name: str, value: Any, path: str, why: str) -> Undecodable:
-    return Undecodable(f"{path}.{name}: Invalid value: {status.shown(value)}: {why}")
+    return Undecodable(f"{path}.{name}: Invalid value: {status.show(value)}: {why}")
 
 
 def causes(value: Mapping[str, Any], path: str) -> Iterator[Cause]:

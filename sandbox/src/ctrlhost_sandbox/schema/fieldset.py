@@ -42,8 +42,8 @@ def is_granular(shape: Shape, value: Any) -> bool:
 def element_of(shape: Shape, item: Any) -> str:
     """Return the path element of a list's item."""
     if is_keyed(shape):
-        found = item if type(item) is dict else {}
-        keys = {key: found.get(key, shape.key_defaults.get(key)) for key in shape.keys}
+        members = item if type(item) is dict else {}
+        keys = {key: members.get(key, shape.key_defaults.get(key)) for key in shape.keys}
         return "k:" + _encoder.encode({key: value for key, value in keys.items() if value is not None}).decode()
     return "v:" + _encoder.encode(item).decode()
 
@@ -63,15 +63,15 @@ def children(shape: Shape, value: Any) -> list[tuple[str, Shape, Any]]:
 
 def fields_of(shape: Shape, value: Any, *, strict: bool = True) -> FieldSet:
     """Return the members that a document sets; if `strict`, DuplicateItem for duplicate items of a list."""
-    found: FieldSet = set()
-    _collect(shape, value, (), found, strict=strict)
-    return found
+    fields: FieldSet = set()
+    _collect(shape, value, (), fields, strict=strict)
+    return fields
 
 
-def _collect(shape: Shape, value: Any, path: Path, found: FieldSet, *, strict: bool) -> None:
+def _collect(shape: Shape, value: Any, path: Path, fields: FieldSet, *, strict: bool) -> None:
     if not value or not is_granular(shape, value):
         if value != [] or not is_granular(shape, value):
-            found.add(path)
+            fields.add(path)
         return
     keyed, seen = type(value) is list, set[str]()
     for element, child, item in children(shape, value):
@@ -80,10 +80,10 @@ def _collect(shape: Shape, value: Any, path: Path, found: FieldSet, *, strict: b
             if element in seen and strict:
                 raise DuplicateItem(below)
             seen.add(element)
-            found.add(below)
+            fields.add(below)
             if element.startswith("v:"):
                 continue
-        _collect(child, item, below, found, strict=strict)
+        _collect(child, item, below, fields, strict=strict)
 
 
 def differences(shape: Shape, old: Any, new: Any) -> tuple[FieldSet, FieldSet]:
@@ -115,7 +115,7 @@ def _compare(shape: Shape, old: Any, new: Any, path: Path, changed: FieldSet, re
             _add_all(child, item, (*path, element), removed)
 
 
-def _add_all(shape: Shape, value: Any, path: Path, found: FieldSet, *, fresh: bool = False) -> None:
+def _add_all(shape: Shape, value: Any, path: Path, fields: FieldSet, *, fresh: bool = False) -> None:
     """Add a value and all its parts; an added or removed container counts itself.
 
     A part that Go always has counts only if its parent is new too, which `fresh` says.
@@ -123,10 +123,10 @@ def _add_all(shape: Shape, value: Any, path: Path, found: FieldSet, *, fresh: bo
     always = shape.value_struct or shape.written
     counts = fresh or not always or (bool(value) and not is_granular(shape, value))
     if counts:
-        found.add(path)
+        fields.add(path)
     if value and is_granular(shape, value):
         for element, child, item in children(shape, value):
-            _add_all(child, item, (*path, element), found, fresh=counts)
+            _add_all(child, item, (*path, element), fields, fresh=counts)
 
 
 def encode(members: FieldSet) -> dict[str, Any]:
@@ -153,13 +153,13 @@ def decode(tree: Any, path: Path = ()) -> FieldSet:
     """Decode FieldsV1."""
     if type(tree) is not dict or not tree:
         return {path} if path else set()
-    found: FieldSet = set()
+    fields: FieldSet = set()
     for element, child in tree.items():
         if element == ".":
-            found.add(path)
+            fields.add(path)
         elif len(path) < 100:
-            found |= decode(child, (*path, element))
-    return found
+            fields |= decode(child, (*path, element))
+    return fields
 
 
 def covers(members: FieldSet, path: Path) -> bool:

@@ -16,12 +16,12 @@ _DECODED = {dict: "map[string]interface {}", list: "[]interface {}", type(None):
 _SCALARS = frozenset({"string", "bool", "int32", "int64", "float64"})
 
 
-def shown(value: Any) -> str:
+def show(value: Any) -> str:
     """Format a value like Go's `%v`: `map[a:1 b:[x y]]`."""
     if isinstance(value, dict):
-        return f"map[{' '.join(f'{key}:{shown(value[key])}' for key in sorted(value))}]"
+        return f"map[{' '.join(f'{key}:{show(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):
-        return f"[{' '.join(map(shown, value))}]"
+        return f"[{' '.join(map(show, value))}]"
     if isinstance(value, bool):
         return "true" if value else "false"
     return "<nil>" if value is None else str(value)
@@ -29,7 +29,7 @@ def shown(value: Any) -> str:
 
 def pointed(value: Any) -> str:
     """Format a value like Go's `%v` of a pointer to a struct that holds it."""
-    return f"&{{{shown(value)}}}"
+    return f"&{{{show(value)}}}"
 
 
 def syntax(value: Any) -> str:
@@ -38,7 +38,7 @@ def syntax(value: Any) -> str:
         return f"{go_type(value)}{{{', '.join(f'{syntax(key)}:{syntax(value[key])}' for key in sorted(value))}}}"
     if isinstance(value, list):
         return f"{go_type(value)}{{{', '.join(map(syntax, value))}}}"
-    return msgspec.json.encode(value).decode() if isinstance(value, str) else shown(value)
+    return msgspec.json.encode(value).decode() if isinstance(value, str) else show(value)
 
 
 def json_kind(value: Any) -> str:
@@ -64,12 +64,12 @@ def type_of(shape: Shape) -> str:
 
 def not_restored(value: Any, shape: Shape) -> str:
     """Return why a value of a strategic merge patch does not fit its field."""
-    found = _RESTORED.get(type(value), "int64")
+    kind = _RESTORED.get(type(value), "int64")
     if shape.type in ("map", "array"):
-        return f"cannot restore {'map' if shape.type == 'map' else 'slice'} from {found}"
+        return f"cannot restore {'map' if shape.type == 'map' else 'slice'} from {kind}"
     if shape.type == "object":
-        return f"cannot restore struct from: {found}"
+        return f"cannot restore struct from: {kind}"
     wanted = type_of(shape)
-    if found in ("int64", "float64") and wanted != "bool":
-        return f"cannot convert {found} to {wanted}"
+    if kind in ("int64", "float64") and wanted != "bool":
+        return f"cannot convert {kind} to {wanted}"
     return f"unrecognized type: {wanted}"

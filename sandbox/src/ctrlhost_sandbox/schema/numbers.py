@@ -51,13 +51,13 @@ def causes(schema: Schema, value: float, path: str) -> Iterator[Cause]:
             continue
         if text := _range_problem(schema, limit, what, path):
             yield unplaced(text)
-            shown, bound = float(value), float(limit)
+            number, bound = float(value), float(limit)
         else:
-            shown, bound = value, int(limit) if type(value) is int else float(limit)
-        beyond = shown < bound if name == "minimum" else shown > bound
-        if beyond or (schema.get(exclusive) and shown == bound):
+            number, bound = value, int(limit) if type(value) is int else float(limit)
+        beyond = number < bound if name == "minimum" else number > bound
+        if beyond or (schema.get(exclusive) and number == bound):
             relation = words if schema.get(exclusive) else f"{words} or equal to"
-            yield status.invalid_value(path, shown, f"{path} in body should be {relation} {status.number(bound)}")
+            yield status.invalid_value(path, number, f"{path} in body should be {relation} {status.number(bound)}")
 
 
 def _multiple_causes(schema: Schema, value: float, path: str) -> Iterator[Cause]:

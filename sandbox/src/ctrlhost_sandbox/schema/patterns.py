@@ -24,19 +24,19 @@ _LISTS = ("allOf", "anyOf", "oneOf")
 
 def pattern_causes(schema: Schema, field: str) -> list[Cause]:
     """Check every pattern of a schema, until their total size is too large."""
-    found: list[Cause] = []
+    causes: list[Cause] = []
     total = 0
     for where, pattern in _patterns(schema, field):
         try:
             total += compiled(pattern).size
         except ValueError as bad:
             text = f"must be a valid regular expression, but isn't: {bad}"
-            found.append(status.invalid_value(where, pattern, text))
+            causes.append(status.invalid_value(where, pattern, text))
             total += _REFUSED_BYTES
         if total > _MAX_TOTAL_BYTES:
-            found.append(status.forbidden_field(where, "the schema's regular expressions are too large together"))
+            causes.append(status.forbidden_field(where, "the schema's regular expressions are too large together"))
             break
-    return found
+    return causes
 
 
 def _patterns(schema: Schema, field: str) -> Iterator[tuple[str, str]]:

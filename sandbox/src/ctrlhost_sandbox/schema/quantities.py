@@ -69,7 +69,7 @@ def parsed(resources: dict[str, str] | None) -> Amounts:
     return {name: Quantity.parse(text) for name, text in (resources or {}).items()}
 
 
-def shown(amounts: Amounts) -> dict[str, str]:
+def texts_of(amounts: Amounts) -> dict[str, str]:
     """Return a list of resources in wire form."""
     return {name: str(quantity) for name, quantity in sorted(amounts.items())}
 

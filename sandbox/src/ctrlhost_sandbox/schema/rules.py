@@ -53,28 +53,28 @@ def _compiled(schema: bytes) -> CelValidator:
 def problems(schema: Schema, field: str) -> list[Cause]:
     """Return the problems of the rules of the schema at `field`."""
     validator = compiled(schema)
-    found = []
+    causes = []
     for below, reason, value, message, within in validator.problems if validator is not None else ():
         text = message if within is None else f"{message}{field}{within}"
-        found.append(_cause(f"{field}{below}", reason, value, text))
-    return found or (_default_causes(schema, field) if validator is not None else [])
+        causes.append(_cause(f"{field}{below}", reason, value, text))
+    return causes or (_default_causes(schema, field) if validator is not None else [])
 
 
 def _default_causes(schema: Schema, field: str) -> list[Cause]:
     """Evaluate the rules on the defaults of a schema and its children."""
-    found = []
+    causes = []
     value = schema.get("default")
     if value is not None and has_rules(schema):
         validator = CelValidator(msgspec.json.encode(schema).decode(), root=False)
-        for below, reason, shown, message, _ in validator.validate(msgspec.json.encode(value).decode()):
+        for below, reason, part, message, _ in validator.validate(msgspec.json.encode(value).decode()):
             where = ".".join(filter(None, (f"{field}.default", below)))
-            found.append(_cause(where, reason, shown, message))
+            causes.append(_cause(where, reason, part, message))
     for name, child in properties(schema).items():
-        found += _default_causes(child, f"{field}.properties[{name}]")
+        causes += _default_causes(child, f"{field}.properties[{name}]")
     for name in ("items", "additionalProperties"):
         if isinstance(schema.get(name), Mapping):
-            found += _default_causes(schema[name], f"{field}.{name}")
-    return found
+            causes += _default_causes(schema[name], f"{field}.{name}")
+    return causes
 
 
 def findings(
@@ -83,7 +83,7 @@ def findings(
     """Evaluate the rules on an object, unless `causes` show that it does not fit its schema."""
     if any(cause.reason in _BLOCKING for cause in causes):
         return [Cause("FieldValueInvalid", f"Invalid value: null: {_UNCHECKED}", "<nil>")]
-    found = []
+    problems = []
     for field, reason, value, message, warning in validator.validate(
         _encoded(obj), None if old is None else _encoded(old)
     ):
@@ -91,8 +91,8 @@ def findings(
         if warning:
             warnings.append(f"{cause.field}: {cause.message}")
         else:
-            found.append(cause)
-    return found
+            problems.append(cause)
+    return problems
 
 
 def _encoded(obj: Object) -> str:

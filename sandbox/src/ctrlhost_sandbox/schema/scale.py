@@ -29,7 +29,7 @@ def causes(obj: Any, path: Sequence[str], wanted: type[int | str]) -> Iterator[C
     if type(value) is not wanted:
         if value is None and expected.startswith("map"):
             return
-        text = f"{field} accessor error: {go_text.shown(value)} is of the type {go_text.go_type(value)}"
+        text = f"{field} accessor error: {go_text.show(value)} is of the type {go_text.go_type(value)}"
         yield status.invalid_value(field, wanted(), f"{text}, expected {expected}")
     elif isinstance(value, int) and value < 0:
         yield status.invalid_value(field, value, "should be a non-negative integer")

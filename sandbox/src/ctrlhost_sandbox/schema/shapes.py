@@ -69,10 +69,10 @@ class Shape:
         """Return the shape of a field or map key; None if it is unknown."""
         if self.type == "map":
             return self.element
-        found = self.fields.get(name)
-        if found is None and self.open:
+        child = self.fields.get(name)
+        if child is None and self.open:
             return ANY
-        return found
+        return child
 
 
 ANY = Shape("any", open=True)
@@ -92,11 +92,11 @@ def types_text() -> bytes:
 
 def builtin(name: str) -> Shape:
     """Return the shape of a built-in type, for example `core.Pod`. Shapes are shared and may be recursive."""
-    found = _SHAPES.get(name)
-    if found is None:
-        found = _SHAPES[name] = Shape("object", name)
-        _fill(found, msgspec.json.decode(_types()[name]))
-    return found
+    shape = _SHAPES.get(name)
+    if shape is None:
+        shape = _SHAPES[name] = Shape("object", name)
+        _fill(shape, msgspec.json.decode(_types()[name]))
+    return shape
 
 
 def _fill(shape: Shape, table: Mapping[str, Any]) -> None:

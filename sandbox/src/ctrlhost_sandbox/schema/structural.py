@@ -20,16 +20,16 @@ _IDENTITY = ("apiVersion", "kind", "metadata")
 
 def properties(schema: Schema) -> Mapping[str, Schema]:
     """Return the declared properties."""
-    found: Mapping[str, Schema] = schema.get("properties") or {}
-    return found
+    members: Mapping[str, Schema] = schema.get("properties") or {}
+    return members
 
 
 def additional(schema: Schema) -> Schema | None:
     """Return the schema of undeclared properties; None if they are not allowed."""
-    found = schema.get("additionalProperties")
-    if isinstance(found, Mapping):
-        return found
-    return _NO_SCHEMA if found is True else None
+    rest = schema.get("additionalProperties")
+    if isinstance(rest, Mapping):
+        return rest
+    return _NO_SCHEMA if rest is True else None
 
 
 def shape_of(schema: Schema) -> Shape:
@@ -99,15 +99,15 @@ def _prune(schema: Schema, value: Any, path: str, unknown: list[str] | None, *, 
                 value[name] = embedded.conform_member(name, value[name], path, unknown)
             continue
         where = f"{path}.{name}" if path else name
-        found = declared.get(name, rest)
-        if found is None:
+        member = declared.get(name, rest)
+        if member is None:
             if keep:
                 continue
             del value[name]
             if unknown is not None:
                 unknown.append(where)
         elif type(value[name]) in (dict, list):
-            _prune(found, value[name], where, unknown, resource=bool(found.get(EMBEDDED)))
+            _prune(member, value[name], where, unknown, resource=bool(member.get(EMBEDDED)))
 
 
 def default(schema: Schema, value: Any, *, keep_nulls: bool = False) -> None:
@@ -157,9 +157,9 @@ def children(schema: Schema) -> list[Schema]:
     """Return the direct children of a schema."""
     below = list(properties(schema).values())
     for key in ("items", "additionalProperties", "not"):
-        found = schema.get(key)
-        if isinstance(found, Mapping):
-            below.append(found)
+        part = schema.get(key)
+        if isinstance(part, Mapping):
+            below.append(part)
     for key in ("allOf", "anyOf", "oneOf"):
         below += [item for item in schema.get(key) or () if isinstance(item, Mapping)]
     return below

@@ -77,7 +77,7 @@ def _enum_causes(schema: Schema, value: Any, path: str) -> list[Cause]:
     """Check the enum of a schema; null is never one of its values, also where it lists null."""
     if "enum" not in schema or (value is not None and any(_is_choice(value, item) for item in schema["enum"])):
         return []
-    allowed = [item if isinstance(item, str) else status.shown(item) for item in schema["enum"]]
+    allowed = [item if isinstance(item, str) else status.show(item) for item in schema["enum"]]
     return [status.not_supported(path, value, allowed)]
 
 
@@ -89,19 +89,19 @@ def _is_choice(value: Any, item: Any) -> bool:
 def _type_causes(schema: Schema, value: Any, path: str) -> list[Cause]:
     if type(value) is int:
         value = numbers.as_decoded(value)
-    found = _TYPES.get(type(value), "object")
+    kind = _TYPES.get(type(value), "object")
     wanted = ("integer", "string") if schema.get(INT_OR_STRING) else tuple(filter(None, (schema.get("type"),)))
     form = formats.effective(schema)
     numeric = "integer" in wanted or "number" in wanted
-    fits = found in wanted or (found == "integer" and "number" in wanted)
+    fits = kind in wanted or (kind == "integer" and "number" in wanted)
     fits = fits or (type(value) is float and "integer" in wanted and numbers.is_whole(value))
     if fits or not (wanted or form) or (form and not numeric and type(value) in (str, list)):
         return []
     name = ",".join(wanted)
     if form and type(value) not in (str, list, type(None)):
-        name, found = form, _FORMATS_OF.get(type(value), "")
-    text = f'{path} in body must be of type {name}: "{found}"'
-    return [Cause("FieldValueTypeInvalid", f'Invalid value: "{found}": {text}', path or "<nil>")]
+        name, kind = form, _FORMATS_OF.get(type(value), "")
+    text = f'{path} in body must be of type {name}: "{kind}"'
+    return [Cause("FieldValueTypeInvalid", f'Invalid value: "{kind}": {text}', path or "<nil>")]
 
 
 def _join(path: str, name: str) -> str:
@@ -154,7 +154,7 @@ def _string_causes(schema: Schema, value: str, path: str) -> list[Cause]:
     elif (pattern := schema.get("pattern")) and (cause := _pattern_cause(pattern, value, path)):
         causes.append(cause)
     if (name := formats.effective(schema)) and not formats.fits(name, value):
-        causes.append(status.wrong_type(path, value, f"{path} in body must be of type {name}: {status.shown(value)}"))
+        causes.append(status.wrong_type(path, value, f"{path} in body must be of type {name}: {status.show(value)}"))
     return causes
 
 
@@ -204,15 +204,15 @@ _patterns: dict[str, Pattern] = {}
 
 def compiled(pattern: str) -> Pattern:
     """Compile a schema's pattern, in Go's syntax; ValueError if it is invalid."""
-    found = _patterns.get(pattern)
-    if found is None:
-        found = Pattern(pattern)
+    program = _patterns.get(pattern)
+    if program is None:
+        program = Pattern(pattern)
         # A large pattern may take a thousand times the usual memory, so it is not cached.
-        if found.size <= _KEPT_BYTES:
+        if program.size <= _KEPT_BYTES:
             if len(_patterns) >= _KEPT_PATTERNS:
                 _patterns.clear()
-            _patterns[pattern] = found
-    return found
+            _patterns[pattern] = program
+    return program
 
 
 def matches(pattern: str, value: str) -> bool:

@@ -47,27 +47,31 @@ class Admin:
 
     def answer(self, request: Request, parts: list[str]) -> Response | None:
         """Handle a request under /sandbox/; None for an unknown path."""
-        asked = (request.method, *parts)
-        if asked == ("POST", "v1", "compact"):
+        route = (request.method, *parts)
+        if route == ("POST", "v1", "compact"):
             for table in self._context.store.tables():
                 table.compact(self._context.store.revision)
-        elif asked == ("POST", "v1", "reset"):
+        elif route == ("POST", "v1", "reset"):
             self._faults.clear()
             reset(self._context)
-        elif asked == ("POST", "v1", "advance"):
+        elif route == ("POST", "v1", "advance"):
             self._advance(_decoded(request.body, Advance, "advance").seconds)
-        elif asked == ("POST", "v1", "fault"):
+        elif route == ("POST", "v1", "fault"):
             self._add_fault(request.body)
-        elif asked == ("GET", "v1", "stats"):
+        elif route == ("GET", "v1", "stats"):
             return Response(200, msgspec.json.encode(self._stats()))
         else:
             return None
         return Response(200, b"{}")
 
-    def raise_fault(self, asked: Attributes) -> None:
+    def raise_fault(self, attributes: Attributes) -> None:
         """Raise the next matching fault for a request on a resource, if any."""
         for fault in self._faults:
-            if asked.resource and fault.verb in ("", asked.verb) and fault.resource in ("", asked.resource):
+            if (
+                attributes.resource
+                and fault.verb in ("", attributes.verb)
+                and fault.resource in ("", attributes.resource)
+            ):
                 fault.times -= 1
                 if not fault.times:
                     self._faults.remove(fault)

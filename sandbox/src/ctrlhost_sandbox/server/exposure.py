@@ -21,5 +21,5 @@ def check_exposure(address: str, *, expose: bool, insecure_http: bool, rbac: boo
 
 def hosts(address: str, port: int) -> tuple[str, frozenset[str]]:
     """Return the host in URLs, and all names that the host of a request may have, with any port."""
-    shown = f"[{address}]" if ":" in address else address
-    return f"{shown}:{port}", frozenset((shown, "127.0.0.1", "localhost", "[::1]"))
+    host = f"[{address}]" if ":" in address else address
+    return f"{host}:{port}", frozenset((host, "127.0.0.1", "localhost", "[::1]"))

@@ -86,11 +86,11 @@ def _create(
 ) -> Object | None:
     """Create an object and return it; None if it exists, and then `correct` mends what changes between runs."""
     kind, name = context.registry.builtin(obj["apiVersion"].rpartition("/")[0], obj["kind"]), obj["metadata"]["name"]
-    found = context.store.table(kind.table).get(namespace, name)
-    if found is None:
+    snapshot = context.store.table(kind.table).get(namespace, name)
+    if snapshot is None:
         return writes.create(context, Operation("create", kind, namespace, manager=_MANAGER), obj).obj
     if correct is not None:
-        stored = found.decode()
+        stored = snapshot.decode()
         correct(stored)
         writes.update(context, Operation("update", kind, namespace, name, manager=_MANAGER), stored)
     return None
@@ -140,8 +140,8 @@ def _node(context: ServerContext) -> None:
 def _storage_class() -> Object:
     """Return the default class, whose volumes are simulated like those of any other."""
     metadata = {"name": STORAGE_CLASS, "annotations": {DEFAULT_CLASS: "true"}}
-    made = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": metadata}
-    return {**made, "provisioner": "sandbox.ctrlhost.dev/simulated"}
+    head = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": metadata}
+    return {**head, "provisioner": "sandbox.ctrlhost.dev/simulated"}
 
 
 def _kubernetes(context: ServerContext, port: int) -> None:
@@ -155,7 +155,7 @@ def _kubernetes(context: ServerContext, port: int) -> None:
         "metadata": {"name": "kubernetes", "labels": labels},
         "spec": {"ports": ports, "clusterIP": str(first), "type": "ClusterIP"},
     }
-    _create(context, service, "default", lambda found: found["spec"]["ports"][0].update(targetPort=port))
+    _create(context, service, "default", lambda obj: obj["spec"]["ports"][0].update(targetPort=port))
     slice_labels = {"kubernetes.io/service-name": "kubernetes"}
     endpoint_slice = {
         "apiVersion": "discovery.k8s.io/v1",
@@ -165,4 +165,4 @@ def _kubernetes(context: ServerContext, port: int) -> None:
         "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}],
         "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
     }
-    _create(context, endpoint_slice, "default", lambda found: found["ports"][0].update(port=port))
+    _create(context, endpoint_slice, "default", lambda obj: obj["ports"][0].update(port=port))

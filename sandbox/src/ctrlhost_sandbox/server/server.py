@@ -153,8 +153,8 @@ class Sandbox:
         if context is None:
             return 0
         group, _, version = api_version.rpartition("/")
-        found = context.registry.find_kind(group, version, kind)
-        return 0 if found is None else context.store.newest(found.table)
+        registered = context.registry.find_kind(group, version, kind)
+        return 0 if registered is None else context.store.newest(registered.table)
 
     @property
     def rbac(self) -> bool:

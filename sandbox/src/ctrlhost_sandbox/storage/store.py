@@ -73,9 +73,9 @@ class Event:
     @property
     def latest(self) -> Snapshot:
         """The object after the change, or before its deletion."""
-        found = self.new or self.old
-        assert found is not None
-        return found
+        snapshot = self.new or self.old
+        assert snapshot is not None
+        return snapshot
 
     def clear_caches(self) -> None:
         """Drop the frames and objects once all watchers have been notified."""
@@ -211,15 +211,15 @@ class Store:
 
     def table(self, name: str) -> Table:
         """Return the table of that name, created if it is missing."""
-        found = self._tables.get(name)
-        if found is None:
-            found = self._tables[name] = Table(name, self.revision)
-        return found
+        table = self._tables.get(name)
+        if table is None:
+            table = self._tables[name] = Table(name, self.revision)
+        return table
 
     def newest(self, name: str) -> int:
         """Return the newest revision written to a table, 0 if none was. May be called from any thread."""
-        found = self._tables.get(name)
-        return 0 if found is None else found.newest
+        table = self._tables.get(name)
+        return 0 if table is None else table.newest
 
     def tables(self) -> Iterable[Table]:
         """Return all tables."""
@@ -261,10 +261,10 @@ class Store:
 
     def load(self, table: str, obj: dict[str, Any]) -> None:
         """Place an object read from disk."""
-        found = self.table(table)
-        snapshot = self._snapshot(found.name, obj, int(obj["metadata"]["resourceVersion"]), None)
-        found.put(snapshot)
-        found.newest = max(found.newest, snapshot.revision)
+        place = self.table(table)
+        snapshot = self._snapshot(place.name, obj, int(obj["metadata"]["resourceVersion"]), None)
+        place.put(snapshot)
+        place.newest = max(place.newest, snapshot.revision)
         self.uids[snapshot.uid] = snapshot
 
     def _snapshot(self, table: str, obj: dict[str, Any], revision: int, shape: object) -> Snapshot:

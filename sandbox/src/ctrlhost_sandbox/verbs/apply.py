@@ -93,12 +93,12 @@ def _decode(operation: Operation, body: bytes, repeated: Repeated | None) -> Obj
     if type(applied) is not dict and applied is not None:
         text = f"json: cannot unmarshal {go_text.json_kind(applied)} into Go value of type map[string]interface {{}}"
         raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {text}")
-    found: Object = applied or {}
-    version, name = found.get("apiVersion") or "", found.get("kind") or ""
+    document: Object = applied or {}
+    version, name = document.get("apiVersion") or "", document.get("kind") or ""
     if (version, name) != (operation.kind.api_version, operation.kind.kind):
         group, _, version = str(version).rpartition("/")
         raise bad_request(f"invalid object type: {group}/{version}, Kind={name}")
-    return found
+    return document
 
 
 def _wanted(operation: Operation, applied: Object) -> FieldSet:
@@ -108,7 +108,7 @@ def _wanted(operation: Operation, applied: Object) -> FieldSet:
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     if why := typed.problem(shape, applied):
-        named = "/".join(found if type(found := metadata.get(key)) is str else "" for key in ("namespace", "name"))
+        named = "/".join(text if type(text := metadata.get(key)) is str else "" for key in ("namespace", "name"))
         of_kind = f"{kind.group}/{kind.version}, Kind={kind.kind}"
         raise Failure(500, "", f"failed to create typed patch object ({named}; {of_kind}): {why}")
     meta.metadata_of(applied)
@@ -202,10 +202,10 @@ def _from_client_side(operation: Operation, old: Object) -> FieldSet:
         return set()
     try:
         document = msgspec.json.decode(text)
-        found = fieldset.fields_of(managed.shape_of(operation.kind), managed.trackable(operation.kind, document))
+        fields = fieldset.fields_of(managed.shape_of(operation.kind), managed.trackable(operation.kind, document))
     except (msgspec.DecodeError, fieldset.DuplicateItem, AttributeError, TypeError):
         return set()
-    return {*found, ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")}
+    return {*fields, ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")}
 
 
 def _described(item: Manager) -> str:

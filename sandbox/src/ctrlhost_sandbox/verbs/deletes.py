@@ -43,41 +43,41 @@ class DeleteOptions:
 
 def read_options(operation: Operation, body: Any) -> DeleteOptions:
     """Read the options from the body, or from the query if there is none."""
-    found = DeleteOptions()
+    options = DeleteOptions()
     if body is None:
-        found.grace = operation.query.number("gracePeriodSeconds")
-        found.policy = operation.query.first("propagationPolicy")
+        options.grace = operation.query.number("gracePeriodSeconds")
+        options.policy = operation.query.first("propagationPolicy")
         orphan = operation.query.flag("orphanDependents") if "orphanDependents" in operation.query else None
         values: Any = operation.query.get("dryRun", [])
     else:
         if type(body) is not dict or body.get("kind", "DeleteOptions") != "DeleteOptions":
             raise bad_request("the request body must be a DeleteOptions")
-        found.grace = body.get("gracePeriodSeconds")
-        found.policy = body.get("propagationPolicy") or ""
+        options.grace = body.get("gracePeriodSeconds")
+        options.policy = body.get("propagationPolicy") or ""
         orphan = body.get("orphanDependents")
         preconditions = body.get("preconditions") or {}
         values = body.get("dryRun") or []
-        if type(preconditions) is not dict or type(values) is not list or type(found.grace) not in (int, type(None)):
+        if type(preconditions) is not dict or type(values) is not list or type(options.grace) not in (int, type(None)):
             raise bad_request("malformed DeleteOptions")
-        found.uid, found.version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""
+        options.uid, options.version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""
         if type(orphan) not in (bool, type(None)):
             text = f"cannot unmarshal {go_text.json_kind(orphan)} into Go struct field DeleteOptions.orphanDependents"
             raise bad_request(f"json: {text} of type bool")
     causes = []
-    if found.policy and orphan is not None:
+    if options.policy and orphan is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
-        causes.append(status.invalid_value("propagationPolicy", found.policy, text))
-    if found.policy and found.policy not in _POLICIES:
-        causes.append(status.not_supported("propagationPolicy", found.policy, (*_POLICIES, "nil")))
+        causes.append(status.invalid_value("propagationPolicy", options.policy, text))
+    if options.policy and options.policy not in _POLICIES:
+        causes.append(status.not_supported("propagationPolicy", options.policy, (*_POLICIES, "nil")))
     if wrong := dry_run_cause(values):
         causes.append(wrong)
     if causes:
         raise bad_option("DeleteOptions", *causes)
     operation.dry_run = bool(values)
     if orphan is not None:
-        found.policy = "Orphan" if orphan else "Background"
-        found.cascades = not orphan
-    return found
+        options.policy = "Orphan" if orphan else "Background"
+        options.cascades = not orphan
+    return options
 
 
 def delete(context: ServerContext, operation: Operation, options: DeleteOptions) -> WriteResult:

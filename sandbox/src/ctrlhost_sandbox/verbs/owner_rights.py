@@ -30,9 +30,9 @@ def note(context: ServerContext, operation: Operation, metadata: Object, before:
             continue
         namespace = operation.namespace if kind.namespaced else ""
         name = reference.get("name", "")
-        asked = Attributes("update", "", group, version, kind.plural, "finalizers", namespace, name)
-        if authorizer.authorize(operation.user, asked).allowed:
-            authorizer.note_use(operation.user, asked)
+        attributes = Attributes("update", "", group, version, kind.plural, "finalizers", namespace, name)
+        if authorizer.authorize(operation.user, attributes).allowed:
+            authorizer.note_use(operation.user, attributes)
 
 
 def _blocked(metadata: Object) -> set[Any]:

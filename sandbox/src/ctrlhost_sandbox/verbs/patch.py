@@ -62,7 +62,7 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
         return writes.replace(context, operation, snapshot, old, obj, check=_check_names)
     except Undecodable as error:
         strategic = media == STRATEGIC_PATCH
-        text = go_text.shown(_unordered(document)) if strategic else views.encode(obj).decode()
+        text = go_text.show(_unordered(document)) if strategic else views.encode(obj).decode()
         cause = status.invalid_value("patch", text, error.restored if strategic else error.why)
         raise status.invalid("", "", "", [cause]) from None
 
@@ -84,9 +84,9 @@ def _document(operation: Operation, media: str, body: bytes) -> Any:
         if media == STRATEGIC_PATCH:
             return {}
         raise bad_request("Invalid JSON Patch")
-    found = go_text.json_kind(document)
+    kind = go_text.json_kind(document)
     prefix = "error decoding patch: " if media == MERGE_PATCH else ""
-    raise bad_request(f"{prefix}json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
+    raise bad_request(f"{prefix}json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
 
 
 def _unordered(document: Any) -> Any:

@@ -50,12 +50,12 @@ class Page:
     @property
     def metadata(self) -> dict[str, Any]:
         """The metadata of the list."""
-        found: dict[str, Any] = {"resourceVersion": str(self.revision)} if self.revision else {}
+        members: dict[str, Any] = {"resourceVersion": str(self.revision)} if self.revision else {}
         if self.continue_:
-            found["continue"] = self.continue_
+            members["continue"] = self.continue_
             if self.remaining is not None:
-                found["remainingItemCount"] = self.remaining
-        return found
+                members["remainingItemCount"] = self.remaining
+        return members
 
 
 @dataclass(slots=True)
@@ -99,10 +99,10 @@ def _text(kind: Kind, obj: Object, path: tuple[str, ...]) -> str:
 
 def find(context: ServerContext, operation: Operation) -> Snapshot:
     """Return the operation's object; 404 if it is missing."""
-    found = context.store.table(operation.kind.table).get(operation.namespace, operation.name)
-    if found is None:
+    snapshot = context.store.table(operation.kind.table).get(operation.namespace, operation.name)
+    if snapshot is None:
         raise status.not_found(operation.kind.plural, operation.kind.group, operation.name)
-    return found
+    return snapshot
 
 
 def get(context: ServerContext, operation: Operation, received: float) -> Snapshot:
@@ -124,7 +124,7 @@ def revision_of(text: str, options: str) -> int:
             raise bad_option("ListOptions", status.invalid_value("resourceVersion", text, message))
         if options == "GetOptions":
             # A real server answers without a reason.
-            raise Failure(500, "", f"resourceVersion: Invalid value: {status.shown(text)}: {message}")
+            raise Failure(500, "", f"resourceVersion: Invalid value: {status.show(text)}: {message}")
         raise bad_request(f"invalid resource version {text!r}: {message}")
     return int(text)
 
@@ -212,8 +212,8 @@ def list_page(context: ServerContext, operation: Operation, received: float) -> 
 def _named(table: Table, selected: Filter, namespace: str | None) -> list[Snapshot]:
     """List; if the selector names one object, look it up."""
     if namespace is not None and len(selected.names) == 1 and selected.names[0][1]:
-        found = table.get(namespace, selected.names[0][0])
-        return [] if found is None else [found]
+        snapshot = table.get(namespace, selected.names[0][0])
+        return [] if snapshot is None else [snapshot]
     return table.list(namespace)
 
 

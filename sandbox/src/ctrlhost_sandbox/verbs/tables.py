@@ -91,19 +91,19 @@ class Tabulator:
 
 
 def _custom_cell(column: Any, obj: Any) -> Any:
-    found = find(obj, column["jsonPath"])
-    if found is None:
+    value = find(obj, column["jsonPath"])
+    if value is None:
         return None
     kind = column["type"]
     if kind == "date":
-        return age(found)
+        return age(value)
     if kind == "string":
-        return found if isinstance(found, str) else msgspec.json.encode(found, order="sorted").decode()
+        return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
     if kind == "boolean":
-        return found if isinstance(found, bool) else None
-    if isinstance(found, bool) or not isinstance(found, (int, float)):
+        return value if isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return int(found) if kind == "integer" else found
+    return int(value) if kind == "integer" else value
 
 
 class Encoding:

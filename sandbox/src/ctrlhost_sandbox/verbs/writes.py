@@ -100,7 +100,7 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
         raise status.forbidden(kind.plural, kind.group, metadata.get("name", ""), why)
     _check_namespace(context, operation, metadata)
     table = context.store.table(kind.table)
-    asked = copy.deepcopy(obj.get("spec") or {}) if strategy.allocates else None
+    wanted = copy.deepcopy(obj.get("spec") or {}) if strategy.allocates else None
     objects.default_object(operation, obj)
     if chain.mutates(context):
         obj = chain.mutate(context, operation, obj, None)
@@ -122,10 +122,10 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     if existing is not None:
         prefix = "object is being deleted: " if "deletionTimestamp" in existing.decode()["metadata"] else ""
         raise status.already_exists(kind.plural, kind.group, name, prefix)
-    if asked is None:
+    if wanted is None:
         managed.track_create(operation, obj)
     else:
-        tracked = strategy.tracked(obj, asked)
+        tracked = strategy.tracked(obj, wanted)
         managed.track_create(operation, tracked)
         if "managedFields" in tracked["metadata"]:
             metadata["managedFields"] = tracked["metadata"]["managedFields"]
@@ -148,10 +148,10 @@ def _invalid(operation: Operation, name: str, causes: list[Cause], decoding: int
 def _check_namespace(context: ServerContext, operation: Operation, metadata: dict[str, Any]) -> None:
     if not operation.kind.namespaced:
         return
-    found = context.store.table("namespaces").get("", operation.namespace)
-    if found is None:
+    snapshot = context.store.table("namespaces").get("", operation.namespace)
+    if snapshot is None:
         raise status.not_found("namespaces", "", operation.namespace)
-    namespace = found.decode()
+    namespace = snapshot.decode()
     if "deletionTimestamp" in namespace["metadata"]:
         text = f"namespace {operation.namespace} is being terminated"
         cause = Cause("NamespaceTerminating", text, "metadata.namespace")
@@ -223,7 +223,7 @@ def check_preconditions(kind: Kind, snapshot: Snapshot, metadata: dict[str, Any]
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {snapshot.uid}"
         raise status.conflict(kind.plural, kind.group, snapshot.name, why)
     if version and not (version.isascii() and version.isdigit()):
-        raise Failure(500, "", f"strconv.ParseUint: parsing {status.shown(version)}: invalid syntax")
+        raise Failure(500, "", f"strconv.ParseUint: parsing {status.show(version)}: invalid syntax")
     if version and version != str(snapshot.revision):
         raise status.conflict(kind.plural, kind.group, snapshot.name, MODIFIED)
 

@@ -48,10 +48,10 @@ class Node:
 
 def read_nodes(network: str, count: int, stateful_set_uid: str, pods: Mapping[str, Object]) -> list[Node]:
     """Read the pods, by name, of the ordinals below `count` that the StatefulSet controls."""
-    found = ((ordinal, pods.get(f"{network}-sts-{ordinal}")) for ordinal in range(count))
+    numbered = ((ordinal, pods.get(f"{network}-sts-{ordinal}")) for ordinal in range(count))
     return [
         _node(ordinal, pod)
-        for ordinal, pod in found
+        for ordinal, pod in numbered
         if pod is not None and pod.controller is not None and pod.controller.uid == stateful_set_uid
     ]
 

@@ -67,14 +67,14 @@ class Observer:
             listed = self._list()
             if listed is None:
                 return
-            known = {each.addednode for each in listed}
+            known = {node.addednode for node in listed}
             missing = [target for target in task.targets if target not in known]
-            stale = [each for each in known - set(task.targets) if ip_of(each, task.p2p_port) is not None]
-            lost = [each.addednode for each in listed if each.addednode in task.targets and not each.connected]
+            stale = [peer for peer in known - set(task.targets) if ip_of(peer, task.p2p_port) is not None]
+            lost = [node.addednode for node in listed if node.addednode in task.targets and not node.connected]
             dialled = [*missing, *(lost if task.dial else ())]
             if task.dry_run:
                 changes = (("add", missing), ("remove", sorted(stale)), ("dial", dialled))
-                self.planned = tuple(f"{what} {each}" for what, addresses in changes for each in addresses)
+                self.planned = tuple(f"{what} {peer}" for what, addresses in changes for peer in addresses)
                 self._conclude(listed)
                 return
             if not self._write(missing, sorted(stale)):
@@ -107,7 +107,7 @@ class Observer:
 
     def _write(self, missing: Sequence[str], stale: Sequence[str]) -> bool:
         """Change the list; False if the pass is over before all is done."""
-        cut = [each for each in stale if ip_of(each, self.task.p2p_port) not in self.task.members]
+        cut = [peer for peer in stale if ip_of(peer, self.task.p2p_port) not in self.task.members]
         # Added first, since an added node may replace a removed one: links never drop.
         steps: tuple[tuple[Sequence[str], str, Sequence[str], int, list[str] | None], ...] = (
             (missing, "addnode", ("add",), ALREADY_ADDED, self.added),
@@ -120,7 +120,7 @@ class Observer:
             if not self._pool.may_continue():
                 return False
             self.wrote = True
-            calls = [(method, (each, *params)) for each in addresses]
+            calls = [(method, (peer, *params)) for peer in addresses]
             for address, result in zip(addresses, self._client.batch(self._target, calls), strict=True):
                 if isinstance(result, RpcFailure) and not (isinstance(result, RpcError) and result.code == harmless):
                     raise result
@@ -147,7 +147,7 @@ class Observer:
             if not self._pool.may_continue():
                 return
             listed = self._client.added_nodes(self._target)
-        wanted, names = set(self.task.targets), {each.addednode: each.connected for each in listed}
+        wanted, names = set(self.task.targets), {node.addednode: node.connected for node in listed}
         self.connected = sum(connected for name, connected in names.items() if name in wanted)
         self.stale = sum(name not in wanted and ip_of(name, self.task.p2p_port) is not None for name in names)
         self.done = True

@@ -87,10 +87,10 @@ class RpcClient:
         """Call one method and return its result."""
         number = next(self._numbers)
         content = encoding.request(number, method, params)
-        (found,) = self._exchange(
+        (result,) = self._exchange(
             target, [method], content, limit or self._timeout, lambda answer: [encoding.result(answer, number)]
         )
-        return found
+        return result
 
     def batch(self, target: RpcTarget | None, calls: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
         """Send calls together, which the daemon runs in sequence; return a result or an `RpcFailure` for each.
@@ -106,9 +106,9 @@ class RpcClient:
 
     def added_nodes(self, target: RpcTarget | None = None) -> list[AddedNode]:
         """Return the nodes that were added to the daemon's list, oldest first."""
-        found = self.call(target, "getaddednodeinfo")
+        nodes = self.call(target, "getaddednodeinfo")
         try:
-            return msgspec.convert(found, list[AddedNode])
+            return msgspec.convert(nodes, list[AddedNode])
         except msgspec.ValidationError:
             raise Protocol("invalid answer: not a list of added nodes") from None
 
@@ -148,9 +148,9 @@ class RpcClient:
                 status, answer = self._http.post(
                     daemon.host, daemon.port, body, headers, connect=self._connect, answer=limit
                 )
-                found = read(encoding.decode(status, answer))
-                outcomes = [one.reason if isinstance(one, RpcFailure) else "ok" for one in found]
-                return found
+                results = read(encoding.decode(status, answer))
+                outcomes = [one.reason if isinstance(one, RpcFailure) else "ok" for one in results]
+                return results
             except RpcFailure as failure:
                 outcomes = [failure.reason] * len(methods)
                 raise

@@ -45,9 +45,9 @@ def result(answer: Any, number: int) -> Any:
     """Return the result in the answer to the request of that number, or raise its error."""
     if not isinstance(answer, dict):
         raise errors.Protocol("invalid answer: not a JSON object")
-    error, given = answer.get("error"), answer.get("id")
+    error, id_ = answer.get("error"), answer.get("id")
     # `True` and `1.0` are not our ids. A daemon that could not parse a request does not know its id.
-    if not (type(given) is int and given == number) and not (given is None and error is not None):
+    if not (type(id_) is int and id_ == number) and not (id_ is None and error is not None):
         raise errors.Protocol("the answer is for another request")
     if error is not None:
         raise _error(error)
@@ -65,12 +65,12 @@ def results(answers: Any, numbers: Sequence[int]) -> list[Any]:
         result(answers, -1)
     if not isinstance(answers, list):
         raise errors.Protocol("invalid answer to a batch: not a list")
-    found: dict[int, list[Any]] = {}
+    by_number: dict[int, list[Any]] = {}
     for answer in answers:
         number = answer.get("id") if isinstance(answer, dict) else None
         if type(number) is int:
-            found.setdefault(number, []).append(answer)
-    return [_item(found.get(number, ()), number) for number in numbers]
+            by_number.setdefault(number, []).append(answer)
+    return [_item(by_number.get(number, ()), number) for number in numbers]
 
 
 def _item(answers: Sequence[Any], number: int) -> Any:

@@ -103,15 +103,22 @@ class PooledHttp:
         """Return the daemon's connection that became idle last, and close those that were idle for too long."""
         oldest = self._clock.now() - _MAX_IDLE_SECONDS
         with self._lock:
-            old = list(itertools.takewhile(lambda each: self._idle[each] <= oldest, self._idle))
-            for each in old:
-                del self._idle[each]
-            found = next((each for each in reversed(self._idle) if (each.host, each.port) == (host, port)), None)
-            if found is not None:
-                del self._idle[found]
-        for each in old:
-            each.close()
-        return found
+            old = list(itertools.takewhile(lambda connection: self._idle[connection] <= oldest, self._idle))
+            for connection in old:
+                del self._idle[connection]
+            taken = next(
+                (
+                    connection
+                    for connection in reversed(self._idle)
+                    if (connection.host, connection.port) == (host, port)
+                ),
+                None,
+            )
+            if taken is not None:
+                del self._idle[taken]
+        for connection in old:
+            connection.close()
+        return taken
 
 
 class _Unanswered(Exception):
@@ -127,12 +134,12 @@ class _Connection(http.client.HTTPConnection):
     def open(self, limit: float) -> None:
         try:
             # Addresses only: a name would need a resolver, without a time limit, and could lead anywhere.
-            found = socket.getaddrinfo(
+            addresses = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
             )
         except (OSError, UnicodeError):
             raise errors.Refused("invalid host: not an IP address") from None
-        family, kind, protocol, _, address = found[0]
+        family, kind, protocol, _, address = addresses[0]
         try:
             connected = _TimedSocket(family, kind, protocol)
             try:

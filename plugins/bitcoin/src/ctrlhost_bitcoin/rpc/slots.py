@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Slots:
-    """At most `total` slots, and `each` per daemon, for which threads wait; all methods are thread-safe."""
+    """At most `total` slots, and `per_daemon` of each daemon, for which threads wait; all methods are thread-safe."""
 
-    def __init__(self, total: int, each: int) -> None:
+    def __init__(self, total: int, per_daemon: int) -> None:
         """Start with all slots free."""
-        self._total, self._each = total, each
+        self._total, self._per_daemon = total, per_daemon
         self._changed = threading.Condition()
         self._taken: Counter[tuple[str, int]] = Counter()
         self._closed = False
@@ -48,4 +48,4 @@ class Slots:
             self._changed.notify_all()
 
     def _free(self, key: tuple[str, int]) -> bool:
-        return self._taken[key] < self._each and self._taken.total() < self._total
+        return self._taken[key] < self._per_daemon and self._taken.total() < self._total

@@ -141,17 +141,17 @@ def _source_causes(source: Mapping[str, Any], path: str, index: int) -> Iterator
     prefix = source.get("prefix", "")
     if prefix and not all(" " <= char <= "~" and char != "=" for char in prefix):
         yield status.invalid_value(f"{path}[{index}].prefix", prefix, _VARIABLE_TEXT)
-    given = [kind for kind in ("configMapRef", "secretRef") if source.get(kind) is not None]
-    for kind in given:
+    kinds = [kind for kind in ("configMapRef", "secretRef") if source.get(kind) is not None]
+    for kind in kinds:
         name = source[kind].get("name", "")
         if not name:
             yield status.required(f"{path}[{index}].{kind}.name")
         elif problems := name_problems("subdomain", name):
             yield from status.invalid_values(f"{path}[{index}].{kind}.name", name, problems)
-    if not given:
+    if not kinds:
         text = "must specify one of: `configMapRef` or `secretRef`"
         yield status.invalid_value(path, "", text)
-    elif len(given) > 1:
+    elif len(kinds) > 1:
         yield status.invalid_value(path, "", "may not have more than one field specified at a time")
 
 
@@ -180,15 +180,15 @@ def _variable_causes(variable: Mapping[str, Any], path: str) -> Iterator[Cause]:
         yield status.invalid_value(f"{path}.name", name, _VARIABLE_TEXT)
     if source is None:
         return
-    where, given = f"{path}.valueFrom", [kind for kind in _SOURCES if source.get(kind) is not None]
-    for kind in given:
+    where, kinds = f"{path}.valueFrom", [kind for kind in _SOURCES if source.get(kind) is not None]
+    for kind in kinds:
         yield from _reference_causes(kind, source[kind], f"{where}.{kind}")
-    if not given:
+    if not kinds:
         *first, last = (f"`{kind}`" for kind in _SOURCES)
         yield status.invalid_value(where, "", f"must specify one of: {', '.join(first)} or {last}")
     elif variable.get("value"):
         yield status.invalid_value(where, "", "may not be specified when `value` is not empty")
-    elif len(given) > 1:
+    elif len(kinds) > 1:
         yield status.invalid_value(where, "", "may not have more than one field specified at a time")
 
 
@@ -254,7 +254,7 @@ def _mount_causes(
         if not name:
             yield status.required(f"{where}.name")
         if name not in volumes:
-            yield Cause("FieldValueNotFound", f"Not found: {status.shown(name)}", f"{where}.name")
+            yield Cause("FieldValueNotFound", f"Not found: {status.show(name)}", f"{where}.name")
         if not target:
             yield status.required(f"{where}.mountPath")
         if target in targets:
@@ -278,11 +278,11 @@ def _mount_causes(
 
 def _handler_causes(handler: Mapping[str, Any], path: str) -> Iterator[Cause]:
     """Check the action of a probe or of a hook, of which there must be one."""
-    given = [kind for kind in _HANDLERS if handler.get(kind) is not None]
-    if not given:
+    kinds = [kind for kind in _HANDLERS if handler.get(kind) is not None]
+    if not kinds:
         yield status.required(path, "must specify a handler type")
         return
-    kind, action = given[0], handler[given[0]]
+    kind, action = kinds[0], handler[kinds[0]]
     if kind == "exec" and not action.get("command"):
         yield status.required(f"{path}.exec.command")
     elif kind in ("httpGet", "tcpSocket", "grpc"):
@@ -293,5 +293,5 @@ def _handler_causes(handler: Mapping[str, Any], path: str) -> Iterator[Cause]:
         if not _HEADER.fullmatch(header.get("name", "")):
             yield status.invalid_value(f"{path}.httpGet.httpHeaders", header.get("name", ""), _HEADER_TEXT)
     yield from [
-        status.forbidden_field(f"{path}.{other}", "may not specify more than 1 handler type") for other in given[1:]
+        status.forbidden_field(f"{path}.{other}", "may not specify more than 1 handler type") for other in kinds[1:]
     ]

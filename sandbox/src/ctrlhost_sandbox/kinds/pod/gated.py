@@ -21,12 +21,12 @@ def placement_causes(spec: Mapping[str, Any], before: Mapping[str, Any]) -> Iter
     if any(selector.get(key) != value for key, value in (before.get("nodeSelector") or {}).items()):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         yield status.invalid_value("spec.nodeSelector", selector or None, text)
-    found, old, path = _terms(spec), _terms(before), f"spec.affinity.nodeAffinity.{_TERMS}"
-    if old and len(old) != len(found):
+    terms, old, path = _terms(spec), _terms(before), f"spec.affinity.nodeAffinity.{_TERMS}"
+    if old and len(old) != len(terms):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        yield status.invalid_value(path, found or None, text)
+        yield status.invalid_value(path, terms or None, text)
         return
-    for index, (term, was) in enumerate(zip(found, old, strict=False)):
+    for index, (term, was) in enumerate(zip(terms, old, strict=False)):
         if not _adds(term, was):
             yield status.invalid_value(f"{path}[{index}]", term, _ADDITIONS)
 
@@ -55,5 +55,5 @@ def _adds(term: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     """Return whether a term has all requirements of another one in their places; nothing is added to an empty one."""
     lists = [(term.get(name) or [], before.get(name) or []) for name in ("matchExpressions", "matchFields")]
     if not any(old for _, old in lists):
-        return not any(found for found, _ in lists)
-    return all(found[: len(old)] == old for found, old in lists)
+        return not any(new for new, _ in lists)
+    return all(new[: len(old)] == old for new, old in lists)

@@ -48,10 +48,10 @@ def _affinity_causes(affinity: Mapping[str, Any], path: str) -> Iterator[Cause]:
         preference = term.get("preference") or {}
         yield from _term_causes(preference, f"{where}.{PREFERRED}[{index}].preference", values=False)
     for kind in ("podAffinity", "podAntiAffinity"):
-        found, where = affinity.get(kind) or {}, f"{path}.{kind}"
-        for index, term in enumerate(found.get(REQUIRED) or ()):
+        rules, where = affinity.get(kind) or {}, f"{path}.{kind}"
+        for index, term in enumerate(rules.get(REQUIRED) or ()):
             yield from _pod_term_causes(term, f"{where}.{REQUIRED}[{index}]")
-        for index, weighted in enumerate(found.get(PREFERRED) or ()):
+        for index, weighted in enumerate(rules.get(PREFERRED) or ()):
             yield from _weight_causes(weighted, f"{where}.{PREFERRED}[{index}]")
             term = weighted.get("podAffinityTerm") or {}
             yield from _pod_term_causes(term, f"{where}.{PREFERRED}[{index}].podAffinityTerm")
@@ -73,26 +73,26 @@ def node_selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cau
 
 def _term_causes(term: Mapping[str, Any], path: str, *, values: bool) -> Iterator[Cause]:
     for index, expression in enumerate(term.get("matchExpressions") or ()):
-        where, operator, given = (
+        where, operator, members = (
             f"{path}.matchExpressions[{index}]",
             expression.get("operator", ""),
             expression.get("values") or (),
         )
         if operator in ("In", "NotIn"):
-            if not given:
+            if not members:
                 yield status.required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
         elif operator in ("Exists", "DoesNotExist"):
-            if given:
+            if members:
                 text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
                 yield status.forbidden_field(f"{where}.values", text)
         elif operator in ("Gt", "Lt"):
-            if len(given) != 1:
+            if len(members) != 1:
                 text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
                 yield status.required(f"{where}.values", text)
         else:
             yield status.invalid_value(f"{where}.operator", operator, "not a valid selector operator")
         yield from qualified_causes(expression.get("key", ""), f"{where}.key")
-        for at, value in enumerate(given if values else ()):
+        for at, value in enumerate(members if values else ()):
             if problems := label_value_problems(value):
                 yield from status.invalid_values(f"{where}.values[{at}]", value, problems)
     for index, field in enumerate(term.get("matchFields") or ()):
@@ -100,16 +100,16 @@ def _term_causes(term: Mapping[str, Any], path: str, *, values: bool) -> Iterato
 
 
 def _node_field_causes(one: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    operator, given, key = one.get("operator", ""), one.get("values") or (), one.get("key", "")
+    operator, values, key = one.get("operator", ""), one.get("values") or (), one.get("key", "")
     if operator not in ("In", "NotIn"):
         yield status.invalid_value(f"{path}.operator", operator, "not a valid selector operator")
-    elif len(given) != 1:
+    elif len(values) != 1:
         text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
         yield status.required(f"{path}.values", text)
     if key != "metadata.name":
         yield status.invalid_value(f"{path}.key", key, "not a valid field selector key")
         return
-    for index, value in enumerate(given):
+    for index, value in enumerate(values):
         if problems := name_problems("subdomain", value):
             yield from status.invalid_values(f"{path}.values[{index}]", value, problems)
 

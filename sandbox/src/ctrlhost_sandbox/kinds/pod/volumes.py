@@ -40,11 +40,11 @@ def volume_causes(volumes: Sequence[Mapping[str, Any]], path: str, names: set[st
 def _volume_causes(volume: Mapping[str, Any], where: str, names: set[str]) -> Iterator[Cause]:
     """Check a volume; `names` collects all names."""
     name = volume.get("name", "")
-    given = [kind for kind in _SOURCES if volume.get(kind) is not None]
-    if given:
-        yield from _source_causes(given[0], volume[given[0]], f"{where}.{given[0]}")
+    kinds = [kind for kind in _SOURCES if volume.get(kind) is not None]
+    if kinds:
+        yield from _source_causes(kinds[0], volume[kinds[0]], f"{where}.{kinds[0]}")
     yield from [
-        status.forbidden_field(f"{where}.{kind}", "may not specify more than 1 volume type") for kind in given[1:]
+        status.forbidden_field(f"{where}.{kind}", "may not specify more than 1 volume type") for kind in kinds[1:]
     ]
     if not name:
         yield status.required(f"{where}.name")

@@ -73,8 +73,8 @@ def _policy_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
     addresses, families = spec.get("clusterIPs") or [], spec.get("ipFamilies") or []
     policy = spec.get("ipFamilyPolicy") or "SingleStack"
     if policy == "SingleStack":
-        for found, what in ((addresses, "cluster IPs"), (families, "IP families")):
-            if len(found) == 2:
+        for values, what in ((addresses, "cluster IPs"), (families, "IP families")):
+            if len(values) == 2:
                 text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
                 yield status.invalid_value("spec.ipFamilyPolicy", policy, text)
     for index, address in enumerate(addresses):
@@ -101,16 +101,16 @@ def kept_causes(spec: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[
     if headless and was_headless:
         return
     for field in ("clusterIPs", "ipFamilies") if headless is was_headless else ("clusterIPs",):
-        found, old = spec.get(field) or [], before.get(field) or []
-        if not found and old and field == "clusterIPs":
-            yield status.invalid_value(f"spec.{field}[0]", found, "primary clusterIP can not be unset")
-        elif len(found) == len(old):
-            for index, (text, other) in enumerate(zip(found, old, strict=True)):
+        values, old = spec.get(field) or [], before.get(field) or []
+        if not values and old and field == "clusterIPs":
+            yield status.invalid_value(f"spec.{field}[0]", values, "primary clusterIP can not be unset")
+        elif len(values) == len(old):
+            for index, (text, other) in enumerate(zip(values, old, strict=True)):
                 if text != other:
                     place = index if field == "clusterIPs" else 0
-                    yield status.invalid_value(f"spec.{field}[{place}]", found, "may not change once set")
-        elif found and old and found[0] != old[0]:
-            yield status.invalid_value(f"spec.{field}[0]", found, "may not change once set")
-        if len(old) > len(found) == 1 and spec.get("ipFamilyPolicy") != "SingleStack":
+                    yield status.invalid_value(f"spec.{field}[{place}]", values, "may not change once set")
+        elif values and old and values[0] != old[0]:
+            yield status.invalid_value(f"spec.{field}[0]", values, "may not change once set")
+        if len(old) > len(values) == 1 and spec.get("ipFamilyPolicy") != "SingleStack":
             text = "must be set to 'SingleStack' when releasing the secondary one"
             yield status.invalid_value("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), text)
