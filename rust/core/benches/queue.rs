@@ -122,10 +122,10 @@ fn threads(criterion: &mut Criterion) {
     group.bench_function("4 producers, 4 consumers", |bencher| {
         bencher.iter_custom(|count| {
             let queue = queue(&Options::default());
-            let each = usize::try_from(count / 4 + 1).unwrap_or(usize::MAX);
+            let share = usize::try_from(count / 4 + 1).unwrap_or(usize::MAX);
             let keys: Vec<Vec<Key>> = (0..4)
                 .map(|producer| {
-                    (0..each)
+                    (0..share)
                         .map(|number| &*format!("{producer}/{number}").leak())
                         .collect()
                 })

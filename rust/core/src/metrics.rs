@@ -61,9 +61,9 @@ impl Depth {
     }
 
     fn add_elsewhere(&mut self, priority: i32, change: i64) {
-        if let Some(found) = self.known.iter().position(|&(known, _)| known == priority) {
-            self.last = found;
-            self.known[found].1 += change;
+        if let Some(place) = self.known.iter().position(|&(known, _)| known == priority) {
+            self.last = place;
+            self.known[place].1 += change;
         } else if self.known.len() < PRIORITIES {
             self.last = self.known.len();
             self.known.push((priority, change));

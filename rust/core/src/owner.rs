@@ -23,7 +23,7 @@ pub struct OwnerReference<'a> {
 
 impl<'a> OwnerReference<'a> {
     pub(crate) fn read(value: Value<'a>) -> Option<Self> {
-        let mut found = Self {
+        let mut owner = Self {
             api_version: Cow::Borrowed(""),
             kind: Cow::Borrowed(""),
             name: Cow::Borrowed(""),
@@ -34,16 +34,16 @@ impl<'a> OwnerReference<'a> {
         for (key, inner) in value.members() {
             let text = || inner.as_str().unwrap_or_default();
             match key.as_str().as_deref() {
-                Some("apiVersion") => found.api_version = text(),
-                Some("kind") => found.kind = text(),
-                Some("name") => found.name = text(),
-                Some("uid") => found.uid = text(),
-                Some("controller") => found.controller = inner.is_true(),
-                Some("blockOwnerDeletion") => found.block_owner_deletion = inner.is_true(),
+                Some("apiVersion") => owner.api_version = text(),
+                Some("kind") => owner.kind = text(),
+                Some("name") => owner.name = text(),
+                Some("uid") => owner.uid = text(),
+                Some("controller") => owner.controller = inner.is_true(),
+                Some("blockOwnerDeletion") => owner.block_owner_deletion = inner.is_true(),
                 _ => {}
             }
         }
-        (!found.kind.is_empty() && !found.name.is_empty()).then_some(found)
+        (!owner.kind.is_empty() && !owner.name.is_empty()).then_some(owner)
     }
 }
 

@@ -148,13 +148,13 @@ pub(crate) fn write_part(out: &mut Vec<u8>, part: &Node, value: Value<'_>) {
             }
             out.push(b'}');
         }
-        (Kind::Array, Some(each)) => {
+        (Kind::Array, Some(items)) => {
             out.push(b'[');
             for (position, element) in value.elements().enumerate() {
                 if position > 0 {
                     out.push(b',');
                 }
-                write_part(out, each, element);
+                write_part(out, items, element);
             }
             out.push(b']');
         }

@@ -120,11 +120,11 @@ impl Condition {
                 value,
                 negated,
             } => {
-                let found = match field {
+                let actual = match field {
                     Field::Name => object.name(),
                     Field::Namespace => object.namespace(),
                 };
-                (found == value) != *negated
+                (actual == value) != *negated
             }
         }
     }

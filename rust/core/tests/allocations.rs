@@ -160,9 +160,9 @@ fn allocations_of_an_event(store: Store) -> u64 {
     let next = frames(2);
     let counted = measure(|| feed(&next)).count_total;
     // All events share the allocations of the batch itself.
-    let (each, shared) = (counted / u64::from(KEYS), counted % u64::from(KEYS));
+    let (own, shared) = (counted / u64::from(KEYS), counted % u64::from(KEYS));
     assert!(shared < 40, "{counted} for {KEYS} events");
-    each
+    own
 }
 
 #[test]
@@ -313,8 +313,8 @@ fn the_memory_by_part_is_what_the_allocator_counts() {
             objects.push(Arc::new(builder.parse(pod.as_bytes()).expect("a pod")));
         }
     });
-    let each = objects.iter().map(|object| object.memory());
-    let (headers, bodies) = each.fold((0, 0), |(headers, bodies), one| {
+    let sizes = objects.iter().map(|object| object.memory());
+    let (headers, bodies) = sizes.fold((0, 0), |(headers, bodies), one| {
         (headers + one.header, bodies + one.body)
     });
     near(headers + bodies, allocated(&counted));

@@ -85,18 +85,18 @@ proptest! {
         let body = written(&json!({"kind": "ThingList", "items": objects, "metadata": {"resourceVersion": "9"}}), pretty);
         let mut decoder = PageDecoder::new(1 << 20, None);
         let mut builder = Builder::new("v1", "Thing");
-        let mut found = Vec::new();
+        let mut decoded = Vec::new();
         for piece in pieces(&body, &cuts) {
             decoder.feed(piece, &mut |raw| {
                 let text = raw.text.to_owned();
-                found.push(builder.parse(text.as_bytes()).expect("an object"));
+                decoded.push(builder.parse(text.as_bytes()).expect("an object"));
             }).expect("the page is good");
         }
         let meta = decoder.finish().expect("the page is complete");
         prop_assert_eq!(usize::try_from(meta.count), Ok(objects.len()));
         prop_assert_eq!(meta.resource_version, "9");
-        let found: Vec<Value> = found.iter().map(|object| parsed(&object.json().expect("plain"))).collect();
-        prop_assert_eq!(found, objects.iter().map(kept).collect::<Vec<_>>());
+        let decoded: Vec<Value> = decoded.iter().map(|object| parsed(&object.json().expect("plain"))).collect();
+        prop_assert_eq!(decoded, objects.iter().map(kept).collect::<Vec<_>>());
     }
 
     #[test]
@@ -110,16 +110,16 @@ proptest! {
             body.push(b'\n');
         }
         let mut decoder = FrameDecoder::new(1 << 20);
-        let mut found = Vec::new();
+        let mut frames = Vec::new();
         for piece in pieces(&body, &cuts) {
             decoder.feed(piece, &mut |frame| {
                 assert_eq!(frame.kind, FrameKind::Added);
-                found.push(parsed(frame.value.json()));
+                frames.push(parsed(frame.value.json()));
                 true
             }).expect("the frames are good");
         }
         decoder.finish(&mut |_| true).expect("nothing is left");
-        prop_assert_eq!(found, objects);
+        prop_assert_eq!(frames, objects);
     }
 
     #[test]

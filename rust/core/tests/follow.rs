@@ -122,12 +122,12 @@ fn frame(kind: &str, name: &str, version: u32) -> String {
 #[test]
 fn events_reach_handlers_and_are_told_with_what_is_notable() {
     let rig = Rig::new(Body::Watch);
-    let asked = rig.ask();
+    let answer = rig.ask();
     for (name, version) in [("a", 1), ("b", 2), ("c", 3)] {
         rig.piece(frame("ADDED", name, version));
     }
     rig.piece(frame("BOOKMARK", "", 7));
-    let Told::Progress(progress) = asked.recv_timeout(LONG).unwrap() else {
+    let Told::Progress(progress) = answer.recv_timeout(LONG).unwrap() else {
         panic!("not a progress");
     };
     assert_eq!((progress.events, progress.bookmarks), (3, 1));
@@ -145,11 +145,11 @@ fn events_reach_handlers_and_are_told_with_what_is_notable() {
 #[test]
 fn events_alone_are_not_told_but_can_be_asked_for() {
     let rig = Rig::new(Body::Watch);
-    let asked = rig.ask();
+    let answer = rig.ask();
     rig.piece(frame("ADDED", "a", 1));
     rig.piece(frame("BOOKMARK", "", 2));
-    assert!(asked.recv_timeout(LONG).is_ok());
-    let asked = rig.ask();
+    assert!(answer.recv_timeout(LONG).is_ok());
+    let answer = rig.ask();
     rig.piece(frame("ADDED", "b", 3));
     let until = std::time::Instant::now() + LONG;
     while rig.names().len() < 2 && std::time::Instant::now() < until {
@@ -160,7 +160,7 @@ fn events_alone_are_not_told_but_can_be_asked_for() {
         events += rig.follower.so_far().events;
     }
     assert_eq!(events, 1);
-    assert!(asked.try_recv().is_err());
+    assert!(answer.try_recv().is_err());
     assert_eq!(rig.informer.arrived().events, 2);
 }
 
@@ -170,9 +170,9 @@ fn the_end_of_a_stream_is_told_after_its_events() {
         let rig = Rig::new(Body::Watch);
         rig.piece(frame("ADDED", "a", 1));
         rig.gives(step);
-        let asked = rig.ask().recv_timeout(LONG).unwrap();
+        let answer = rig.ask().recv_timeout(LONG).unwrap();
         // The end may come before or after the question.
-        let end = match asked {
+        let end = match answer {
             Told::Progress(progress) => {
                 assert_eq!(progress.events, 1);
                 rig.told()

@@ -300,8 +300,8 @@ impl Pair {
                 let due = u128::from(one.due - twin.now);
                 let highest = one.priorities.iter().copied().max().flatten();
                 let unnamed = one.priorities.contains(&None);
-                let shown = highest.filter(|&highest| !unnamed || highest > 0);
-                (one.key, due, shown, one.back_off)
+                let named = highest.filter(|&highest| !unnamed || highest > 0);
+                (one.key, due, named, one.back_off)
             }),
         );
         let known: std::collections::HashSet<u64> = (twin.line.iter().map(|line| line.key))
@@ -392,13 +392,13 @@ fn first_two(snapshot: &Snapshot<u64>) -> Snapshot<u64> {
 
 /// Assert that both have the same items, in any order.
 fn assert_same<T: Ord + std::fmt::Debug>(
-    found: impl Iterator<Item = T>,
+    actual: impl Iterator<Item = T>,
     expected: impl Iterator<Item = T>,
 ) {
-    let (mut found, mut expected): (Vec<T>, Vec<T>) = (found.collect(), expected.collect());
-    found.sort_unstable();
+    let (mut actual, mut expected): (Vec<T>, Vec<T>) = (actual.collect(), expected.collect());
+    actual.sort_unstable();
     expected.sort_unstable();
-    assert_eq!(found, expected);
+    assert_eq!(actual, expected);
 }
 
 fn behaves_like_its_twin(steps: &[Step]) {

@@ -100,8 +100,8 @@ fn an_index_that_is_added_beside_a_step_is_complete() {
         });
         store.add_indexes(&value()).expect("a new index");
         // Complete as soon as it is there, whatever is on its way.
-        let found = [by_value(&store, "v1"), by_value(&store, "v2")];
-        assert!(found[0] == BEFORE || found[1] == AFTER, "{found:?}");
+        let states = [by_value(&store, "v1"), by_value(&store, "v2")];
+        assert!(states[0] == BEFORE || states[1] == AFTER, "{states:?}");
         writer.join().expect("no panic");
         assert_eq!(by_value(&store, "v2"), AFTER);
         assert!(by_value(&store, "v1").is_empty());

@@ -32,11 +32,11 @@ struct Picky;
 
 impl IndexFunc for Picky {
     fn values(&self, object: &Arc<Object>) -> Result<Values, IndexFailed> {
-        let found = values_of(object);
-        if found.len() > 3 {
+        let texts = values_of(object);
+        if texts.len() > 3 {
             Err(IndexFailed)
         } else {
-            Ok(found.iter().map(|text| Arc::from(&**text)).collect())
+            Ok(texts.iter().map(|text| Arc::from(&**text)).collect())
         }
     }
 }
@@ -95,13 +95,13 @@ fn scan(
     store: &Store,
     values: impl Fn(&Arc<Object>) -> Vec<String>,
 ) -> BTreeMap<String, BTreeSet<String>> {
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut index: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (key, object) in store.entries() {
         for value in values(&object) {
-            found.entry(value).or_default().insert(key.to_string());
+            index.entry(value).or_default().insert(key.to_string());
         }
     }
-    found
+    index
 }
 
 fn index(store: &Store, name: &str) -> BTreeMap<String, BTreeSet<String>> {
@@ -201,7 +201,11 @@ fn a_list_of_many_objects_has_each_once() {
         .map(|object| object.name().to_owned())
         .collect();
     assert_eq!(names.len(), 100_000);
-    let count = |value| store.by_index("namespace", value).map(|found| found.len());
+    let count = |value| {
+        store
+            .by_index("namespace", value)
+            .map(|listed| listed.len())
+    };
     assert_eq!((count("matching"), count("none")), (Ok(10_000), Ok(0)));
     assert_eq!(
         store.by_index("none", "x"),
@@ -247,13 +251,16 @@ fn each_index_evaluates_each_state_of_an_object_once() {
         for (number, func) in funcs.iter().enumerate() {
             // Neither the old state nor the new one is evaluated under the lock.
             assert_eq!(func.0.load(Ordering::Relaxed), count + 1);
-            let mut found = store
+            let mut evaluated = store
                 .index_values(&number.to_string())
                 .expect("it is there");
-            found.sort();
+            evaluated.sort();
             let mut wanted: Vec<_> = values.iter().map(|value| format!("v{value}")).collect();
             wanted.dedup();
-            assert_eq!(found.iter().map(|one| &**one).collect::<Vec<_>>(), wanted);
+            assert_eq!(
+                evaluated.iter().map(|one| &**one).collect::<Vec<_>>(),
+                wanted
+            );
         }
     }
     store.delete("ns1/t1".into(), None);

@@ -126,8 +126,8 @@ fn check(store: &Store, index: &str, namespace: &str, model: &Model) {
         let path = Path::parse("value").unwrap();
         let of = |object: &Arc<Object>| object.texts(&path).expect("plain") == [Box::from(&*value)];
         let wanted: Vec<_> = wanted.values().filter(|one| of(one)).cloned().collect();
-        let found = named(store.by_index(index, &value).unwrap());
-        assert_eq!(found.into_values().collect::<Vec<_>>(), wanted);
+        let indexed = named(store.by_index(index, &value).unwrap());
+        assert_eq!(indexed.into_values().collect::<Vec<_>>(), wanted);
         if !wanted.is_empty() {
             let values = store.index_values(index).unwrap();
             assert!(values.iter().any(|one| **one == *value));
@@ -240,11 +240,11 @@ fn a_selector_looks_at_the_objects_of_its_namespace_only() {
     let mut wanted = vec![requirement(Some(values), "n", false)];
     wanted.extend((0..20).map(|number| requirement(None, &format!("gone-{number}"), true)));
     let looked = AtomicUsize::new(0);
-    let found = store.select(Some("mine"), |object| {
+    let selected = store.select(Some("mine"), |object| {
         looked.fetch_add(1, Ordering::Relaxed);
         LabelRequirement::all_are_met(&wanted, object)
     });
-    assert_eq!(found.unwrap().len(), 100);
+    assert_eq!(selected.unwrap().len(), 100);
     assert_eq!(looked.load(Ordering::Relaxed), 200);
     assert_eq!(store.select(None, |_| true).unwrap().len(), 100_000);
     assert!(store.select(Some("none"), |_| true).unwrap().is_empty());

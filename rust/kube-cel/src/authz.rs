@@ -21,7 +21,7 @@ pub(crate) fn call(name: &str, check: &Check, args: &[Value], scope: &dyn Scope)
         })
         .collect();
     let texts = texts.ok_or_else(EvalError::no_overload)?;
-    let found = match (name, check, texts.as_slice()) {
+    let outcome = match (name, check, texts.as_slice()) {
         ("path", Check::Authorizer(of, _), &[path]) => {
             if path.trim().is_empty() {
                 return Err(EvalError::because("path must not be empty"));
@@ -75,21 +75,21 @@ pub(crate) fn call(name: &str, check: &Check, args: &[Value], scope: &dyn Scope)
         ("error", Check::Decision(_), []) => return Ok(Value::text("")),
         _ => return Err(EvalError::no_overload()),
     };
-    Ok(value(found))
+    Ok(value(outcome))
 }
 
 /// Return a question about a resource with one more part.
 fn narrowed(of: &Question, name: &str, text: &str) -> Result<Question, EvalError> {
-    let mut found = of.clone();
+    let mut narrow = of.clone();
     match name {
-        "subresource" => text.clone_into(&mut found.subresource),
-        "namespace" => text.clone_into(&mut found.namespace),
-        "name" => text.clone_into(&mut found.name),
+        "subresource" => text.clone_into(&mut narrow.subresource),
+        "namespace" => text.clone_into(&mut narrow.namespace),
+        "name" => text.clone_into(&mut narrow.name),
         // Role-based rules do not look at selectors.
         "fieldSelector" | "labelSelector" => {}
         _ => return Err(EvalError::no_overload()),
     }
-    Ok(found)
+    Ok(narrow)
 }
 
 fn is_name(text: &str, dots: bool) -> bool {

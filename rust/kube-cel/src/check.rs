@@ -95,27 +95,32 @@ impl<'a> Checker<'a> {
                 optional,
             } => {
                 let operand = self.of(*of)?;
-                let found = types::field(operand, field, *optional, node.at)?;
-                Ok(if *test { Type::Bool } else { found })
+                let member = types::field(operand, field, *optional, node.at)?;
+                Ok(if *test { Type::Bool } else { member })
             }
             Expr::Index(of, index, optional) => self.index(*of, *index, *optional, node.at),
             Expr::Call(function, target, args) => self.call(function, *target, args, node.at),
             Expr::Not(operand) => {
-                let given = self.of(*operand)?;
-                require(given.fits(&Type::Bool), node.at, "!_", &[given])?;
+                let operand_type = self.of(*operand)?;
+                require(
+                    operand_type.fits(&Type::Bool),
+                    node.at,
+                    "!_",
+                    &[operand_type],
+                )?;
                 Ok(Type::Bool)
             }
             Expr::Negate(operand) => {
-                let given = self.of(*operand)?;
-                let fits = matches!(given, Type::Int | Type::Double | Type::Dyn);
-                require(fits, node.at, "-_", std::slice::from_ref(&given))?;
-                Ok(given)
+                let operand_type = self.of(*operand)?;
+                let fits = matches!(operand_type, Type::Int | Type::Double | Type::Dyn);
+                require(fits, node.at, "-_", std::slice::from_ref(&operand_type))?;
+                Ok(operand_type)
             }
             Expr::Binary(operator, left, right) => {
-                let given = [self.of(*left)?, self.of(*right)?];
-                let found = types::binary(*operator, &given[0], &given[1]);
-                require(found.is_some(), node.at, operator.name(), &given)?;
-                Ok(found.unwrap_or(Type::Dyn))
+                let pair = [self.of(*left)?, self.of(*right)?];
+                let result = types::binary(*operator, &pair[0], &pair[1]);
+                require(result.is_some(), node.at, operator.name(), &pair)?;
+                Ok(result.unwrap_or(Type::Dyn))
             }
             Expr::And(parts) | Expr::Or(parts) => {
                 let name = if matches!(node.expr, Expr::And(_)) {
@@ -124,33 +129,33 @@ impl<'a> Checker<'a> {
                     "_||_"
                 };
                 for part in parts {
-                    let given = self.of(*part)?;
-                    require(given.fits(&Type::Bool), node.at, name, &[given])?;
+                    let part_type = self.of(*part)?;
+                    require(part_type.fits(&Type::Bool), node.at, name, &[part_type])?;
                 }
                 Ok(Type::Bool)
             }
             Expr::Ternary(condition, yes, no) => {
-                let given = [self.of(*condition)?, self.of(*yes)?, self.of(*no)?];
-                let fits = given[0].fits(&Type::Bool) && given[1].fits(&given[2]);
-                require(fits, node.at, "_?_:_", &given)?;
-                let [_, yes, no] = given;
+                let branches = [self.of(*condition)?, self.of(*yes)?, self.of(*no)?];
+                let fits = branches[0].fits(&Type::Bool) && branches[1].fits(&branches[2]);
+                require(fits, node.at, "_?_:_", &branches)?;
+                let [_, yes, no] = branches;
                 Ok(yes.join(&no))
             }
             Expr::List(items) => {
-                let mut found: Option<Type> = None;
+                let mut item_type: Option<Type> = None;
                 for (item, optional) in items {
-                    let given = self.element(*item, *optional)?;
-                    found = Some(self.same(found, given, *item)?);
+                    let type_ = self.element(*item, *optional)?;
+                    item_type = Some(self.same(item_type, type_, *item)?);
                 }
-                Ok(Type::list(found.unwrap_or(Type::Dyn)))
+                Ok(Type::list(item_type.unwrap_or(Type::Dyn)))
             }
             Expr::Map(entries) => {
                 let (mut keys, mut values) = (None, None);
                 for (key, value, optional) in entries {
-                    let given = self.of(*key)?;
-                    keys = Some(self.same(keys, given, *key)?);
-                    let given = self.element(*value, *optional)?;
-                    values = Some(self.same(values, given, *value)?);
+                    let key_type = self.of(*key)?;
+                    keys = Some(self.same(keys, key_type, *key)?);
+                    let value_type = self.element(*value, *optional)?;
+                    values = Some(self.same(values, value_type, *value)?);
                 }
                 Ok(Type::map(
                     keys.unwrap_or(Type::Dyn),
@@ -169,13 +174,13 @@ impl<'a> Checker<'a> {
     }
 
     fn ident(&mut self, name: &str, at: usize) -> Found {
-        if let Some((_, found)) = self.locals.iter().rev().find(|(local, _)| *local == name) {
-            return Ok(found.clone());
+        if let Some((_, type_)) = self.locals.iter().rev().find(|(local, _)| *local == name) {
+            return Ok(type_.clone());
         }
         match self.names.types.get(name) {
-            Some(found) => {
+            Some(type_) => {
                 self.uses_old_self |= name == "oldSelf";
-                Ok(found.clone())
+                Ok(type_.clone())
             }
             None if is_type_name(name) => Ok(Type::Type),
             None => Err(undeclared(at, name)),
@@ -189,14 +194,14 @@ impl<'a> Checker<'a> {
             return Err(undeclared(at, name));
         }
         for field in fields {
-            let given = self.element(field.value, field.optional)?;
+            let type_ = self.element(field.value, field.optional)?;
             let name = field.name.as_str();
             if is_patch && name != "value" {
                 let why = if !PATCH_TEXTS.contains(&name) {
                     format!("undefined field '{name}'")
-                } else if !given.fits(&Type::String) {
+                } else if !type_.fits(&Type::String) {
                     format!(
-                        "expected type of field '{name}' is 'string' but provided type is '{given}'"
+                        "expected type of field '{name}' is 'string' but provided type is '{type_}'"
                     )
                 } else {
                     continue;
@@ -208,34 +213,34 @@ impl<'a> Checker<'a> {
     }
 
     fn index(&mut self, of: Id, index: Id, optional: bool, at: usize) -> Found {
-        let given = [self.of(of)?, self.of(index)?];
-        let (inner, was_optional) = match &given[0] {
+        let pair = [self.of(of)?, self.of(index)?];
+        let (inner, was_optional) = match &pair[0] {
             Type::Optional(inner) => ((**inner).clone(), true),
             other => (other.clone(), false),
         };
-        let found = match inner {
+        let result = match inner {
             Type::Dyn => Type::Dyn,
-            Type::List(item) if matches!(given[1], Type::Int | Type::Dyn) => (*item).clone(),
-            Type::Map(key, value) if given[1].fits(&key) => (*value).clone(),
+            Type::List(item) if matches!(pair[1], Type::Int | Type::Dyn) => (*item).clone(),
+            Type::Map(key, value) if pair[1].fits(&key) => (*value).clone(),
             _ => {
                 return Err(no_overload(
                     at,
                     if optional { "_[?_]" } else { "_[_]" },
-                    &given,
+                    &pair,
                 ));
             }
         };
         Ok(if optional || was_optional {
-            Type::optional(found)
+            Type::optional(result)
         } else {
-            found
+            result
         })
     }
 
     fn call(&mut self, function: &str, target: Option<Id>, args: &[Id], at: usize) -> Found {
-        let mut given = Vec::with_capacity(args.len() + 1);
+        let mut arguments = Vec::with_capacity(args.len() + 1);
         for id in target.iter().chain(args) {
-            given.push(match self.ast.nodes.get(*id).map(|node| &node.expr) {
+            arguments.push(match self.ast.nodes.get(*id).map(|node| &node.expr) {
                 Some(Expr::List(items)) if function == "format" => self.mixed(items)?,
                 _ => self.of(*id)?,
             });
@@ -247,9 +252,9 @@ impl<'a> Checker<'a> {
             let space = PATCH_FUNCTIONS.trim_end_matches('.');
             return Err(undeclared(at.saturating_sub(function.len()), space));
         }
-        let Some(result) = signatures::result(function, target.is_some(), &given) else {
-            let shown = shown_call(target.is_some(), &given);
-            let why = format!("found no matching overload for '{function}' applied to '{shown}'");
+        let Some(result) = signatures::result(function, target.is_some(), &arguments) else {
+            let text = shown_call(target.is_some(), &arguments);
+            let why = format!("found no matching overload for '{function}' applied to '{text}'");
             return Err(CompileError::at(at, why));
         };
         let last = if target.is_some() {
@@ -302,8 +307,8 @@ impl<'a> Checker<'a> {
         let body = self.of(body);
         self.locals.pop();
         match body? {
-            found if !flat => Ok(Type::optional(found)),
-            found if found.is_dyn() || matches!(found, Type::Optional(_)) => Ok(found),
+            result if !flat => Ok(Type::optional(result)),
+            result if result.is_dyn() || matches!(result, Type::Optional(_)) => Ok(result),
             other => Err(no_overload(at, "optFlatMap", &[other])),
         }
     }
@@ -331,8 +336,8 @@ impl<'a> Checker<'a> {
             None => self.locals.push((&fold.var, value.clone())),
         }
         if let Some(filter) = fold.filter {
-            let given = self.of(filter)?;
-            require(given.fits(&Type::Bool), at, "_?_:_", &[given])?;
+            let filter_type = self.of(filter)?;
+            require(filter_type.fits(&Type::Bool), at, "_?_:_", &[filter_type])?;
         }
         let body = self.of(fold.body)?;
         self.locals.truncate(depth);
@@ -347,13 +352,13 @@ impl<'a> Checker<'a> {
                 Ok(match over {
                     _ if fold.fold != Fold::Filter => Type::Bool,
                     Type::Map(key, _) => Type::List(key),
-                    found => found,
+                    result => result,
                 })
             }
             Fold::Map | Fold::TransformList => Ok(Type::list(body)),
             Fold::TransformMap => Ok(Type::map(key, body)),
             Fold::TransformMapEntry => match body {
-                found if found.is_dyn() || matches!(found, Type::Map(..)) => Ok(found),
+                result if result.is_dyn() || matches!(result, Type::Map(..)) => Ok(result),
                 other => Err(no_overload(at, "transformMapEntry", &[other])),
             },
             Fold::SortBy => Ok(Type::List(Arc::new(value))),
@@ -368,7 +373,7 @@ impl<'a> Checker<'a> {
                 let why = format!("expected type 'optional_type({other})' but found '{other}'");
                 Err(CompileError::at(self.at(id), why))
             }
-            found => Ok(found),
+            plain => Ok(plain),
         }
     }
 
@@ -381,12 +386,12 @@ impl<'a> Checker<'a> {
     }
 
     /// Join the types of elements of a literal, which must be the same.
-    fn same(&self, before: Option<Type>, given: Type, id: Id) -> Found {
+    fn same(&self, before: Option<Type>, next: Type, id: Id) -> Found {
         match before {
-            None => Ok(given),
-            Some(before) if before.fits(&given) => Ok(before.join(&given)),
+            None => Ok(next),
+            Some(before) if before.fits(&next) => Ok(before.join(&next)),
             Some(before) => {
-                let why = format!("expected type '{before}' but found '{given}'");
+                let why = format!("expected type '{before}' but found '{next}'");
                 Err(CompileError::at(self.at(id), why))
             }
         }

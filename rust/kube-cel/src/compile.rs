@@ -97,8 +97,8 @@ impl Compiler {
                 embedded(property),
                 place.uncorrelatable,
             );
-            if let Some(found) = self.node(property, &place) {
-                node.properties.insert(name.clone(), found);
+            if let Some(child) = self.node(property, &place) {
+                node.properties.insert(name.clone(), child);
             }
         }
         if let Some(rest) = schema::below(schema, "additionalProperties") {
@@ -124,14 +124,14 @@ impl Compiler {
     }
 
     fn rules(&mut self, schema: &Json, shape: Option<&Arc<Shape>>, place: &Place<'_>) -> Vec<Rule> {
-        let mut found = Vec::new();
+        let mut rules = Vec::new();
         let before = self.problems.len();
         for (index, json) in array(schema, "x-kubernetes-validations").enumerate() {
             let field = format!("{}.x-kubernetes-validations[{index}]", place.field);
             self.form(schema, json, &field);
         }
         if self.problems.len() > before {
-            return found;
+            return rules;
         }
         for (index, json) in array(schema, "x-kubernetes-validations").enumerate() {
             let field = format!("{}.x-kubernetes-validations[{index}]", place.field);
@@ -145,9 +145,9 @@ impl Compiler {
                 self.problem(field, "FieldValueForbidden", String::new(), message);
                 break;
             }
-            found.extend(self.rule(schema, json, shape, &field, place));
+            rules.extend(self.rule(schema, json, shape, &field, place));
         }
-        found
+        rules
     }
 
     fn rule(
@@ -286,21 +286,20 @@ fn array<'a>(schema: &'a Json, name: &str) -> impl Iterator<Item = &'a Json> {
 /// Return a rule as messages show it: all its parts, in the order and with the escapes of the real server.
 fn shown_rule(json: &Json) -> String {
     let text = |name: &str| Json::from(string(json, name)).to_string();
-    let given = |name: &str| {
+    let text_of = |name: &str| {
         json.get(name)
             .map_or_else(|| "null".to_owned(), Json::to_string)
     };
-    let shown = format!(
+    let rule = format!(
         r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
         text("rule"),
         text("message"),
         text("messageExpression"),
-        given("reason"),
+        text_of("reason"),
         text("fieldPath"),
-        given("optionalOldSelf")
+        text_of("optionalOldSelf")
     );
-    shown
-        .replace('<', "\\u003c")
+    rule.replace('<', "\\u003c")
         .replace('>', "\\u003e")
         .replace('&', "\\u0026")
 }

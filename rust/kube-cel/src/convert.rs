@@ -16,15 +16,15 @@ pub(crate) fn timestamp(text: &str) -> Option<i128> {
 }
 
 fn failed(value: &Value, wanted: &str) -> EvalError {
-    let given = value.type_name();
+    let actual = value.type_name();
     EvalError::because(format!(
-        "type conversion error from '{given}' to '{wanted}'"
+        "type conversion error from '{actual}' to '{wanted}'"
     ))
 }
 
-fn parsed<T: Default>(found: Option<T>, make: fn(T) -> Value, value: &Value) -> Evaluated {
+fn parsed<T: Default>(result: Option<T>, make: fn(T) -> Value, value: &Value) -> Evaluated {
     let wanted = make(T::default());
-    found
+    result
         .map(make)
         .ok_or_else(|| failed(value, wanted.type_name()))
 }

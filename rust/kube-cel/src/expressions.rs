@@ -70,25 +70,25 @@ pub enum Returns {
 
 impl Returns {
     /// Return an error unless the type is one of the wanted ones.
-    fn check(self, found: &Type) -> Result<(), String> {
+    fn check(self, actual: &Type) -> Result<(), String> {
         let message = |name: &str| Type::Message(name.into());
         let wanted = match self {
             Self::Any => return Ok(()),
             Self::Bool => Type::Bool,
             Self::String => Type::String,
-            Self::StringOrNull if matches!(found, Type::String | Type::Null) => return Ok(()),
+            Self::StringOrNull if matches!(actual, Type::String | Type::Null) => return Ok(()),
             Self::StringOrNull => {
                 return Err(format!(
-                    "must evaluate to one of [string null_type] but got {found}"
+                    "must evaluate to one of [string null_type] but got {actual}"
                 ));
             }
             Self::Object => message("Object"),
             Self::Patches => Type::list(message(PATCH)),
         };
-        if found.is_exactly(&wanted) {
+        if actual.is_exactly(&wanted) {
             return Ok(());
         }
-        Err(format!("must evaluate to {wanted} but got {found}"))
+        Err(format!("must evaluate to {wanted} but got {actual}"))
     }
 }
 
@@ -153,7 +153,7 @@ impl Expressions {
             messages: false,
         };
         let mut fields: BTreeMap<String, Type> = BTreeMap::new();
-        let mut found = HashMap::new();
+        let mut programs = HashMap::new();
         let mut variable_errors = Vec::new();
         for (name, text) in variables {
             declare(&mut names, &fields);
@@ -161,7 +161,7 @@ impl Expressions {
             let of = program.as_ref().map_or(Type::Dyn, |of| plain(of.result()));
             fields.insert(name.clone(), of);
             variable_errors.push(program.as_ref().err().cloned());
-            found.insert(name, program);
+            programs.insert(name, program);
         }
         declare(&mut names, &fields);
         if !authorizer {
@@ -175,7 +175,7 @@ impl Expressions {
         });
         Self {
             evaluated: expressions.collect(),
-            variables: found,
+            variables: programs,
             variable_errors,
         }
     }
@@ -202,12 +202,12 @@ impl Expressions {
     ) -> Evaluated {
         let run = Run::new(self, inputs, authorize);
         let mut left = budget;
-        let mut found = Vec::with_capacity(self.evaluated.len());
+        let mut outcomes = Vec::with_capacity(self.evaluated.len());
         for (text, returns, program) in &self.evaluated {
             let program = match program {
                 Ok(program) => program,
                 Err(why) => {
-                    found.push(Err(format!("compilation error: {why}")));
+                    outcomes.push(Err(format!("compilation error: {why}")));
                     continue;
                 }
             };
@@ -216,13 +216,13 @@ impl Expressions {
             if left == 0 && matches!(result, Err(EvalError::TooCostly)) {
                 return None;
             }
-            let shown = |why| format!("expression '{text}' resulted in error: {why}");
-            found.push(match result {
+            let described = |why| format!("expression '{text}' resulted in error: {why}");
+            outcomes.push(match result {
                 Ok(value) => returned(&value, *returns),
-                Err(error) => Err(shown(error)),
+                Err(error) => Err(described(error)),
             });
         }
-        Some((found, left))
+        Some((outcomes, left))
     }
 }
 
@@ -345,7 +345,7 @@ impl Scope for Run<'_> {
         if let Some(known) = self.known.borrow().get(name) {
             return known.clone().map(Some);
         }
-        let found = match self.of.variables.get(name) {
+        let value = match self.of.variables.get(name) {
             None => return Ok(None),
             Some(Err(why)) => Err(EvalError::because(format!(
                 "composited variable {name:?} fails to compile: {why}"
@@ -370,8 +370,8 @@ impl Scope for Run<'_> {
         };
         self.known
             .borrow_mut()
-            .insert(name.to_owned(), found.clone());
-        found.map(Some)
+            .insert(name.to_owned(), value.clone());
+        value.map(Some)
     }
 
     fn authorize(&self, question: &Question) -> Option<Decision> {

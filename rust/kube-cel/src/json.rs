@@ -18,14 +18,14 @@ pub(crate) fn of(value: &Value) -> Result<Json, String> {
         Value::String(text) => text.as_ref().into(),
         Value::List(list) => Json::Array(list.items.iter().map(of).collect::<Result<_, _>>()?),
         Value::Map(map) => {
-            let mut found = Map::new();
+            let mut members = Map::new();
             for (key, value) in map.iter() {
                 let Key::String(name) = key else {
                     return Err(format!("map key {key:?} is not a string"));
                 };
-                found.insert(name.to_string(), of(value)?);
+                members.insert(name.to_string(), of(value)?);
             }
-            Json::Object(found)
+            Json::Object(members)
         }
         Value::Message(message) => {
             let entries = message.fields.iter();

@@ -81,9 +81,9 @@ impl Program {
             locals: Vec::new(),
             budget: &mut budget,
         };
-        let found = evaluation.of(self.ast.root);
+        let outcome = evaluation.of(self.ast.root);
         let used = allowed - budget.left;
-        (found, left - used)
+        (outcome, left - used)
     }
 
     pub(crate) fn uses_old_self(&self) -> bool {

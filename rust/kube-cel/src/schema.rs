@@ -215,14 +215,14 @@ fn text(json: &Json, format: Format) -> Value {
     let Some(text) = json.as_str() else {
         return Value::Null;
     };
-    let found = match format {
+    let value = match format {
         Format::Plain => None,
         Format::Bytes => base64::decode(text).map(|bytes| Value::Bytes(bytes.into())),
         Format::Duration => times::duration(text, true).map(Value::Duration),
         Format::Date => times::parse_date(text).and_then(times::in_range),
         Format::DateTime => times::parse(text).and_then(times::in_range),
     };
-    found.unwrap_or_else(|| Value::text(text))
+    value.unwrap_or_else(|| Value::text(text))
 }
 
 /// Iterate over the members of an object; nothing for other kinds.
@@ -246,8 +246,8 @@ pub(crate) fn below<'a>(schema: &'a Json, name: &str) -> Option<&'a Json> {
 }
 
 pub(crate) fn properties(schema: &Json) -> impl Iterator<Item = (&String, &Json)> {
-    let found = schema.get("properties").and_then(Json::as_object);
-    found.into_iter().flatten()
+    let properties = schema.get("properties").and_then(Json::as_object);
+    properties.into_iter().flatten()
 }
 
 pub(crate) fn flag(schema: &Json, name: &str) -> bool {

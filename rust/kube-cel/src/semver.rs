@@ -45,12 +45,12 @@ impl Semver {
         if parts.len() > 3 || (parts.len() < 3 && !tolerant) {
             return None;
         }
-        let mut found = [0; 3];
-        for (slot, part) in found.iter_mut().zip(&parts) {
+        let mut parsed = [0; 3];
+        for (slot, part) in parsed.iter_mut().zip(&parts) {
             *slot = number(part).filter(|_| tolerant || plain(part))?;
         }
         Some(Self {
-            numbers: found,
+            numbers: parsed,
             before,
         })
     }

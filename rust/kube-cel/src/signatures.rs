@@ -151,19 +151,20 @@ pub(crate) fn is_known(name: &str) -> bool {
 
 /// Return the type of a call; None if no overload takes the arguments, of which the receiver is the first.
 pub(crate) fn result(name: &str, member: bool, args: &[Type]) -> Option<Type> {
-    let mut found: Option<Type> = None;
+    let mut result_type: Option<Type> = None;
     for overload in BY_NAME.get(name).into_iter().flatten() {
         if overload.member != member || overload.args.len() != args.len() {
             continue;
         }
         let mut bound = [None, None];
         let mut pairs = overload.args.iter().zip(args);
-        if pairs.all(|(wanted, given)| wanted.binds(given, &mut bound)) {
+        if pairs.all(|(wanted, argument)| wanted.binds(argument, &mut bound)) {
             let result = overload.result.with(&bound);
-            found = Some(found.map_or_else(|| result.clone(), |before| before.join(&result)));
+            result_type =
+                Some(result_type.map_or_else(|| result.clone(), |before| before.join(&result)));
         }
     }
-    found
+    result_type
 }
 
 impl Pattern {
@@ -205,26 +206,26 @@ impl Pattern {
         })
     }
 
-    fn binds(&self, given: &Type, bound: &mut [Option<Type>; 2]) -> bool {
-        match (self, given) {
+    fn binds(&self, actual: &Type, bound: &mut [Option<Type>; 2]) -> bool {
+        match (self, actual) {
             (Self::Variable(slot), _) => match &mut bound[*slot] {
-                Some(before) if !before.fits(given) => false,
+                Some(before) if !before.fits(actual) => false,
                 Some(before) => {
-                    *before = before.clone().join(given);
+                    *before = before.clone().join(actual);
                     true
                 }
                 empty => {
-                    *empty = Some(given.clone());
+                    *empty = Some(actual.clone());
                     true
                 }
             },
-            (Self::Plain(wanted), _) => given.fits(wanted),
-            (Self::List(item), Type::List(given)) => item.binds(given, bound),
-            (Self::Optional(value), Type::Optional(given)) => value.binds(given, bound),
+            (Self::Plain(wanted), _) => actual.fits(wanted),
+            (Self::List(item), Type::List(actual)) => item.binds(actual, bound),
+            (Self::Optional(value), Type::Optional(actual)) => value.binds(actual, bound),
             (Self::Map(key, value), Type::Map(given_key, given_value)) => {
                 key.binds(given_key, bound) && value.binds(given_value, bound)
             }
-            _ => given.is_dyn(),
+            _ => actual.is_dyn(),
         }
     }
 

@@ -175,24 +175,24 @@ pub(crate) fn require(
     fits: bool,
     at: usize,
     name: &str,
-    given: &[Type],
+    operands: &[Type],
 ) -> Result<(), CompileError> {
     if fits {
         Ok(())
     } else {
-        Err(no_overload(at, name, given))
+        Err(no_overload(at, name, operands))
     }
 }
 
 /// Return the type of a field.
 pub(crate) fn field(operand: Type, name: &str, optional: bool, at: usize) -> Found {
-    let found = match operand {
+    let type_ = match operand {
         Type::Optional(inner) => {
             return Ok(field((*inner).clone(), name, false, at)?.optional_if(true));
         }
         Type::Dyn | Type::Message(_) => Type::Dyn,
         Type::Object(object) => match object.fields.get(name) {
-            Some(found) => found.clone(),
+            Some(type_) => type_.clone(),
             None => return Err(CompileError::at(at, format!("undefined field '{name}'"))),
         },
         Type::Map(key, value) if key.fits(&Type::String) => (*value).clone(),
@@ -205,9 +205,9 @@ pub(crate) fn field(operand: Type, name: &str, optional: bool, at: usize) -> Fou
         }
     };
     Ok(if optional {
-        Type::optional(found)
+        Type::optional(type_)
     } else {
-        found
+        type_
     })
 }
 
@@ -231,19 +231,19 @@ pub(crate) fn undeclared(at: usize, name: &str) -> CompileError {
     )
 }
 
-pub(crate) fn no_overload(at: usize, name: &str, given: &[Type]) -> CompileError {
+pub(crate) fn no_overload(at: usize, name: &str, operands: &[Type]) -> CompileError {
     let why = format!(
         "found no matching overload for '{name}' applied to '{}'",
-        shown_call(false, given)
+        shown_call(false, operands)
     );
     CompileError::at(at, why)
 }
 
-pub(crate) fn shown_call(member: bool, given: &[Type]) -> String {
-    let shown: Vec<String> = given.iter().map(ToString::to_string).collect();
-    match shown.split_first() {
+pub(crate) fn shown_call(member: bool, operands: &[Type]) -> String {
+    let texts: Vec<String> = operands.iter().map(ToString::to_string).collect();
+    match texts.split_first() {
         Some((first, rest)) if member => format!("{first}.({})", rest.join(", ")),
-        _ => format!("({})", shown.join(", ")),
+        _ => format!("({})", texts.join(", ")),
     }
 }
 

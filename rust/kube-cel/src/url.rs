@@ -68,7 +68,7 @@ impl Url {
     }
 
     pub(crate) fn queries(&self) -> BTreeMap<String, Vec<String>> {
-        let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut lists: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for pair in self
             .query
             .split('&')
@@ -76,10 +76,10 @@ impl Url {
         {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             if let (Some(name), Some(value)) = (unescape(name), unescape(value)) {
-                found.entry(name).or_default().push(value);
+                lists.entry(name).or_default().push(value);
             }
         }
-        found
+        lists
     }
 }
 

@@ -259,9 +259,9 @@ impl Run {
         let Some(program) = &rule.message_program else {
             return Ok(None);
         };
-        let (made, left) = program.run(&RuleScope { this, old }, self.left);
+        let (outcome, left) = program.run(&RuleScope { this, old }, self.left);
         self.left = left;
-        match made {
+        match outcome {
             Ok(Value::String(text)) => {
                 let text = text.trim();
                 let fits = !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n');

@@ -18,15 +18,18 @@ fn schema(rule: &str) -> Json {
 }
 
 fn compiled(rule: &str) -> Validator {
-    let found = Validator::new(&schema(rule), false);
-    assert_eq!(found.problems(), [], "{rule}");
-    found
+    let validator = Validator::new(&schema(rule), false);
+    assert_eq!(validator.problems(), [], "{rule}");
+    validator
 }
 
 /// Return the messages for an object; empty if the rule holds.
 fn said(rule: &str, object: &Json) -> String {
-    let found = compiled(rule).validate(object, None);
-    found.into_iter().map(|found| found.message).collect()
+    let problems = compiled(rule).validate(object, None);
+    problems
+        .into_iter()
+        .map(|problems| problems.message)
+        .collect()
 }
 
 fn holds(rule: &str) {
@@ -124,16 +127,16 @@ fn the_deepest_rules_run_on_a_small_stack() {
 
 #[test]
 fn problems_name_the_field_and_show_the_place() {
-    let found = Validator::new(&schema("self.i\n  > self.q"), false);
+    let validator = Validator::new(&schema("self.i\n  > self.q"), false);
     assert_eq!(
-        found.problems()[0].field,
+        validator.problems()[0].field,
         ".x-kubernetes-validations[0].message"
     );
-    let found = Validator::new(&schema("'ü' == self.q"), false);
-    let problem = &found.problems()[0];
+    let validator = Validator::new(&schema("'ü' == self.q"), false);
+    let problem = &validator.problems()[0];
     assert_eq!(problem.field, ".x-kubernetes-validations[0].rule");
-    let shown = "compilation failed: ERROR: <input>:1:12: undefined field 'q'\n | 'ü' == self.q\n | ...........^";
-    assert_eq!(problem.message, shown);
+    let text = "compilation failed: ERROR: <input>:1:12: undefined field 'q'\n | 'ü' == self.q\n | ...........^";
+    assert_eq!(problem.message, text);
 }
 
 proptest! {

@@ -180,9 +180,9 @@ fn variables_are_evaluated_on_demand() {
 
 #[test]
 fn the_authorizer_is_asked_what_was_stated() {
-    let asked = RefCell::new(Vec::new());
+    let questions = RefCell::new(Vec::new());
     let answer = |question: &Question| {
-        asked.borrow_mut().push(question.clone());
+        questions.borrow_mut().push(question.clone());
         Decision {
             allowed: question.verb == "get",
             reason: "because".to_owned(),
@@ -194,23 +194,23 @@ fn the_authorizer_is_asked_what_was_stated() {
         "authorizer.requestResource.check('get').reason() == 'because'",
     ];
     for text in texts {
-        let found = compiled(text, Returns::Bool, &[]).evaluate(inputs(), BUDGET, Some(&answer));
-        let (outcomes, _) = found.expect("there are enough steps");
+        let result = compiled(text, Returns::Bool, &[]).evaluate(inputs(), BUDGET, Some(&answer));
+        let (outcomes, _) = result.expect("there are enough steps");
         assert_eq!(outcomes, [Ok(Json::Bool(true))], "{text}");
     }
-    let asked = asked.into_inner();
-    let [first, second, third] = asked.as_slice() else {
-        panic!("{asked:?}");
+    let questions = questions.into_inner();
+    let [first, second, third] = questions.as_slice() else {
+        panic!("{questions:?}");
     };
     assert_eq!(first.account, Some(("a".to_owned(), "b".to_owned())));
-    let shown = [
+    let values = [
         &first.group,
         &first.resource,
         &first.subresource,
         &first.namespace,
         &first.name,
     ];
-    assert_eq!(shown, ["g", "r", "s", "ns", "n"]);
+    assert_eq!(values, ["g", "r", "s", "ns", "n"]);
     assert_eq!(
         (second.path.as_str(), second.resource.as_str()),
         ("/healthz", "")
@@ -242,8 +242,8 @@ fn bad_arguments_of_the_authorizer_are_errors() {
         ),
     ] {
         let answer = |_: &Question| Decision::default();
-        let found = compiled(text, Returns::Bool, &[]).evaluate(inputs(), BUDGET, Some(&answer));
-        let (outcomes, _) = found.expect("there are enough steps");
+        let result = compiled(text, Returns::Bool, &[]).evaluate(inputs(), BUDGET, Some(&answer));
+        let (outcomes, _) = result.expect("there are enough steps");
         let why = outcomes.first().and_then(|outcome| outcome.as_ref().err());
         assert!(why.is_some_and(|why| why.contains(part)), "{text}: {why:?}");
     }
@@ -267,10 +267,10 @@ fn each_evaluation_and_all_together_are_bounded() {
     let variables = vec![("v".to_owned(), loops(2))];
     let texts = vec![("variables.v".to_owned(), Returns::Bool); 3];
     let expressions = Expressions::new(texts, variables, false, true, None);
-    let (found, left) = expressions
+    let (outcomes, left) = expressions
         .evaluate(inputs(), BUDGET, None)
         .expect("enough steps");
-    assert_eq!(found, vec![Ok(Json::Bool(true)); 3]);
+    assert_eq!(outcomes, vec![Ok(Json::Bool(true)); 3]);
     assert!(BUDGET - left < 100_000, "{left}");
 }
 
@@ -282,10 +282,12 @@ fn variables_that_nest_deep_are_an_error() {
     }
     let texts = vec![("variables.v4999 == 5000".to_owned(), Returns::Bool)];
     let expressions = Expressions::new(texts, variables, false, true, None);
-    let (found, _) = expressions
+    let (outcomes, _) = expressions
         .evaluate(inputs(), BUDGET, None)
         .expect("enough steps");
-    let why = found.first().and_then(|found| found.as_ref().err());
+    let why = outcomes
+        .first()
+        .and_then(|outcomes| outcomes.as_ref().err());
     assert!(
         why.is_some_and(|why| why.contains("nests too deep")),
         "{why:?}"
@@ -300,8 +302,8 @@ fn a_schema_gives_the_object_its_types() {
     });
     let check = |text: &str| {
         let texts = vec![(text.to_owned(), Returns::Any)];
-        let found = Expressions::new(texts, Vec::new(), false, true, Some(&schema));
-        found.errors().remove(0)
+        let expressions = Expressions::new(texts, Vec::new(), false, true, Some(&schema));
+        expressions.errors().remove(0)
     };
     assert_eq!(check("object.spec.n > 1 || oldObject.spec.n > 1"), None);
     assert!(check("object.spec.m > 1").is_some_and(|why| why.contains("undefined field 'm'")));

@@ -42,15 +42,21 @@ pub(crate) struct Function {
 
 impl Function {
     /// Keep a callable, or the function of a [`CallbackMetrics`]. None if it cannot be called.
-    pub(crate) fn of(given: &Bound<'_, PyAny>, keeps: &Keeps) -> PyResult<Option<Self>> {
-        let py = given.py();
-        let Ok(metrics) = given.cast::<CallbackMetrics>().map(Bound::get) else {
+    pub(crate) fn of(
+        function_or_metrics: &Bound<'_, PyAny>,
+        keeps: &Keeps,
+    ) -> PyResult<Option<Self>> {
+        let py = function_or_metrics.py();
+        let Ok(metrics) = function_or_metrics
+            .cast::<CallbackMetrics>()
+            .map(Bound::get)
+        else {
             let function = || Self {
-                func: keeps.add(given),
+                func: keeps.add(function_or_metrics),
                 entry: None,
                 counts: Arc::default(),
             };
-            return Ok(given.is_callable().then(function));
+            return Ok(function_or_metrics.is_callable().then(function));
         };
         let watched = &metrics.function;
         let func = watched.func.get(py)?;

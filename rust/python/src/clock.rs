@@ -71,39 +71,39 @@ pub(crate) struct Seconds(pub(crate) f64);
 impl<'py> FromPyObject<'_, 'py> for Seconds {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if let Ok(number) = given.extract() {
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(number) = value.extract() {
             return Ok(Self(number));
         }
-        seconds(&given).map(Self)
+        seconds(&value).map(Self)
     }
 }
 
 /// Read a duration in seconds: an `int`, a `float`, a text such as `30s`, or a `timedelta`.
-fn seconds(given: &Bound<'_, PyAny>) -> PyResult<f64> {
-    let number = given.is_instance_of::<PyFloat>() || given.is_instance_of::<PyInt>();
-    if number && !given.is_instance_of::<PyBool>() {
-        return given.extract();
+fn seconds(value: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let number = value.is_instance_of::<PyFloat>() || value.is_instance_of::<PyInt>();
+    if number && !value.is_instance_of::<PyBool>() {
+        return value.extract();
     }
-    let module = given.py().import("ctrlhost.duration")?;
-    module.call_method1("in_seconds", (given,))?.extract()
+    let module = value.py().import("ctrlhost.duration")?;
+    module.call_method1("in_seconds", (value,))?.extract()
 }
 
 /// Read a delay; zero unless it is positive.
-pub(crate) fn delay(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
-    let given = seconds(given)?;
-    if given.is_nan() {
+pub(crate) fn delay(value: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let seconds = seconds(value)?;
+    if seconds.is_nan() {
         return Err(PyValueError::new_err("seconds must not be NaN"));
     }
-    Ok(clock::seconds(given))
+    Ok(clock::seconds(seconds))
 }
 
 /// Read the longest time to wait; None and infinity are endless.
-pub(crate) fn timeout(given: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
-    if given.is_none() {
+pub(crate) fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
+    if value.is_none() {
         return Ok(None);
     }
-    let timeout = duration("timeout", seconds(given)?)?;
+    let timeout = duration("timeout", seconds(value)?)?;
     Ok(Some(timeout).filter(|&timeout| timeout != Duration::MAX))
 }
 
@@ -125,14 +125,14 @@ pub(crate) fn not_negative(what: &str, seconds: f64) -> PyResult<f64> {
 /// Return the core's clock behind one of our clocks.
 ///
 /// Clocks written in Python are refused: they would be called with the queue's lock held.
-pub(crate) fn core_clock(given: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Clock>> {
-    if let Ok(manual) = given.cast::<ManualClock>() {
+pub(crate) fn core_clock(value: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Clock>> {
+    if let Ok(manual) = value.cast::<ManualClock>() {
         return manual.get().0.get().map(|clock| clock.clone() as _);
     }
-    if given.is_instance_of::<SystemClock>() {
+    if value.is_instance_of::<SystemClock>() {
         return Ok(Arc::new(clock::SystemClock));
     }
-    let kind = given.get_type().name()?;
+    let kind = value.get_type().name()?;
     Err(PyTypeError::new_err(format!(
         "clock must be a ctrlhost.clock.SystemClock or a ctrlhost.testing.ManualClock, got {kind}"
     )))

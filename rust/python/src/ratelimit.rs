@@ -227,23 +227,23 @@ impl RateLimiter<Key> for PythonLimiter {
 }
 
 /// Return the core's limiter behind one of ours, or wrap one written in Python.
-pub(crate) fn core_limiter(given: &Bound<'_, PyAny>, keeps: &Keeps) -> PyResult<SharedLimiter> {
-    if let Ok(limiter) = given.cast::<Limiter>() {
-        keeps.add(given);
+pub(crate) fn core_limiter(value: &Bound<'_, PyAny>, keeps: &Keeps) -> PyResult<SharedLimiter> {
+    if let Ok(limiter) = value.cast::<Limiter>() {
+        keeps.add(value);
         return limiter.get().limiter.get().cloned();
     }
     for method in ["when", "forget", "num_requeues"] {
-        if !given
+        if !value
             .getattr_opt(method)?
             .is_some_and(|method| method.is_callable())
         {
-            let kind = given.get_type().fully_qualified_name()?;
+            let kind = value.get_type().fully_qualified_name()?;
             return Err(PyTypeError::new_err(format!(
                 "{kind} is not a rate limiter: missing method {method}()"
             )));
         }
     }
-    Ok(Arc::new(PythonLimiter(keeps.add(given))))
+    Ok(Arc::new(PythonLimiter(keeps.add(value))))
 }
 
 /// Return client-go's default for controllers: 5 ms to 1000 s by key, and ten keys a second overall, 100 at once.

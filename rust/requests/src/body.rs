@@ -84,11 +84,11 @@ impl Body {
 
     fn end_chunk<'a>(&mut self, rest: &'a [u8], seen: usize) -> Result<&'a [u8], Malformed> {
         let missing = b"\r\n".get(seen..).unwrap_or_default();
-        let (found, after) = split(rest, missing.len() as u64);
-        if !missing.starts_with(found) {
+        let (start, after) = split(rest, missing.len() as u64);
+        if !missing.starts_with(start) {
             return Err(Malformed("a chunk is longer than its size"));
         }
-        self.framing = match seen + found.len() {
+        self.framing = match seen + start.len() {
             2 => Framing::Line { trailer: false },
             seen => Framing::ChunkEnd(seen),
         };

@@ -12,23 +12,23 @@ type Found = (String, String, bool);
 /// Return method and target, the body, and whether another one may follow, of each request; and what is left.
 fn read(pieces: &[&[u8]]) -> Result<(Vec<Found>, Vec<u8>), Malformed> {
     let mut parser = Parser::default();
-    let (mut found, mut left): (Vec<Found>, Vec<u8>) = (Vec::new(), Vec::new());
+    let (mut requests, mut left): (Vec<Found>, Vec<u8>) = (Vec::new(), Vec::new());
     for piece in pieces {
         let rest = parser.parse(piece, &mut |event| match event {
-            Event::Head(head) => found.push((
+            Event::Head(head) => requests.push((
                 format!("{} {}", head.method, head.target),
                 String::new(),
                 head.keep_alive,
             )),
             Event::Body(part) => {
                 let part = std::str::from_utf8(part).unwrap();
-                found.last_mut().unwrap().1.push_str(part);
+                requests.last_mut().unwrap().1.push_str(part);
             }
-            Event::End => found.last_mut().unwrap().1.push('.'),
+            Event::End => requests.last_mut().unwrap().1.push('.'),
         })?;
         left.extend_from_slice(rest);
     }
-    Ok((found, left))
+    Ok((requests, left))
 }
 
 fn request(line: &str, body: &str, keep_alive: bool) -> Found {
@@ -59,8 +59,8 @@ fn a_long_head_may_arrive_in_pieces() {
 #[test]
 fn what_follows_a_request_for_another_protocol_is_left() {
     let head = b"GET / HTTP/1.1\r\nConnection: keep-alive, Upgrade\r\nUpgrade: x\r\n\r\nframes";
-    let (found, left) = read(&[head]).unwrap();
-    assert_eq!(found, [request("GET /", ".", true)]);
+    let (requests, left) = read(&[head]).unwrap();
+    assert_eq!(requests, [request("GET /", ".", true)]);
     assert_eq!(left, b"frames");
 }
 

@@ -296,7 +296,7 @@ fn a_closing_server_gets_no_write_twice() {
 // behaviour: scale/SC11
 #[test]
 fn unasked_bytes_end_an_idle_connection() {
-    let (asked, go) = channel();
+    let (answered, go) = channel();
     let go = Mutex::new(go);
     let server = Server::start(move |mut stream, number| {
         while read_request(&mut stream, number).is_some() {
@@ -310,7 +310,7 @@ fn unasked_bytes_end_an_idle_connection() {
     let client = server.client();
     client.call(get()).unwrap();
     until(&client, |counts| counts.idle == 1);
-    asked.send(()).unwrap();
+    answered.send(()).unwrap();
     until(&client, |counts| counts.idle == 0);
     assert_eq!(&*client.call(get()).unwrap().body, b"good");
     assert_eq!(server.connections(), 2);

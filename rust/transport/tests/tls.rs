@@ -276,11 +276,11 @@ fn the_end_of_tls_without_close_notify_is_a_cut() {
 fn replaced_tls_values_count_for_new_connections() {
     let (old, new) = (Authority::new(), Authority::new());
     let current = Arc::new(Mutex::new(Arc::new(old.config())));
-    let shown = current.clone();
+    let held = current.clone();
     let (go, going) = channel::<()>();
     let going = Mutex::new(going);
     let server = Server::start(move |stream, number| {
-        let config = shown.lock().unwrap().clone();
+        let config = held.lock().unwrap().clone();
         let mut stream = accept(&config, stream);
         while let Some(got) = read_request(&mut stream, number) {
             if got.line.contains("/watch") {

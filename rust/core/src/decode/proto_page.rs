@@ -126,9 +126,9 @@ impl Page {
     fn magic(&mut self, bytes: &[u8], offset: u64) -> Result<Taken, DecodeError> {
         let seen = bytes.get(..MAGIC.len()).unwrap_or(bytes);
         if !MAGIC.starts_with(seen) {
-            let shown = bytes.get(..SHOWN).unwrap_or(bytes);
-            let text = shown.trim_ascii_start();
-            if text.is_empty() && shown.len() < SHOWN {
+            let start = bytes.get(..SHOWN).unwrap_or(bytes);
+            let text = start.trim_ascii_start();
+            if text.is_empty() && start.len() < SHOWN {
                 return Ok(Taken::Needs(bytes.len() + 1));
             }
             return Err(self.error(offset, "no protobuf of Kubernetes: expected `k8s\\0`"));
@@ -382,11 +382,11 @@ impl Head {
 /// Return the field of that number of a `TypeMeta`.
 fn type_meta(message: &[u8], number: u32) -> Result<String, ProtoError> {
     let mut fields = Part::of(message);
-    let mut found = String::new();
+    let mut value = String::new();
     while let Some(field) = fields.next_field()? {
         if let (true, Raw::Bytes(text)) = (field.number == number, field.value) {
-            found = proto::text(text.bytes()).into_owned();
+            value = proto::text(text.bytes()).into_owned();
         }
     }
-    Ok(found)
+    Ok(value)
 }

@@ -147,18 +147,18 @@ impl Event<'_> {
 }
 
 fn bookmark(raw: &RawProto<'_>) -> Bookmark {
-    let mut found = Bookmark::default();
+    let mut bookmark = Bookmark::default();
     for metadata in fields(raw.bytes, 1) {
         if let Some(version) = fields(metadata, 6).last() {
-            found.resource_version = proto::text(version).into_owned();
+            bookmark.resource_version = proto::text(version).into_owned();
         }
         for annotation in fields(metadata, 12) {
             if fields(annotation, 1).last() == Some(INITIAL_EVENTS_END.as_bytes()) {
-                found.ends_initial_events = Some(fields(annotation, 2).last() == Some(b"true"));
+                bookmark.ends_initial_events = Some(fields(annotation, 2).last() == Some(b"true"));
             }
         }
     }
-    found
+    bookmark
 }
 
 /// Return the strings and messages of that number in a message, up to its first malformed field.

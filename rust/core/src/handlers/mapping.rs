@@ -179,8 +179,8 @@ impl Mapping {
             Self::Index { store, index } => {
                 // A missing index finds nothing; the index was added before the mapping.
                 let key = new.or(old).map(|object| object.key());
-                let found = key.and_then(|key| store.by_index(index, key).ok());
-                for object in found.unwrap_or_default() {
+                let objects = key.and_then(|key| store.by_index(index, key).ok());
+                for object in objects.unwrap_or_default() {
                     let (name, namespace) = (object.name(), object.namespace());
                     push(Mapped::new(name.to_owned(), namespace.to_owned()));
                 }
@@ -285,10 +285,10 @@ mod tests {
             }
         }
 
-        let found = requests(&Mapping::Custom(Arc::new(Many)), None, &pod("a", "{}"));
-        assert_eq!(found.len(), 100_000);
-        assert_eq!(found.first().map(String::as_str), Some("/0"));
-        assert_eq!(found.last().map(String::as_str), Some("/99999"));
+        let names = requests(&Mapping::Custom(Arc::new(Many)), None, &pod("a", "{}"));
+        assert_eq!(names.len(), 100_000);
+        assert_eq!(names.first().map(String::as_str), Some("/0"));
+        assert_eq!(names.last().map(String::as_str), Some("/99999"));
     }
 
     struct Uses;
@@ -318,9 +318,9 @@ mod tests {
             store: store.clone(),
             index: index.into(),
         };
-        let mut found = requests(&mapping("uses"), None, &pod("a", "{}"));
-        found.sort();
-        assert_eq!(found, ["x/one", "x/two"]);
+        let mut names = requests(&mapping("uses"), None, &pod("a", "{}"));
+        names.sort();
+        assert_eq!(names, ["x/one", "x/two"]);
         assert!(requests(&mapping("uses"), None, &pod("b", "{}")).is_empty());
         assert!(requests(&mapping("none"), None, &pod("a", "{}")).is_empty());
     }

@@ -133,10 +133,10 @@ mod tests {
 
     impl RequestSink for Seen {
         fn add_requests(&self, requests: &[RequestRef<'_>], priority: Option<i32>) {
-            let shown = requests
+            let names = requests
                 .iter()
                 .map(|one| format!("{}/{} {priority:?}", one.namespace, one.name));
-            self.0.lock().expect("no panic").extend(shown);
+            self.0.lock().expect("no panic").extend(names);
         }
     }
 

@@ -78,12 +78,12 @@ impl LabelRequirement {
     }
 
     pub(crate) fn is_met_by(&self, labels: &Labels<'_>) -> bool {
-        let found = match (labels.get(&self.key), &self.values) {
+        let selected = match (labels.get(&self.key), &self.values) {
             (None, _) => false,
             (Some(_), None) => true,
             (Some(value), Some(values)) => values.contains(&*value),
         };
-        found != self.negated
+        selected != self.negated
     }
 }
 

@@ -124,21 +124,21 @@ impl Decoders {
 
     /// Return those of this process, and start them if there were none.
     fn here() -> Result<&'static Self, String> {
-        let mut found = FIRST.get_or_init(Self::new);
-        while found.home != process::id() {
-            found = found.next.get_or_init(|| Box::new(Self::new()));
+        let mut pool = FIRST.get_or_init(Self::new);
+        while pool.home != process::id() {
+            pool = pool.next.get_or_init(|| Box::new(Self::new()));
         }
-        found.started.get_or_init(|| found.start()).clone()?;
-        Ok(found)
+        pool.started.get_or_init(|| pool.start()).clone()?;
+        Ok(pool)
     }
 
     /// Return those of this process if they were started.
     fn known() -> Option<&'static Self> {
-        let mut found = FIRST.get()?;
-        while found.home != process::id() {
-            found = found.next.get()?;
+        let mut pool = FIRST.get()?;
+        while pool.home != process::id() {
+            pool = pool.next.get()?;
         }
-        Some(found)
+        Some(pool)
     }
 
     fn start(&'static self) -> Result<(), String> {

@@ -132,8 +132,8 @@ impl Registry {
     /// Take a handler out of the list. A handler that is being notified can be removed again, to wait for that.
     pub(super) fn remove(&mut self, id: HandlerId) -> Option<Arc<Attached>> {
         let Some(index) = self.entries.iter().position(|entry| entry.id == id) else {
-            let found = self.leaving.iter().find(|(leaving, _)| *leaving == id);
-            return found.map(|(_, attached)| attached.clone());
+            let left = self.leaving.iter().find(|(leaving, _)| *leaving == id);
+            return left.map(|(_, attached)| attached.clone());
         };
         let attached = self.entries.remove(index).attached;
         self.list();

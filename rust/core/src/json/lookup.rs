@@ -38,16 +38,16 @@ impl Lookup {
         if let Some(table) = self.table(value) {
             return table.get(value, name);
         }
-        let mut found = None;
+        let mut member = None;
         let mut size = 0;
         for (key, inner) in value.members() {
             size += 1;
             if key_is(key.json().as_bytes(), name) {
-                found = Some(inner);
+                member = Some(inner);
             }
         }
         self.saw(size);
-        found
+        member
     }
 
     /// Return the element at a position.
@@ -163,8 +163,8 @@ mod tests {
         let lookup = Lookup::default();
         let all = steps(|| {
             for number in 0..SIZE {
-                let found = lookup.get(value, &format!("key-{number}"));
-                assert_eq!(found.map(Value::json), Some(&*number.to_string()));
+                let member = lookup.get(value, &format!("key-{number}"));
+                assert_eq!(member.map(Value::json), Some(&*number.to_string()));
             }
         });
         assert!(all <= 5 * items, "{all} values read, {items} by one pass");

@@ -101,9 +101,11 @@ impl Path {
 
     /// Return the scalars at the path as text, in order and once each.
     pub fn texts<'a>(&self, value: Value<'a>) -> Vec<Cow<'a, str>> {
-        let mut found = Distinct::default();
-        walk(value, &self.0, &mut |value| found.extend(value.as_text()));
-        found.texts
+        let mut distinct = Distinct::default();
+        walk(value, &self.0, &mut |value| {
+            distinct.extend(value.as_text())
+        });
+        distinct.texts
     }
 }
 

@@ -21,10 +21,10 @@ const HIGH: u64 = 0x8080_8080_8080_8080;
 const fn special(word: u64) -> u64 {
     let quote = word ^ (ONES * 0x22);
     let backslash = word ^ (ONES * 0x5c);
-    let found = (quote.wrapping_sub(ONES) & !quote)
+    let quotes = (quote.wrapping_sub(ONES) & !quote)
         | (backslash.wrapping_sub(ONES) & !backslash)
         | (word.wrapping_sub(ONES * 0x20) & !word);
-    found & HIGH
+    quotes & HIGH
 }
 
 /// Return the offset after the closing quote of the string around `from`.
@@ -33,11 +33,11 @@ pub fn skip_string(bytes: &[u8], from: usize) -> StringEnd {
     loop {
         // Most strings are short: eight bytes at a time beats a call of a vectorised search.
         while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-            let found = special(u64::from_le_bytes(*chunk));
-            if found == 0 {
+            let bits = special(u64::from_le_bytes(*chunk));
+            if bits == 0 {
                 at += 8;
             } else {
-                at += (found.trailing_zeros() / 8) as usize;
+                at += (bits.trailing_zeros() / 8) as usize;
                 break;
             }
         }
@@ -180,17 +180,17 @@ pub fn key_is(quoted: &[u8], name: &str) -> bool {
 fn plain_run(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        let found = special(u64::from_le_bytes(*chunk));
-        if found != 0 {
-            return Some(at + (found.trailing_zeros() / 8) as usize);
+        let bits = special(u64::from_le_bytes(*chunk));
+        if bits != 0 {
+            return Some(at + (bits.trailing_zeros() / 8) as usize);
         }
         at += 8;
     }
     let rest = bytes.get(at..).unwrap_or_default();
-    let found = rest
+    let offset = rest
         .iter()
         .position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f));
-    found.map(|found| at + found)
+    offset.map(|offset| at + offset)
 }
 
 /// Append `text` as a string literal, quotes included.

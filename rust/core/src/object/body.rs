@@ -101,7 +101,7 @@ impl Body {
     /// Return the JSON of the value at the end of a path; None if something on it is missing or null.
     pub(super) fn find(&self, path: &[Step], types: &Types) -> Option<Cow<'_, str>> {
         match self {
-            Self::Json(body) => body.find(path).map(|found| Cow::Borrowed(found.json())),
+            Self::Json(body) => body.find(path).map(|value| Cow::Borrowed(value.json())),
             Self::Proto(body) => body.find(path, types).map(Cow::Owned),
         }
     }

@@ -134,14 +134,14 @@ fn strings<'a, const N: usize>(
     members: &[Member],
     names: [&str; N],
 ) -> [Cow<'a, str>; N] {
-    let mut found = [const { Cow::Borrowed("") }; N];
+    let mut texts = [const { Cow::Borrowed("") }; N];
     for member in members {
         let key = key_of(text, member);
-        for (slot, _) in found.iter_mut().zip(names).filter(|(_, name)| *name == key) {
+        for (slot, _) in texts.iter_mut().zip(names).filter(|(_, name)| *name == key) {
             *slot = member.value.value(text).as_str().unwrap_or_default();
         }
     }
-    found
+    texts
 }
 
 /// The last of several members of one name counts; the others are dropped.

@@ -102,8 +102,8 @@ impl Object {
         Ok(match self.content()? {
             Content::Cached(body) => body.find(path, &self.types),
             Content::Unpacked(body) => {
-                let found = body.find(path, &self.types);
-                found.map(|found| Cow::Owned(found.into_owned()))
+                let value = body.find(path, &self.types);
+                value.map(|value| Cow::Owned(value.into_owned()))
             }
         })
     }
@@ -114,11 +114,11 @@ impl Object {
     /// The compressed body is damaged.
     pub fn part(self: &Arc<Self>, path: &[Step]) -> Result<Option<Part>, Damaged> {
         if let (Body::Json(body), None) = (&self.body, &self.frame) {
-            let found = body.find(path);
-            return Ok(found.map(|found| Document::cached(self).part(found)));
+            let value = body.find(path);
+            return Ok(value.map(|value| Document::cached(self).part(value)));
         }
-        Ok(self.find(path)?.map(|found| {
-            let document = Document::written(&found);
+        Ok(self.find(path)?.map(|value| {
+            let document = Document::written(&value);
             document.part(document.value())
         }))
     }
@@ -230,9 +230,9 @@ impl Object {
         }
         let (one, other) = (self.json()?, other.json()?);
         let compared = |object| {
-            let mut found = members(object);
-            found.retain(|name, value| !names.contains(&&**name) && value.kind() != Kind::Null);
-            found
+            let mut kept = members(object);
+            kept.retain(|name, value| !names.contains(&&**name) && value.kind() != Kind::Null);
+            kept
         };
         let (ours, theirs) = (compared(Value(&one)), compared(Value(&other)));
         Ok(ours.keys().eq(theirs.keys())

@@ -98,20 +98,20 @@ impl ProtoBody {
 
     /// Return the JSON of the value at the end of a path; None if something on it is missing or null.
     pub(super) fn find(&self, path: &[Step], types: &Types) -> Option<String> {
-        let mut found = None;
+        let mut json = None;
         self.look_up(path, types, &mut |value| {
-            found = (value.kind() != Kind::Null).then(|| value.json().to_owned());
+            json = (value.kind() != Kind::Null).then(|| value.json().to_owned());
         });
-        found
+        json
     }
 
     /// Return the scalars at a path as text, in order and once each.
     pub(super) fn texts(&self, path: &Path, types: &Types) -> Vec<Box<str>> {
-        let mut found = Distinct::default();
+        let mut distinct = Distinct::default();
         self.look_up(&path.0, types, &mut |value| {
-            found.extend(value.as_text().map(|text| Box::from(&*text)));
+            distinct.extend(value.as_text().map(|text| Box::from(&*text)));
         });
-        found.texts
+        distinct.texts
     }
 
     fn look_up(&self, path: &[Step], types: &Types, visit: &mut dyn FnMut(Value<'_>)) {

@@ -46,11 +46,8 @@ impl Object {
         if let (Body::Json(body), None) = (&self.body, &self.frame) {
             return (body.metadata, body.resource_version);
         }
-        let place = |found: Option<Value<'_>>| {
-            found
-                .map(|value| Place::of(value, text))
-                .unwrap_or_default()
-        };
+        let place =
+            |part: Option<Value<'_>>| part.map(|value| Place::of(value, text)).unwrap_or_default();
         let metadata = Value(text).get("metadata");
         let version = metadata.and_then(|metadata| metadata.get("resourceVersion"));
         (place(metadata), place(version))

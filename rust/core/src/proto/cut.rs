@@ -44,8 +44,8 @@ impl Cut<'_> {
         let mut last = 0;
         while let Some(field) = part.next_field()? {
             let all = self.bytes.get(field.start..field.end).unwrap_or_default();
-            let found = fields.position(field.number, last);
-            let Some((at, spec)) = found.and_then(|at| Some((at, fields.get(at)?))) else {
+            let position = fields.position(field.number, last);
+            let Some((at, spec)) = position.and_then(|at| Some((at, fields.get(at)?))) else {
                 self.out.extend_from_slice(all);
                 continue;
             };

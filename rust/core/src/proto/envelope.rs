@@ -48,7 +48,7 @@ pub(super) fn read(mut part: Part<'_>) -> Result<Envelope<'_>, ProtoError> {
         return Err(refuse("no `k8s\\0` at the start".to_owned()));
     }
     part.fixed::<4>()?;
-    let mut found = Envelope {
+    let mut envelope = Envelope {
         api_version: Cow::Borrowed(""),
         kind: Cow::Borrowed(""),
         raw: Part::of(&[]),
@@ -63,8 +63,8 @@ pub(super) fn read(mut part: Part<'_>) -> Result<Envelope<'_>, ProtoError> {
             _ => continue,
         };
         match field.number {
-            1 => found.read_type(value)?,
-            2 => found.raw = value,
+            1 => envelope.read_type(value)?,
+            2 => envelope.raw = value,
             3 if !value.is_empty() => {
                 let encoding = shown(value);
                 return Err(refuse(format!("the content encoding is `{encoding}`")));
@@ -79,10 +79,10 @@ pub(super) fn read(mut part: Part<'_>) -> Result<Envelope<'_>, ProtoError> {
             _ => {}
         }
     }
-    if found.raw.bytes().first() == Some(&b'{') {
+    if envelope.raw.bytes().first() == Some(&b'{') {
         return Err(refuse("the content is JSON".to_owned()));
     }
-    Ok(found)
+    Ok(envelope)
 }
 
 impl<'a> Envelope<'a> {

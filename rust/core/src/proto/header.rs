@@ -202,7 +202,7 @@ impl<'a> Entries<'a> {
 
     /// Return the value of a key of a map of strings.
     pub fn get(&self, key: &str) -> Option<Cow<'a, str>> {
-        let of_key = self.pairs().filter(|(found, _)| found == key);
+        let of_key = self.pairs().filter(|(known, _)| known == key);
         of_key.last().map(|(_, value)| value)
     }
 
@@ -230,24 +230,24 @@ impl<'a> Entries<'a> {
 
 /// Return the strings of a message with these numbers.
 fn strings<const COUNT: usize>(mut part: Part<'_>, numbers: [u32; COUNT]) -> [Cow<'_, str>; COUNT] {
-    let mut found = [const { Cow::Borrowed("") }; COUNT];
+    let mut texts = [const { Cow::Borrowed("") }; COUNT];
     while let Ok(Some(field)) = part.next_field() {
         let place = numbers.iter().position(|number| *number == field.number);
-        if let Some(place) = place.and_then(|place| found.get_mut(place)) {
+        if let Some(place) = place.and_then(|place| texts.get_mut(place)) {
             *place = text(field.value.part());
         }
     }
-    found
+    texts
 }
 
 /// Return the booleans of a message with these numbers.
 fn flags<const COUNT: usize>(mut part: Part<'_>, numbers: [u32; COUNT]) -> [bool; COUNT] {
-    let mut found = [false; COUNT];
+    let mut flags = [false; COUNT];
     while let Ok(Some(field)) = part.next_field() {
         let place = numbers.iter().position(|number| *number == field.number);
-        if let Some(place) = place.and_then(|place| found.get_mut(place)) {
+        if let Some(place) = place.and_then(|place| flags.get_mut(place)) {
             *place = field.value.bits() != 0;
         }
     }
-    found
+    flags
 }

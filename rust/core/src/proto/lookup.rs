@@ -97,20 +97,20 @@ impl Search<'_> {
         let plain = spec.form() == Form::Message && !spec.has(Spec::CLAIM);
         match steps.first() {
             Some(Step::Key(key)) if spec.has(Spec::MAP) => {
-                let mut found = None;
+                let mut last = None;
                 for value in values {
                     let (entry, _) = MapEntry::read(spec, value.part())?;
                     if text(entry.key) == **key {
-                        found = Some(entry.value);
+                        last = Some(entry.value);
                     }
                 }
                 let rest = steps.get(1..).unwrap_or_default();
-                found.map_or(Ok(()), |value| self.element(spec, value, rest))
+                last.map_or(Ok(()), |value| self.element(spec, value, rest))
             }
             Some(Step::Index(index)) if spec.has(Spec::REPEATED) && plain => {
                 let rest = steps.get(1..).unwrap_or_default();
-                let found = values.get(*index);
-                found.map_or(Ok(()), |value| self.element(spec, *value, rest))
+                let item = values.get(*index);
+                item.map_or(Ok(()), |value| self.element(spec, *value, rest))
             }
             Some(Step::All) if spec.has(Spec::REPEATED) && plain => {
                 let rest = steps.get(1..).unwrap_or_default();
@@ -204,15 +204,15 @@ fn has(message: Message, name: &str) -> bool {
 
 /// Return the values of a field in the parts of a message.
 fn values<'a>(spec: Spec, parts: &[Part<'a>]) -> Result<Values<'a>, ProtoError> {
-    let mut found = Values::new();
+    let mut values = Values::new();
     for part in parts {
         let mut rest = *part;
         while let Some(field) = rest.next_field()? {
             if field.number == spec.number() {
                 spec.expect(field.value, field.start)?;
-                found.push(field.value);
+                values.push(field.value);
             }
         }
     }
-    Ok(found)
+    Ok(values)
 }

@@ -12,12 +12,12 @@ pub(super) const NO_METADATA: Problem = Problem::Value("not the message of an ob
 /// Return the number of the field with the metadata of an object.
 pub(super) fn metadata_of(message: Message) -> Option<u32> {
     let mut fields = message.fields().iter();
-    let found = fields.find(|spec| {
+    let field = fields.find(|spec| {
         spec.form() == Form::Message
             && spec.message().is(Message::OBJECT_META)
             && !spec.has(Spec::REPEATED | Spec::MAP | Spec::POINTER)
     });
-    found.map(Spec::number)
+    field.map(Spec::number)
 }
 
 /// Append an object without `metadata.managedFields`. The rest stays byte for byte, but for the length of the metadata;

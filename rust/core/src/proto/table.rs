@@ -35,8 +35,8 @@ const fn offset(index: usize) -> usize {
 }
 
 fn number(at: usize) -> u16 {
-    let found = BYTES.get(at..).and_then(<[u8]>::first_chunk);
-    found.map_or(0, |bytes| u16::from_le_bytes(*bytes))
+    let bytes = BYTES.get(at..).and_then(<[u8]>::first_chunk);
+    bytes.map_or(0, |bytes| u16::from_le_bytes(*bytes))
 }
 
 fn text_bytes(at: usize) -> &'static [u8] {
@@ -66,11 +66,11 @@ impl Table {
         let (mut low, mut high) = (0, (MESSAGES - KINDS) / KIND_SIZE);
         while low < high {
             let middle = low.midpoint(high);
-            let found = Message::of_kind(middle);
-            match (found.api_version(), found.kind()).cmp(&(api_version, kind)) {
+            let message = Message::of_kind(middle);
+            match (message.api_version(), message.kind()).cmp(&(api_version, kind)) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => return Some(found),
+                std::cmp::Ordering::Equal => return Some(message),
             }
         }
         None
@@ -137,12 +137,14 @@ impl Message {
 
     /// Return `apiVersion`; empty if it is not the message of a kind.
     pub fn api_version(self) -> &'static str {
-        self.kind.map_or("", |(found, _)| text(usize::from(found)))
+        self.kind
+            .map_or("", |(offset, _)| text(usize::from(offset)))
     }
 
     /// Return `kind`; empty if it is not the message of a kind.
     pub fn kind(self) -> &'static str {
-        self.kind.map_or("", |(_, found)| text(usize::from(found)))
+        self.kind
+            .map_or("", |(_, message)| text(usize::from(message)))
     }
 
     /// Return the name of the Go type, such as `core/v1.Pod`.
@@ -191,15 +193,15 @@ impl Fields {
     /// position of the last one.
     #[inline]
     pub(super) fn position(self, number: u32, hint: usize) -> Option<usize> {
-        let found = |at: usize| self.get(at).map(Spec::number);
+        let number_at = |at: usize| self.get(at).map(Spec::number);
         let mut at = hint;
-        if found(at).is_none_or(|known| known > number) {
+        if number_at(at).is_none_or(|known| known > number) {
             at = 0;
         }
-        while found(at)? < number {
+        while number_at(at)? < number {
             at += 1;
         }
-        (found(at) == Some(number)).then_some(at)
+        (number_at(at) == Some(number)).then_some(at)
     }
 }
 

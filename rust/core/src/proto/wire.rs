@@ -168,9 +168,9 @@ impl<'a> Part<'a> {
     /// # Errors
     /// It is cut.
     pub fn fixed<const SIZE: usize>(&mut self) -> Result<[u8; SIZE], ProtoError> {
-        let found = self.bytes().first_chunk::<SIZE>().copied();
-        let found = found.ok_or_else(|| self.error(Problem::Truncated))?;
+        let bytes = self.bytes().first_chunk::<SIZE>().copied();
+        let bytes = bytes.ok_or_else(|| self.error(Problem::Truncated))?;
         self.from += SIZE;
-        Ok(found)
+        Ok(bytes)
     }
 }

@@ -66,26 +66,26 @@ impl Delays {
     ///
     /// The ones before are passed over, but not those after the last that is returned.
     pub(super) fn following(&self, after: Option<(Tick, u64)>, limit: usize) -> Vec<&Delay> {
-        let mut found: BinaryHeap<(Tick, u64, usize)> = BinaryHeap::new();
+        let mut nearest: BinaryHeap<(Tick, u64, usize)> = BinaryHeap::new();
         let mut open = vec![0];
         while let Some(place) = open.pop() {
             let Some(delay) = self.heap.get(place) else {
                 continue;
             };
             let order = (delay.due, delay.number);
-            let last = found.peek().map(|&(due, number, _)| (due, number));
-            if found.len() >= limit && last.is_none_or(|last| order > last) {
+            let last = nearest.peek().map(|&(due, number, _)| (due, number));
+            if nearest.len() >= limit && last.is_none_or(|last| order > last) {
                 continue;
             }
             if after.is_none_or(|after| order > after) {
-                found.push((delay.due, delay.number, place));
-                if found.len() > limit {
-                    found.pop();
+                nearest.push((delay.due, delay.number, place));
+                if nearest.len() > limit {
+                    nearest.pop();
                 }
             }
             open.extend([2 * place + 2, 2 * place + 1]);
         }
-        let places = found.into_sorted_vec();
+        let places = nearest.into_sorted_vec();
         let delays = places.iter().map(|&(_, _, place)| &self.heap[place]);
         delays.collect()
     }

@@ -41,13 +41,13 @@ impl<K: QueueKey> State<K> {
     }
 
     fn in_order_of_age(&self, first: Option<Slot>) -> Vec<Slot> {
-        let mut found = Vec::new();
+        let mut slots = Vec::new();
         let mut slot = first.unwrap_or(NONE);
         while slot != NONE {
-            assert!(!found.contains(&slot), "a key is in a list twice");
-            found.push(slot);
+            assert!(!slots.contains(&slot), "a key is in a list twice");
+            slots.push(slot);
             slot = self.slab.get(slot).newer;
         }
-        found
+        slots
     }
 }

@@ -152,14 +152,14 @@ fn delayed<K: QueueKey>(
     limit: usize,
 ) -> (Vec<Slot>, Option<Cursor>) {
     let order = |cursor: Cursor| (Tick::from_nanos(cursor.time), cursor.place);
-    let found = state.delays.following(after.map(order), limit + 1);
-    let last = found
+    let delays = state.delays.following(after.map(order), limit + 1);
+    let last = delays
         .get(limit.wrapping_sub(1))
-        .filter(|_| found.len() > limit);
+        .filter(|_| delays.len() > limit);
     let next = last.map(|delay| Cursor {
         time: delay.due.as_nanos(),
         place: delay.number,
     });
-    let slots = found.iter().take(limit).map(|delay| delay.slot);
+    let slots = delays.iter().take(limit).map(|delay| delay.slot);
     (slots.collect(), next)
 }

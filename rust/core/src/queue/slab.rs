@@ -156,8 +156,8 @@ impl<K: QueueKey> Slab<K> {
     /// Free a slot and return its key, to be dropped without the lock.
     pub(super) fn remove(&mut self, slot: Slot) -> K {
         let hash = QueueKey::hash64(self.key(slot));
-        if let Ok(found) = self.table.find_entry(hash, |&other| other == slot) {
-            found.remove();
+        if let Ok(occupied) = self.table.find_entry(hash, |&other| other == slot) {
+            occupied.remove();
         }
         let entry = &mut self.entries[slot as usize];
         let key = entry.key.take().expect("a slot in the table is in use");

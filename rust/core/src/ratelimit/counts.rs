@@ -55,8 +55,8 @@ impl<K: QueueKey> Counts<K> {
 
     fn forget(&self, key: &dyn KeyRef<K>) {
         let mut table = self.table.lock();
-        if let Ok(found) = table.find_entry(key.hash64(), |(held, _)| key.matches(held)) {
-            found.remove();
+        if let Ok(occupied) = table.find_entry(key.hash64(), |(held, _)| key.matches(held)) {
+            occupied.remove();
             self.known.fetch_sub(1, Ordering::Relaxed);
             if table.is_empty() && table.capacity() > 4096 {
                 *table = HashTable::new();

@@ -68,8 +68,8 @@ impl DeferredIndex {
                     return false;
                 }
                 assert_none_held();
-                let found = self.func.values(&object);
-                values.push((place, object, found));
+                let texts = self.func.values(&object);
+                values.push((place, object, texts));
             }
             self.put(values);
         }
@@ -87,14 +87,14 @@ impl DeferredIndex {
         let Some(deferred) = deferred.iter_mut().find(mine) else {
             return;
         };
-        for (place, object, found) in values {
+        for (place, object, texts) in values {
             let Some(item) = content.items.get(place) else {
                 continue;
             };
             // It may have been compressed meanwhile.
             if item.object.is_twin(&object) {
-                let found = found.as_deref().unwrap_or_default();
-                deferred.index.change(place, found);
+                let texts = texts.as_deref().unwrap_or_default();
+                deferred.index.change(place, texts);
             } else {
                 deferred.note([place]);
             }

@@ -44,13 +44,13 @@ impl IndexFunc for NamespaceIndex {
     // One allocation for a namespace instead of one for each of its objects.
     fn values_of_all(&self, objects: &[&Arc<Object>]) -> Vec<Result<Values, IndexFailed>> {
         let mut known: HashMap<&str, Arc<str>, RandomState> = HashMap::default();
-        let mut found = Vec::with_capacity(objects.len());
+        let mut values = Vec::with_capacity(objects.len());
         for object in objects {
             let namespace = object.namespace();
             let value = known.entry(namespace).or_insert_with(|| namespace.into());
-            found.push(Ok(smallvec![value.clone()]));
+            values.push(Ok(smallvec![value.clone()]));
         }
-        found
+        values
     }
 }
 

@@ -99,12 +99,12 @@ impl Store {
         namespace: Option<&str>,
         mut selects: impl FnMut(&Object) -> bool,
     ) -> Result<Vec<Arc<Object>>, StoreError> {
-        let mut found = match namespace {
+        let mut objects = match namespace {
             Some(namespace) => self.by_index("namespace", namespace)?,
             None => self.list(),
         };
-        found.retain(|object| selects(object));
-        Ok(found)
+        objects.retain(|object| selects(object));
+        Ok(objects)
     }
 
     /// Return the keys with that index value.

@@ -102,8 +102,8 @@ impl<T: Named> Slots<T> {
     pub(super) fn remove(&mut self, place: Place) -> Option<T> {
         let entry = self.entries.get_mut(index(place))?.take()?;
         let hash = self.hasher.hash_one(entry.name());
-        if let Ok(found) = self.table.find_entry(hash, |known| *known == place) {
-            found.remove();
+        if let Ok(occupied) = self.table.find_entry(hash, |known| *known == place) {
+            occupied.remove();
         }
         self.free.push(place);
         Some(entry)
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(slots.find("8"), Some(places[8]));
         assert_eq!(slots.insert("again".to_owned()), places[7]);
         assert_eq!((slots.len(), slots.end()), (1_000, 1_000));
-        let found: Vec<_> = slots.range(6, 9).map(|(_, entry)| entry.as_str()).collect();
-        assert_eq!(found, ["6", "again", "8"]);
+        let entries: Vec<_> = slots.range(6, 9).map(|(_, entry)| entry.as_str()).collect();
+        assert_eq!(entries, ["6", "again", "8"]);
     }
 }

@@ -88,8 +88,8 @@ impl State {
     }
 
     pub(super) fn index(&self, name: &str) -> Result<&Index, StoreError> {
-        let found = self.all_indexes().find(|index| *index.name == *name);
-        found.ok_or_else(|| StoreError::UnknownIndex(name.to_owned()))
+        let index = self.all_indexes().find(|index| *index.name == *name);
+        index.ok_or_else(|| StoreError::UnknownIndex(name.to_owned()))
     }
 
     /// Return the same index of the overlay; a deferred one has no part there.

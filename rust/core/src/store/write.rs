@@ -218,8 +218,8 @@ impl Writing<'_> {
     pub(crate) fn piece(&self, from: usize, places: usize) -> (Vec<Arc<Object>>, Option<usize>) {
         let State { content, .. } = &*self.store.state.read();
         let to = from.saturating_add(places);
-        let found = content.items.range(from, to);
-        let objects = found.map(|(_, item)| item.object.clone()).collect();
+        let entries = content.items.range(from, to);
+        let objects = entries.map(|(_, item)| item.object.clone()).collect();
         (objects, Some(to).filter(|to| *to < content.items.end()))
     }
 }

@@ -65,33 +65,38 @@ impl Both {
 
     fn next(&mut self, name: u8) -> (Key, Arc<Object>, String, u32) {
         self.version += 1;
-        let made = object(&mut self.builder, name, self.version);
-        (made.key().clone(), made, format!("k{name}"), self.version)
+        let object = object(&mut self.builder, name, self.version);
+        (
+            object.key().clone(),
+            object,
+            format!("k{name}"),
+            self.version,
+        )
     }
 
     fn run(&mut self, step: &Step) {
         match step {
             Step::Add(name) => {
-                let (key, made, name, version) = self.next(*name);
-                self.fifo.add(key, made);
+                let (key, object, name, version) = self.next(*name);
+                self.fifo.add(key, object);
                 self.twin.populated = true;
                 self.twin.push(&name, (DeltaType::Added, false, version));
             }
             Step::Update(name) => {
-                let (key, made, name, version) = self.next(*name);
-                self.fifo.update(key, made);
+                let (key, object, name, version) = self.next(*name);
+                self.fifo.update(key, object);
                 self.twin.populated = true;
                 self.twin.push(&name, (DeltaType::Updated, false, version));
             }
             Step::Delete(name) | Step::DeleteTombstone(name) => {
                 let tombstone = matches!(step, Step::DeleteTombstone(_));
-                let (key, made, name, version) = self.next(*name);
-                let given = if tombstone {
-                    DeltaObject::Tombstone(Some(made))
+                let (key, object, name, version) = self.next(*name);
+                let deleted = if tombstone {
+                    DeltaObject::Tombstone(Some(object))
                 } else {
-                    DeltaObject::Live(made)
+                    DeltaObject::Live(object)
                 };
-                self.fifo.delete(key, given, Some(&self.known));
+                self.fifo.delete(key, deleted, Some(&self.known));
                 self.twin.populated = true;
                 if self.twin.busy(&name) || self.twin.known.contains_key(&name) {
                     self.twin
@@ -99,14 +104,14 @@ impl Both {
                 }
             }
             Step::Replace(names) => {
-                let made: Vec<_> = names.iter().map(|name| self.next(*name)).collect();
-                let listed: Vec<_> = made
+                let listed_objects: Vec<_> = names.iter().map(|name| self.next(*name)).collect();
+                let listed: Vec<_> = listed_objects
                     .iter()
                     .map(|(_, _, name, version)| (name.clone(), *version))
                     .collect();
-                let objects = made
+                let objects = listed_objects
                     .into_iter()
-                    .map(|(key, made, ..)| (key, made))
+                    .map(|(key, listed_objects, ..)| (key, listed_objects))
                     .collect();
                 self.fifo.replace(objects, Some(&self.known), false);
                 self.twin.replace(&listed);

@@ -16,13 +16,13 @@ fn types() -> Vec<u8> {
 #[test]
 fn an_envelope_tells_the_type_of_its_message() {
     let body = enveloped(&[types(), part(2, "raw"), part(3, ""), part(4, "")]);
-    let found = envelope(&body).expect("an envelope");
-    assert_eq!((&*found.api_version, &*found.kind), ("v1", "Pod"));
-    assert_eq!(found.raw.bytes(), b"raw");
-    assert_eq!(&body[found.raw.start()..found.raw.end()], b"raw");
+    let read = envelope(&body).expect("an envelope");
+    assert_eq!((&*read.api_version, &*read.kind), ("v1", "Pod"));
+    assert_eq!(read.raw.bytes(), b"raw");
+    assert_eq!(&body[read.raw.start()..read.raw.end()], b"raw");
     let named = enveloped(&[part(2, ""), part(4, "application/vnd.kubernetes.protobuf")]);
-    let found = envelope(&named).expect("an envelope");
-    assert_eq!((&*found.api_version, &*found.kind), ("", ""));
+    let read = envelope(&named).expect("an envelope");
+    assert_eq!((&*read.api_version, &*read.kind), ("", ""));
 }
 
 // behaviour: scale/SC143

@@ -87,22 +87,22 @@ fn a_header_has_what_is_read_of_every_object() {
         part(14, "two"),
         managed(3),
     ]);
-    let found = header(pod(), &body).expect("a header");
-    assert_eq!((&*found.name, &*found.namespace), ("name", "default"));
-    assert_eq!((&*found.uid, &*found.resource_version), ("uid", "42"));
-    assert_eq!(found.generation, 3);
+    let read = header(pod(), &body).expect("a header");
+    assert_eq!((&*read.name, &*read.namespace), ("name", "default"));
+    assert_eq!((&*read.uid, &*read.resource_version), ("uid", "42"));
+    assert_eq!(read.generation, 3);
     assert_eq!(
-        found.deletion_timestamp.as_deref(),
+        read.deletion_timestamp.as_deref(),
         Some("2023-11-14T22:13:20Z")
     );
-    let labels: Vec<_> = found.labels.pairs().collect();
+    let labels: Vec<_> = read.labels.pairs().collect();
     assert_eq!(
         labels,
         [("app".into(), "web".into()), ("tier".into(), "".into())]
     );
-    assert_eq!(found.annotations.get("note").as_deref(), Some("x"));
-    assert_eq!(found.annotations.get("none"), None);
-    let owners: Vec<_> = found.owner_references.owners().collect();
+    assert_eq!(read.annotations.get("note").as_deref(), Some("x"));
+    assert_eq!(read.annotations.get("none"), None);
+    let owners: Vec<_> = read.owner_references.owners().collect();
     assert_eq!(owners.len(), 1);
     assert_eq!(
         (&*owners[0].api_version, &*owners[0].kind),
@@ -110,10 +110,10 @@ fn a_header_has_what_is_read_of_every_object() {
     );
     assert_eq!((&*owners[0].name, &*owners[0].uid), ("web", "uid-1"));
     assert!(owners[0].controller && !owners[0].block_owner_deletion);
-    let finalizers: Vec<_> = found.finalizers.texts().collect();
+    let finalizers: Vec<_> = read.finalizers.texts().collect();
     assert_eq!(finalizers, ["one", "two"]);
-    assert!(!found.managed_fields.is_empty());
-    let entries = found.labels;
+    assert!(!read.managed_fields.is_empty());
+    let entries = read.labels;
     let again = Entries::again(&body, entries.range(), entries.number());
     assert_eq!(again.pairs().collect::<Vec<_>>(), labels);
 }
@@ -125,17 +125,17 @@ fn a_header_of_little_is_empty() {
         &part(1, ""),
         &with_metadata(&[part(1, ""), part(9, "")]),
     ] {
-        let found = header(pod(), body).expect("a header");
-        assert_eq!(found.name, "");
-        assert_eq!(found.deletion_timestamp, None);
-        assert!(found.labels.is_empty() && found.finalizers.is_empty());
+        let read = header(pod(), body).expect("a header");
+        assert_eq!(read.name, "");
+        assert_eq!(read.deletion_timestamp, None);
+        assert!(read.labels.is_empty() && read.finalizers.is_empty());
     }
     assert!(header(message("v1", "PodList"), b"").is_err());
     assert!(header(pod(), &with_metadata(&[number(1, 5)])).is_err());
     // Entries apart from each other are found as well.
     let apart = with_metadata(&[part(14, "one"), part(1, "name"), part(14, "two")]);
-    let found = header(pod(), &apart).expect("a header");
-    assert_eq!(found.finalizers.texts().collect::<Vec<_>>(), ["one", "two"]);
+    let read = header(pod(), &apart).expect("a header");
+    assert_eq!(read.finalizers.texts().collect::<Vec<_>>(), ["one", "two"]);
 }
 
 #[test]
@@ -147,8 +147,8 @@ fn the_table_knows_its_release_and_its_kinds() {
     assert!(kinds.is_sorted());
     assert!(kinds.len() > 300);
     for (api_version, kind) in kinds {
-        let found = Table::kind(api_version, kind).expect("the kind");
-        assert_eq!((found.api_version(), found.kind()), (api_version, kind));
+        let message = Table::kind(api_version, kind).expect("the kind");
+        assert_eq!((message.api_version(), message.kind()), (api_version, kind));
     }
     assert_eq!(message("v1", "Pod").name(), "core/v1.Pod");
     for (api_version, kind) in [

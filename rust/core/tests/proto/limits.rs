@@ -120,10 +120,10 @@ fn infinite_numbers_have_no_json() {
         assert!(refusal(crd(), &schema(value)).contains("no infinite numbers"));
     }
     for value in [0.5, -1e-9, 1e21, 5e-324, f64::MAX, 3.0] {
-        let found = json(crd(), &schema(value)).expect("a definition");
+        let written = json(crd(), &schema(value)).expect("a definition");
         let pointer = "/spec/versions/0/schema/openAPIV3Schema/maximum";
         assert_eq!(
-            found.pointer(pointer).and_then(serde_json::Value::as_f64),
+            written.pointer(pointer).and_then(serde_json::Value::as_f64),
             Some(value)
         );
     }

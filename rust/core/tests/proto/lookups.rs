@@ -8,11 +8,11 @@ use crate::build::{entry, message, part, pod, with_metadata};
 /// Return the values at a path, as JSON.
 fn found(message: Message, body: &[u8], path: &str) -> Vec<String> {
     let path = Path::parse(path).expect("a path");
-    let mut found = Vec::new();
+    let mut texts = Vec::new();
     let mut visit =
-        |value: ctrlhost_core::json::read::Value<'_>| found.push(value.json().to_owned());
+        |value: ctrlhost_core::json::read::Value<'_>| texts.push(value.json().to_owned());
     lookup(message, body, &path.0, &mut visit).expect("a message");
-    found
+    texts
 }
 
 #[test]

@@ -181,9 +181,9 @@ fn raw_json_is_written_as_it_is_and_must_be_json() {
     refusal(revision, &part(2, part(1, b"\"\xff\"")));
     let fields = part(7, part(1, r#"{"f:spec": {}}"#));
     let managed = with_metadata(&[part(17, [part(1, "kubectl"), fields].concat())]);
-    let found = at(pod(), &managed, "/metadata/managedFields");
+    let written = at(pod(), &managed, "/metadata/managedFields");
     assert_eq!(
-        found,
+        written,
         json!([{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}])
     );
 }
@@ -198,10 +198,10 @@ fn an_envelope_in_raw_json_is_written_as_its_object() {
         [b"k8s\0".to_vec(), part(1, types), part(2, pod)].concat()
     };
     let body = part(2, part(1, inner("Pod")));
-    let found = at(revision, &body, "/data");
-    assert_eq!(found["kind"], "Pod");
-    assert_eq!(found["apiVersion"], "v1");
-    assert_eq!(found["metadata"], json!({"name": "inner"}));
+    let written = at(revision, &body, "/data");
+    assert_eq!(written["kind"], "Pod");
+    assert_eq!(written["apiVersion"], "v1");
+    assert_eq!(written["metadata"], json!({"name": "inner"}));
     // The table cannot tell what another kind is: the field counts as unknown.
     let body = part(2, part(1, inner("Other")));
     let unknown = ctrlhost_core::proto::check(revision, &body).expect("a message");
@@ -215,12 +215,12 @@ fn an_envelope_in_raw_json_is_written_as_its_object() {
 #[test]
 fn claims_of_stateful_sets_have_their_type() {
     let claim = part(4, part(1, part(1, "data")));
-    let found = at(
+    let written = at(
         message("apps/v1", "StatefulSet"),
         &part(2, claim),
         "/spec/volumeClaimTemplates/0",
     );
-    assert_eq!(found["kind"], "PersistentVolumeClaim");
-    assert_eq!(found["apiVersion"], "v1");
-    assert_eq!(found["metadata"], json!({"name": "data"}));
+    assert_eq!(written["kind"], "PersistentVolumeClaim");
+    assert_eq!(written["apiVersion"], "v1");
+    assert_eq!(written["metadata"], json!({"name": "data"}));
 }

@@ -104,17 +104,17 @@ fn of_scalars_the_last_counts_messages_merge_and_lists_append() {
             part(1, "last"),
         ]),
     ];
-    let found = json(pod(), &body.concat()).expect("a pod");
+    let written = json(pod(), &body.concat()).expect("a pod");
     let labels = json!({"a": "2", "b": "3"});
     assert_eq!(
-        found["metadata"],
+        written["metadata"],
         json!({"name": "last", "namespace": "default", "labels": labels, "finalizers": ["x", "y"]})
     );
-    assert_eq!(found["spec"]["nodeName"], "node");
+    assert_eq!(written["spec"]["nodeName"], "node");
     // A time is replaced, as in Go, not merged.
     let times = [part(9, number(1, 5)), part(9, number(2, 7))];
-    let found = at(pod(), &with_metadata(&times), "/metadata/deletionTimestamp");
-    assert_eq!(found, "1970-01-01T00:00:00Z");
+    let written = at(pod(), &with_metadata(&times), "/metadata/deletionTimestamp");
+    assert_eq!(written, "1970-01-01T00:00:00Z");
 }
 
 // behaviour: scale/SC141
@@ -123,15 +123,15 @@ fn packed_and_single_numbers_are_read() {
     // spec.securityContext.supplementalGroups
     let groups = |fields: &[Vec<u8>]| {
         let body = part(2, part(14, fields.concat()));
-        let found = json(pod(), &body).expect("a pod");
-        found["spec"]["securityContext"]
+        let written = json(pod(), &body).expect("a pod");
+        written["spec"]["securityContext"]
             .get("supplementalGroups")
             .cloned()
     };
     let packed = [varint(1), varint(300), varint(u64::MAX)].concat();
-    let each = [number(4, 1), number(4, 300), number(4, -1)];
-    assert_eq!(groups(&each), Some(json!([1, 300, -1])));
-    assert_eq!(groups(&[part(4, &packed)]), groups(&each));
+    let singles = [number(4, 1), number(4, 300), number(4, -1)];
+    assert_eq!(groups(&singles), Some(json!([1, 300, -1])));
+    assert_eq!(groups(&[part(4, &packed)]), groups(&singles));
     let mixed = [number(4, 7), part(4, &packed), part(4, "")];
     assert_eq!(groups(&mixed), Some(json!([7, 1, 300, -1])));
     assert_eq!(groups(&[part(4, "")]), None);
@@ -141,7 +141,7 @@ fn packed_and_single_numbers_are_read() {
 
 #[test]
 fn what_is_not_there_is_written_as_go_writes_it() {
-    let found = json(pod(), &[]).expect("a pod");
+    let written = json(pod(), &[]).expect("a pod");
     let wanted = json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -149,35 +149,35 @@ fn what_is_not_there_is_written_as_go_writes_it() {
         "spec": {"containers": null},
         "status": {},
     });
-    assert_eq!(found, wanted);
+    assert_eq!(written, wanted);
     // Kubernetes writes empty strings where JSON has nothing.
     let empty = with_metadata(&[part(1, ""), part(3, ""), number(7, 0), part(8, "")]);
     assert_eq!(json(pod(), &empty).expect("a pod"), wanted);
     // Pointers to zeros are there.
     let zeros = with_metadata(&[number(10, 0)]);
-    let found = at(pod(), &zeros, "/metadata");
-    assert_eq!(found, json!({"deletionGracePeriodSeconds": 0}));
+    let written = at(pod(), &zeros, "/metadata");
+    assert_eq!(written, json!({"deletionGracePeriodSeconds": 0}));
 }
 
 #[test]
 fn members_of_inlined_messages_stand_in_the_object() {
     // spec.volumes[0]: name, and the volume source in field 2 with its emptyDir.
     let volume = [part(1, "data"), part(2, part(2, part(1, "Memory")))].concat();
-    let found = at(pod(), &part(2, part(1, volume)), "/spec/volumes/0");
+    let written = at(pod(), &part(2, part(1, volume)), "/spec/volumes/0");
     assert_eq!(
-        found,
+        written,
         json!({"name": "data", "emptyDir": {"medium": "Memory"}})
     );
-    let found = at(pod(), &part(2, part(1, part(1, "data"))), "/spec/volumes/0");
-    assert_eq!(found, json!({"name": "data"}));
+    let written = at(pod(), &part(2, part(1, part(1, "data"))), "/spec/volumes/0");
+    assert_eq!(written, json!({"name": "data"}));
 }
 
 #[test]
 fn unknown_fields_are_counted_unless_they_are_empty() {
     let unknown = |body: &[u8]| {
-        let found = ctrlhost_core::proto::check(pod(), body).expect("a pod");
-        let first = found.first.map(|field| (field.number, field.path()));
-        (found.count, first)
+        let checked = ctrlhost_core::proto::check(pod(), body).expect("a pod");
+        let first = checked.first.map(|field| (field.number, field.path()));
+        (checked.count, first)
     };
     assert_eq!(json(pod(), &part(999, "")).ok(), json(pod(), &[]).ok());
     assert_eq!(

@@ -39,11 +39,11 @@ type Field<'a> = (u64, &'a [u8], &'a [u8]);
 
 /// Return the fields up to the first error, and what follows.
 fn fields(mut bytes: &[u8]) -> (Vec<Field<'_>>, &[u8]) {
-    let mut found = Vec::new();
+    let mut fields = Vec::new();
     loop {
         let all = bytes;
         let Some(tag) = number(&mut bytes) else {
-            return (found, all);
+            return (fields, all);
         };
         let length = match tag & 7 {
             0 => number(&mut bytes).map(|_| 0),
@@ -53,9 +53,9 @@ fn fields(mut bytes: &[u8]) -> (Vec<Field<'_>>, &[u8]) {
             _ => None,
         };
         let Some((content, rest)) = length.and_then(|length| bytes.split_at_checked(length)) else {
-            return (found, all);
+            return (fields, all);
         };
-        found.push((tag, content, &all[..all.len() - rest.len()]));
+        fields.push((tag, content, &all[..all.len() - rest.len()]));
         bytes = rest;
     }
 }
@@ -63,8 +63,8 @@ fn fields(mut bytes: &[u8]) -> (Vec<Field<'_>>, &[u8]) {
 /// Return the contents of the fields of that number in some messages.
 fn inside<'a>(messages: &[&'a [u8]], wanted: u64) -> Vec<&'a [u8]> {
     let all = messages.iter().flat_map(|message| fields(message).0);
-    let found = all.filter(|(tag, ..)| *tag == wanted << 3 | 2);
-    found.map(|(_, content, _)| content).collect()
+    let matching = all.filter(|(tag, ..)| *tag == wanted << 3 | 2);
+    matching.map(|(_, content, _)| content).collect()
 }
 
 fn messages(bytes: &[u8], streamed: bool) -> Vec<&[u8]> {

@@ -13,8 +13,8 @@ fn testdata() -> Option<PathBuf> {
     let own = super::go_directory().join("bin/toolchain/bin/go");
     let go = if own.exists() { own } else { "go".into() };
     let list = ["list", "-m", "-f", "{{.Dir}}", "k8s.io/api"];
-    let found = run(Command::new(go).args(list))?;
-    let directory = String::from_utf8(found).expect("a path");
+    let output = run(Command::new(go).args(list))?;
+    let directory = String::from_utf8(output).expect("a path");
     Some(Path::new(directory.trim()).join("testdata"))
 }
 

@@ -98,7 +98,7 @@ fn difference(path: &str, left: &Value, right: &Value) -> Option<String> {
             let pairs = one.iter().zip(other).enumerate();
             pairs
                 .map(|(at, (one, other))| difference(&format!("{path}[{at}]"), one, other))
-                .find_map(|found| found)
+                .find_map(|first| first)
         }
         _ => Some(format!("{path}: {left} instead of {right}")),
     }

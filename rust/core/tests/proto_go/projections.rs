@@ -116,18 +116,22 @@ fn a_projection_keeps_the_same_of_both_encodings() {
             let texts = chosen.map(shown);
             let projection = Projection::paths(texts.iter().map(String::as_str)).expect("paths");
             let of = |media, bytes: &[u8]| {
-                let found = kept(pair, Some(projection.clone()), media, bytes);
-                found.expect("a page").expect("an object")
+                let page = kept(pair, Some(projection.clone()), media, bytes);
+                page.expect("a page").expect("an object")
             };
             let (one, other) = (of(PROTO, &bytes), of("application/json", json.as_bytes()));
-            let found: Value = serde_json::from_str(&text(&one)).expect("JSON");
+            let actual: Value = serde_json::from_str(&text(&one)).expect("JSON");
             let wanted: Value = serde_json::from_str(&text(&other)).expect("JSON");
-            assert_eq!(difference("", &found, &wanted), None, "{texts:?} of {name}");
+            assert_eq!(
+                difference("", &actual, &wanted),
+                None,
+                "{texts:?} of {name}"
+            );
             assert!(*one == *other && one.partial() && other.partial());
             for (path, _) in paths.iter().step_by(1 + paths.len() / 20) {
                 let read = |object: &Object| {
-                    let found = object.find(path).expect("a plain body")?;
-                    Some(serde_json::from_str::<Value>(&found).expect("JSON"))
+                    let text = object.find(path).expect("a plain body")?;
+                    Some(serde_json::from_str::<Value>(&text).expect("JSON"))
                 };
                 assert_eq!(
                     read(&one),
@@ -140,8 +144,8 @@ fn a_projection_keeps_the_same_of_both_encodings() {
                     texts.sort_unstable();
                     texts
                 };
-                let (found, wanted) = (sorted(&one), sorted(&other));
-                assert_eq!(found, wanted, "{path:?} with {texts:?} of {name}");
+                let (actual, wanted) = (sorted(&one), sorted(&other));
+                assert_eq!(actual, wanted, "{path:?} with {texts:?} of {name}");
             }
             cut += usize::from(one.plain_len() < whole.plain_len());
             compared += 1;

@@ -85,15 +85,15 @@ fn readers_agree(message: Message, body: &[u8]) {
     let mut paths = Vec::new();
     collect(&whole, &mut Vec::new(), &mut paths);
     for (path, value) in paths.iter().step_by(1 + paths.len() / 50) {
-        let mut found = Vec::new();
-        let mut visit = |value: json::read::Value<'_>| found.push(value.json().to_owned());
+        let mut actual = Vec::new();
+        let mut visit = |value: json::read::Value<'_>| actual.push(value.json().to_owned());
         lookup(message, body, path, &mut visit).expect("a message");
-        let found: Vec<Value> = found
+        let actual: Vec<Value> = actual
             .iter()
             .map(|text| serde_json::from_str(text).expect("JSON"))
             .collect();
         assert_eq!(
-            found,
+            actual,
             [Value::clone(value)],
             "{path:?} of {}",
             message.name()
@@ -122,12 +122,12 @@ fn readers_agree(message: Message, body: &[u8]) {
         (header.labels, "labels"),
         (header.annotations, "annotations"),
     ] {
-        let found = entries
+        let actual = entries
             .pairs()
             .map(|(key, value)| (key.into(), value.into()));
-        let found: serde_json::Map<String, Value> = found.collect();
+        let actual: serde_json::Map<String, Value> = actual.collect();
         let wanted = metadata[name].as_object().cloned();
-        assert_eq!(found, wanted.unwrap_or_default());
+        assert_eq!(actual, wanted.unwrap_or_default());
     }
     let finalizers: Vec<_> = header.finalizers.texts().map(Value::from).collect();
     let wanted = metadata["finalizers"].as_array().cloned();
@@ -138,23 +138,23 @@ fn readers_agree(message: Message, body: &[u8]) {
 pub(super) fn collect<'a>(
     value: &'a Value,
     path: &mut Vec<Step>,
-    found: &mut Vec<(Vec<Step>, &'a Value)>,
+    collected: &mut Vec<(Vec<Step>, &'a Value)>,
 ) {
     if !path.is_empty() {
-        found.push((path.clone(), value));
+        collected.push((path.clone(), value));
     }
     match value {
         Value::Object(members) => {
             for (key, inner) in members {
                 path.push(Step::Key(key.as_str().into()));
-                collect(inner, path, found);
+                collect(inner, path, collected);
                 path.pop();
             }
         }
         Value::Array(elements) => {
             for (index, inner) in elements.iter().enumerate() {
                 path.push(Step::Index(index));
-                collect(inner, path, found);
+                collect(inner, path, collected);
                 path.pop();
             }
         }
@@ -180,9 +180,9 @@ fn odd_quantities_are_what_go_makes_of_them() {
             refused += 1;
             return;
         }
-        let found: Value = serde_json::from_slice(&out).expect("JSON");
+        let actual: Value = serde_json::from_slice(&out).expect("JSON");
         let wanted: Value = serde_json::from_slice(pair.json).expect("JSON");
-        assert_eq!(difference("", &found, &wanted), None, "{body}");
+        assert_eq!(difference("", &actual, &wanted), None, "{body}");
     });
     assert!(refused * 2 < count, "{refused} of {count} refused");
 }

@@ -23,7 +23,7 @@ impl Random {
 
 /// Return a pod of that many bytes.
 fn pod_of(encoding: Encoding, size: usize) -> Vec<u8> {
-    let made = |filler: usize| match encoding {
+    let body_of = |filler: usize| match encoding {
         Encoding::Json => {
             let text = "x".repeat(filler);
             format!(r#"{{"metadata":{{"name":"large","namespace":"default"}},"spec":{{"nodeName":"{text}"}}}}"#)
@@ -35,8 +35,8 @@ fn pod_of(encoding: Encoding, size: usize) -> Vec<u8> {
             message(&[(1, (&metadata).into()), (2, (&spec).into())])
         }
     };
-    let around = made(size).len() - size;
-    let pod = made(size - around);
+    let around = body_of(size).len() - size;
+    let pod = body_of(size - around);
     assert_eq!(pod.len(), size);
     pod
 }
@@ -257,15 +257,15 @@ fn after_flipped_bits_each_object_of_json_is_one_that_a_slow_reader_finds() {
             }
         }
         informer.process();
-        let found: BTreeMap<_, _> = informer.store().entries().into_iter().collect();
-        if found.is_empty() {
+        let objects: BTreeMap<_, _> = informer.store().entries().into_iter().collect();
+        if objects.is_empty() {
             continue;
         }
         let possible: Vec<_> = reference(&bytes, streamed)
             .into_iter()
             .map(normal)
             .collect();
-        for (key, object) in found {
+        for (key, object) in objects {
             let json = object.json().expect("a plain body");
             let value: Value = serde_json::from_str(&json).expect("JSON");
             let text = || String::from_utf8_lossy(&bytes).into_owned();

@@ -87,11 +87,11 @@ fn endless_parts_of_a_body_are_ended_by_a_bound_and_memory_stays_flat() {
         let used = allocation_counter::measure(|| {
             (error, total) = fed(encoding, streamed, &start, piece);
         });
-        let shown = start.escape_ascii();
-        assert!(total <= 1 << 20, "{total} bytes of {shown}: {error}");
+        let head = start.escape_ascii();
+        assert!(total <= 1 << 20, "{total} bytes of {head}: {error}");
         assert!(
             used.bytes_max < 2 << 20,
-            "{} bytes held of {shown}",
+            "{} bytes held of {head}",
             used.bytes_max
         );
     }

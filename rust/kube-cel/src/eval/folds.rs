@@ -75,8 +75,8 @@ impl<'p> Evaluation<'p> {
         match fold.fold {
             Fold::All | Fold::Exists => {
                 let decides = fold.fold == Fold::Exists;
-                match self.of(fold.body).and_then(|found| truth(&found)) {
-                    Ok(found) if found == decides => {
+                match self.of(fold.body).and_then(|result| truth(&result)) {
+                    Ok(result) if result == decides => {
                         state.decided = true;
                         return Ok(true);
                     }
@@ -98,10 +98,10 @@ impl<'p> Evaluation<'p> {
                 state.keyed.push((self.of(fold.body)?, element));
             }
             Fold::TransformMap => {
-                let found = self.of(fold.body)?;
+                let result = self.of(fold.body)?;
                 state
                     .map
-                    .insert(Key::of(key).ok_or_else(EvalError::no_overload)?, found);
+                    .insert(Key::of(key).ok_or_else(EvalError::no_overload)?, result);
             }
             Fold::TransformMapEntry => {
                 let Value::Map(entries) = self.of(fold.body)? else {

@@ -47,11 +47,11 @@ impl<'p> Evaluation<'p> {
                 test,
                 optional,
             } => {
-                if let Some(found) = self.variable(*of, field)? {
+                if let Some(value) = self.variable(*of, field)? {
                     return Ok(match (test, optional) {
                         (true, _) => Value::Bool(true),
-                        (false, true) => Value::some(found),
-                        (false, false) => found,
+                        (false, true) => Value::some(value),
+                        (false, false) => value,
                     });
                 }
                 let operand = self.of(*of)?;
@@ -90,11 +90,11 @@ impl<'p> Evaluation<'p> {
             },
             Expr::List(items) => {
                 self.budget.charge(LIST_STEPS)?;
-                let mut found = Vec::with_capacity(items.len());
+                let mut values = Vec::with_capacity(items.len());
                 for (id, optional) in items {
-                    found.extend(given(self.of(*id)?, *optional)?);
+                    values.extend(given(self.of(*id)?, *optional)?);
                 }
-                Ok(Value::list(found))
+                Ok(Value::list(values))
             }
             Expr::Map(entries) => self.map(entries),
             Expr::Fold(fold) => self.fold(fold),
@@ -111,38 +111,38 @@ impl<'p> Evaluation<'p> {
                 let Some(inner) = inner else {
                     return Ok(Value::Optional(None));
                 };
-                let found = self.with(var, (*inner).clone(), *body)?;
-                Ok(if *flat { found } else { Value::some(found) })
+                let result = self.with(var, (*inner).clone(), *body)?;
+                Ok(if *flat { result } else { Value::some(result) })
             }
         }
     }
 
     fn call(&mut self, function: &str, target: Option<Id>, args: &[Id]) -> Evaluated {
-        let mut given = Vec::with_capacity(args.len() + 1);
+        let mut arguments = Vec::with_capacity(args.len() + 1);
         for id in target.iter().chain(args) {
-            given.push(self.of(*id)?);
+            arguments.push(self.of(*id)?);
         }
         let last = if target.is_some() {
             args.first()
         } else {
             args.last()
         };
-        if let Some((Value::Authz(check), rest)) = given.split_first() {
+        if let Some((Value::Authz(check), rest)) = arguments.split_first() {
             if function == "check" {
                 self.budget.charge(CHECK_STEPS)?;
             }
             return authz::call(function, check, rest, self.scope);
         }
         let pattern = last.and_then(|id| self.checked.patterns.get(id));
-        functions::call(function, &given, pattern, self.budget)
+        functions::call(function, &arguments, pattern, self.budget)
     }
 
     /// Evaluate with one more variable.
     pub(crate) fn with(&mut self, name: &'p str, value: Value, body: Id) -> Evaluated {
         self.locals.push((name, value));
-        let found = self.of(body);
+        let result = self.of(body);
         self.locals.pop();
-        found
+        result
     }
 
     fn ident(&self, name: &str) -> Evaluated {
@@ -170,15 +170,15 @@ impl<'p> Evaluation<'p> {
 
     fn message(&mut self, name: &str, fields: &[Field]) -> Evaluated {
         self.budget.charge(MAP_STEPS)?;
-        let mut found = BTreeMap::new();
+        let mut members = BTreeMap::new();
         for field in fields {
             if let Some(value) = given(self.of(field.value)?, field.optional)? {
-                found.insert(field.name.clone(), value);
+                members.insert(field.name.clone(), value);
             }
         }
         Ok(Value::Message(Arc::new(Message {
             name: name.into(),
-            fields: found,
+            fields: members,
         })))
     }
 
@@ -199,19 +199,19 @@ impl<'p> Evaluation<'p> {
 
     fn map(&mut self, entries: &[(Id, Id, bool)]) -> Evaluated {
         self.budget.charge(MAP_STEPS)?;
-        let mut found = BTreeMap::new();
+        let mut members = BTreeMap::new();
         for (key, value, optional) in entries {
             let key = self.of(*key)?;
             let key = Key::of(&key).ok_or_else(|| {
                 EvalError::because(format!("unsupported key type: {}", key.type_name()))
             })?;
             if let Some(value) = given(self.of(*value)?, *optional)?
-                && found.insert(key, value).is_some()
+                && members.insert(key, value).is_some()
             {
                 return Err(EvalError::because("insert failed: key already exists"));
             }
         }
-        Ok(Value::Map(Arc::new(found)))
+        Ok(Value::Map(Arc::new(members)))
     }
 }
 
@@ -240,11 +240,11 @@ fn select(operand: &Value, key: &Key, optional: bool) -> Evaluated {
             format!("no such key: {}", shown_key(key))
         }),
         Value::Message(message) => {
-            let found = match key {
+            let member = match key {
                 Key::String(name) => message.fields.get(name.as_ref()),
                 Key::Bool(_) | Key::Int(_) => None,
             };
-            part(found, optional, || {
+            part(member, optional, || {
                 format!("no such field: {}", shown_key(key))
             })
         }
@@ -258,9 +258,9 @@ fn select(operand: &Value, key: &Key, optional: bool) -> Evaluated {
     }
 }
 
-fn part(found: Option<&Value>, optional: bool, missing: impl FnOnce() -> String) -> Evaluated {
-    match found.cloned() {
-        found if optional => Ok(Value::Optional(found.map(Arc::new))),
+fn part(place: Option<&Value>, optional: bool, missing: impl FnOnce() -> String) -> Evaluated {
+    match place.cloned() {
+        place if optional => Ok(Value::Optional(place.map(Arc::new))),
         Some(value) => Ok(value),
         None => Err(EvalError::because(missing())),
     }
@@ -288,8 +288,8 @@ fn at_index(operand: &Value, index: &Value, optional: bool) -> Evaluated {
     let Some(Key::Int(place)) = Key::of(index) else {
         return Err(EvalError::no_overload());
     };
-    let found = usize::try_from(place)
+    let item = usize::try_from(place)
         .ok()
         .and_then(|place| list.items.get(place));
-    part(found, optional, || format!("index out of bounds: {place}"))
+    part(item, optional, || format!("index out of bounds: {place}"))
 }

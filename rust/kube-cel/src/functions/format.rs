@@ -30,9 +30,9 @@ pub(super) fn format(text: &str, args: &[Value], budget: &mut Budget) -> Evaluat
         let Some(arg) = args.next() else {
             return Err(EvalError::because("index 0 out of range"));
         };
-        let shown = clause_of(clause, precision, arg, budget)?;
-        budget.charge((shown.len() / 10) as u64 + 1)?;
-        out.push_str(&shown);
+        let formatted = clause_of(clause, precision, arg, budget)?;
+        budget.charge((formatted.len() / 10) as u64 + 1)?;
+        out.push_str(&formatted);
     }
     out.push_str(rest);
     Ok(Value::text(out))

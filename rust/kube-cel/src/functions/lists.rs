@@ -49,37 +49,37 @@ pub(super) fn call(name: &str, list: &List, rest: &[Value], budget: &mut Budget)
         ("first", []) => Ok(Value::Optional(items.first().cloned().map(Into::into))),
         ("last", []) => Ok(Value::Optional(items.last().cloned().map(Into::into))),
         ("distinct", []) => {
-            let mut found: Vec<Value> = Vec::new();
+            let mut distinct: Vec<Value> = Vec::new();
             for item in items {
-                if position(&found, item, budget)?.is_none() {
-                    found.push(item.clone());
+                if position(&distinct, item, budget)?.is_none() {
+                    distinct.push(item.clone());
                 }
             }
-            Ok(Value::list(found))
+            Ok(Value::list(distinct))
         }
         ("sort", []) => {
             for pair in items.windows(2) {
                 order(pair)?;
             }
             budget.charge(items.len() as u64 * 4)?;
-            let mut found = items.clone();
-            found.sort_by(|a, b| a.order(b).unwrap_or(Ordering::Equal));
-            Ok(Value::list(found))
+            let mut sorted = items.clone();
+            sorted.sort_by(|a, b| a.order(b).unwrap_or(Ordering::Equal));
+            Ok(Value::list(sorted))
         }
         ("flatten", []) => flatten(items, 1, budget),
         ("flatten", [Value::Int(depth)]) if *depth >= 0 => flatten(items, *depth, budget),
         ("flatten", [Value::Int(_)]) => Err(EvalError::because("level must be non-negative")),
         ("unwrap" | "unwrapOpt", []) => {
-            let mut found = Vec::new();
+            let mut flat = Vec::new();
             for item in items {
                 match item {
                     Value::Optional(inner) => {
-                        found.extend(inner.iter().map(|inner| (**inner).clone()));
+                        flat.extend(inner.iter().map(|inner| (**inner).clone()));
                     }
                     _ => return Err(EvalError::no_overload()),
                 }
             }
-            Ok(Value::list(found))
+            Ok(Value::list(flat))
         }
         ("sets.contains", [Value::List(other)]) => {
             covers(items, &other.items, budget).map(Value::Bool)
@@ -109,9 +109,9 @@ pub(super) fn range(count: i64, budget: &mut Budget) -> Evaluated {
     Ok(Value::list((0..count).map(Value::Int).collect()))
 }
 
-fn place(found: Option<usize>) -> Value {
+fn place(position: Option<usize>) -> Value {
     Value::Int(
-        found
+        position
             .and_then(|place| i64::try_from(place).ok())
             .unwrap_or(-1),
     )
@@ -158,30 +158,30 @@ fn join(items: &[Value], rest: &[Value], budget: &mut Budget) -> Evaluated {
 }
 
 fn slice(items: &[Value], from: i64, to: i64) -> Evaluated {
-    let shown = format!("cannot slice({from}, {to})");
+    let call = format!("cannot slice({from}, {to})");
     let (Ok(start), Ok(end)) = (usize::try_from(from), usize::try_from(to)) else {
-        let why = format!("{shown}, negative indexes not supported");
+        let why = format!("{call}, negative indexes not supported");
         return Err(EvalError::because(why));
     };
     if start > end {
-        let why = format!("{shown}, start index must be less than or equal to end index");
+        let why = format!("{call}, start index must be less than or equal to end index");
         return Err(EvalError::because(why));
     }
-    let found = items
+    let part = items
         .get(start..end)
-        .ok_or_else(|| EvalError::because(format!("{shown}, list is length {}", items.len())))?;
-    Ok(Value::list(found.to_vec()))
+        .ok_or_else(|| EvalError::because(format!("{call}, list is length {}", items.len())))?;
+    Ok(Value::list(part.to_vec()))
 }
 
 /// Replace lists by their elements, level by level.
 fn flatten(items: &[Value], depth: i64, budget: &mut Budget) -> Evaluated {
-    let mut found = items.to_vec();
+    let mut flat = items.to_vec();
     for _ in 0..depth {
-        if !found.iter().any(|item| matches!(item, Value::List(_))) {
+        if !flat.iter().any(|item| matches!(item, Value::List(_))) {
             break;
         }
         let mut next = Vec::new();
-        for item in found {
+        for item in flat {
             match item {
                 Value::List(inner) => {
                     budget.charge(inner.items.len() as u64 + 1)?;
@@ -190,7 +190,7 @@ fn flatten(items: &[Value], depth: i64, budget: &mut Budget) -> Evaluated {
                 other => next.push(other),
             }
         }
-        found = next;
+        flat = next;
     }
-    Ok(Value::list(found))
+    Ok(Value::list(flat))
 }

@@ -61,11 +61,11 @@ pub(crate) fn call(
             }
             ("semver" | "isSemver", [Value::String(text), rest @ ..]) => {
                 let tolerant = matches!(rest, [Value::Bool(true)]);
-                let found = Semver::parse(text, tolerant);
+                let version = Semver::parse(text, tolerant);
                 if name == "isSemver" {
-                    return Ok(Value::Bool(found.is_some()));
+                    return Ok(Value::Bool(version.is_some()));
                 }
-                found
+                version
                     .map(|version| Value::Semver(version.into()))
                     .ok_or_else(|| EvalError::because("No Major.Minor.Patch elements found"))
             }
@@ -73,8 +73,8 @@ pub(crate) fn call(
                 names::named(text).map(|format| Value::Format(format).into()),
             )),
             (_, [Value::String(text), rest @ ..]) => {
-                if let Some(found) = net::of_text(name, text) {
-                    return found;
+                if let Some(result) = net::of_text(name, text) {
+                    return result;
                 }
                 strings::call(name, text, rest, budget)
             }
@@ -258,8 +258,8 @@ fn url_part(name: &str, url: &Url) -> Evaluated {
         "getPort" => Value::text(url.port.as_str()),
         "getEscapedPath" => Value::text(url.path.as_str()),
         "getQuery" => {
-            let found = url.queries();
-            let lists = found.into_iter().map(|(name, values)| {
+            let queries = url.queries();
+            let lists = queries.into_iter().map(|(name, values)| {
                 let values = values.into_iter().map(Value::text).collect();
                 (Key::String(name.into()), Value::list(values))
             });

@@ -26,14 +26,14 @@ pub(super) fn call(
     }) else {
         return Err(EvalError::no_overload());
     };
-    let made;
+    let own;
     let pattern = if let Some(pattern) = literal {
         pattern
     } else {
         budget.charge(MAKING_STEPS)?;
-        made = Pattern::within(wanted, MADE)
+        own = Pattern::within(wanted, MADE)
             .map_err(|bad| EvalError::because(format!("error parsing regexp: {bad}")))?;
-        &made
+        &own
     };
     let work = text.len().saturating_mul(pattern.size()) / WORK_OF_STEP;
     budget.charge(work as u64)?;
@@ -44,16 +44,16 @@ pub(super) fn call(
             .map(Value::Bool)
             .map_err(failed),
         "find" => {
-            let found = pattern.find_all(text, 1).map_err(failed)?;
-            Ok(Value::text(found.first().copied().unwrap_or_default()))
+            let matches = pattern.find_all(text, 1).map_err(failed)?;
+            Ok(Value::text(matches.first().copied().unwrap_or_default()))
         }
         _ => {
             let most = usize::try_from(limit).unwrap_or(usize::MAX);
             // Each match begins a new search, which may go to the end of the string.
             budget.charge((work as u64).saturating_mul(1 + (text.len() as u64) / 1024))?;
-            let found = pattern.find_all(text, most).map_err(failed)?;
-            budget.charge(found.len() as u64)?;
-            Ok(Value::list(found.into_iter().map(Value::text).collect()))
+            let matches = pattern.find_all(text, most).map_err(failed)?;
+            budget.charge(matches.len() as u64)?;
+            Ok(Value::list(matches.into_iter().map(Value::text).collect()))
         }
     }
 }

@@ -85,10 +85,10 @@ fn substring(text: &str, from: i64, to: Option<i64>) -> Evaluated {
             return Err(out_of_range(place));
         }
     }
-    let found = byte_at(text, from)
+    let part = byte_at(text, from)
         .zip(byte_at(text, to))
         .and_then(|(from, to)| text.get(from..to));
-    Ok(Value::text(found.unwrap_or_default()))
+    Ok(Value::text(part.unwrap_or_default()))
 }
 
 fn index_of(text: &str, other: &str, from: i64) -> Evaluated {
@@ -100,10 +100,10 @@ fn index_of(text: &str, other: &str, from: i64) -> Evaluated {
         };
     };
     let rest = text.get(start..).unwrap_or_default();
-    let found = rest
+    let place = rest
         .find(other)
         .map(|at| from + count(rest.get(..at).unwrap_or_default()));
-    Ok(Value::Int(found.unwrap_or(-1)))
+    Ok(Value::Int(place.unwrap_or(-1)))
 }
 
 /// Return the last match that begins at `to` or before.
@@ -118,11 +118,11 @@ fn last_index_of(text: &str, other: &str, to: Option<i64>) -> Evaluated {
     let end = (end..=text.len())
         .find(|end| text.is_char_boundary(*end))
         .unwrap_or(text.len());
-    let found = text
+    let place = text
         .get(..end)
         .and_then(|before| before.rfind(other))
         .filter(|at| *at <= limit);
-    Ok(Value::Int(found.map_or(-1, |at| {
+    Ok(Value::Int(place.map_or(-1, |at| {
         count(text.get(..at).unwrap_or_default())
     })))
 }
@@ -158,16 +158,16 @@ fn split(text: &str, separator: &str, limit: i64, budget: &mut Budget) -> Evalua
 }
 
 fn characters(text: &str, most: usize) -> Vec<Value> {
-    let mut found = Vec::new();
+    let mut texts = Vec::new();
     let mut rest = text.char_indices().peekable();
     while let Some((at, character)) = rest.next() {
-        if found.len() + 1 == most && rest.peek().is_some() {
-            found.push(Value::text(text.get(at..).unwrap_or_default()));
+        if texts.len() + 1 == most && rest.peek().is_some() {
+            texts.push(Value::text(text.get(at..).unwrap_or_default()));
             break;
         }
-        found.push(Value::text(character.to_string()));
+        texts.push(Value::text(character.to_string()));
     }
-    found
+    texts
 }
 
 /// Return the string as a literal.

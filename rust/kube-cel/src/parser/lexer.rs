@@ -32,15 +32,15 @@ const SIGNS: [&str; 27] = [
 
 pub(crate) fn tokens(text: &str) -> Result<Vec<Spanned>, CompileError> {
     let mut lexer = Lexer { text, at: 0 };
-    let mut found = Vec::new();
+    let mut tokens = Vec::new();
     loop {
         lexer.skip_blank();
         let at = lexer.at;
         let token = lexer.next()?;
         let ended = token == Token::End;
-        found.push(Spanned { token, at });
+        tokens.push(Spanned { token, at });
         if ended {
-            return Ok(found);
+            return Ok(tokens);
         }
     }
 }
@@ -93,8 +93,8 @@ impl<'a> Lexer<'a> {
         if first.is_ascii_digit() || (first == b'.' && self.peek(1).is_ascii_digit()) {
             return Ok(self.number());
         }
-        if let Some(found) = self.string()? {
-            return Ok(found);
+        if let Some(string) = self.string()? {
+            return Ok(string);
         }
         if first.is_ascii_alphabetic() || first == b'_' {
             let name = self.take_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -117,8 +117,8 @@ impl<'a> Lexer<'a> {
                 Ok(Token::Sign(sign))
             }
             _ => {
-                let shown = rest.chars().next().unwrap_or_default();
-                Err(self.error(&format!("token recognition error at: '{shown}'")))
+                let character = rest.chars().next().unwrap_or_default();
+                Err(self.error(&format!("token recognition error at: '{character}'")))
             }
         }
     }

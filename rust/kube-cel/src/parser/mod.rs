@@ -87,9 +87,9 @@ impl Parser {
     }
 
     pub(crate) fn accept(&mut self, sign: &str) -> bool {
-        let found = self.is(sign);
-        self.next += usize::from(found);
-        found
+        let matches = self.is(sign);
+        self.next += usize::from(matches);
+        matches
     }
 
     pub(crate) fn expect(&mut self, sign: &str) -> Result<(), CompileError> {
@@ -104,7 +104,7 @@ impl Parser {
     }
 
     pub(crate) fn unexpected(&self, wanted: &str) -> CompileError {
-        let shown = match self.peek() {
+        let token = match self.peek() {
             Token::End => "<EOF>".to_owned(),
             Token::Ident(text) | Token::Int(text) | Token::Uint(text) | Token::Double(text) => {
                 text.clone()
@@ -115,7 +115,7 @@ impl Parser {
         };
         CompileError::at(
             self.at(),
-            format!("Syntax error: mismatched input '{shown}' expecting {wanted}"),
+            format!("Syntax error: mismatched input '{token}' expecting {wanted}"),
         )
     }
 
@@ -175,7 +175,7 @@ impl Parser {
         self.enter()?;
         let condition = self.chain("||")?;
         let at = self.at();
-        let found = if self.accept("?") {
+        let expr = if self.accept("?") {
             let yes = self.chain("||")?;
             self.expect(":")?;
             let no = self.expression()?;
@@ -184,7 +184,7 @@ impl Parser {
             condition
         };
         self.open -= 1;
-        Ok(found)
+        Ok(expr)
     }
 
     fn chain(&mut self, sign: &str) -> Parsed {

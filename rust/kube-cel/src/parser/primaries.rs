@@ -152,18 +152,18 @@ impl Parser {
     }
 
     fn arguments(&mut self, end: &str) -> Result<Vec<Id>, CompileError> {
-        let mut found = Vec::new();
+        let mut arguments = Vec::new();
         if self.accept(end) {
-            return Ok(found);
+            return Ok(arguments);
         }
         loop {
-            found.push(self.expression()?);
+            arguments.push(self.expression()?);
             if !self.accept(",") {
                 break;
             }
         }
         self.expect(end)?;
-        Ok(found)
+        Ok(arguments)
     }
 
     fn primary(&mut self) -> Parsed {
@@ -171,9 +171,9 @@ impl Parser {
         match self.peek().clone() {
             Token::Sign("(") => {
                 self.next += 1;
-                let found = self.expression()?;
+                let inner = self.expression()?;
                 self.expect(")")?;
-                Ok(found)
+                Ok(inner)
             }
             Token::Sign("[") => self.list(at),
             Token::Sign("{") => self.map(at),

@@ -95,8 +95,10 @@ impl Pattern {
     /// The search could take many seconds.
     pub fn find_all<'t>(&self, text: &'t str, most: usize) -> Result<Vec<&'t str>, TooLong> {
         self.check(text.as_bytes())?;
-        let found = self.regex.find_iter(text.as_bytes()).take(most);
-        Ok(found.filter_map(|found| text.get(found.range())).collect())
+        let matches = self.regex.find_iter(text.as_bytes()).take(most);
+        Ok(matches
+            .filter_map(|place| text.get(place.range()))
+            .collect())
     }
 }
 

@@ -64,8 +64,10 @@ impl KnownObjects for Comparison<'_> {
             Known::Store(store) => store.get(key),
             Known::Python(known) => interpreter::attach(|py| {
                 let get = || -> PyResult<Option<Arc<object::Object>>> {
-                    let found = known.get(py)?.call_method1("get_by_key", (key,))?;
-                    (!found.is_none()).then(|| from_any(&found)).transpose()
+                    let known_object = known.get(py)?.call_method1("get_by_key", (key,))?;
+                    (!known_object.is_none())
+                        .then(|| from_any(&known_object))
+                        .transpose()
                 };
                 // After a failed look-up only the tombstone's object is missing.
                 get().unwrap_or_else(|error| {

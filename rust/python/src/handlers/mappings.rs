@@ -139,18 +139,18 @@ impl PyMap {
         object: &Arc<object::Object>,
         removed: &dyn Fn() -> bool,
     ) -> PyResult<Vec<OwnedRequest>> {
-        let found = func.call1((Object::of(object.clone()),))?;
-        let wrong = |what: &str, given: &Bound<'_, PyAny>| {
-            let given = given
+        let returned = func.call1((Object::of(object.clone()),))?;
+        let wrong = |what: &str, value: &Bound<'_, PyAny>| {
+            let value = value
                 .repr()
                 .map_or_else(|_| "an object".to_owned(), |text| text.to_string());
-            PyTypeError::new_err(format!("a map function must return {what}, got {given}"))
+            PyTypeError::new_err(format!("a map function must return {what}, got {value}"))
         };
-        if found.is_none() || found.is_instance_of::<PyString>() {
-            return Err(wrong("an iterable of Requests", &found));
+        if returned.is_none() || returned.is_instance_of::<PyString>() {
+            return Err(wrong("an iterable of Requests", &returned));
         }
         let (mut out, mut seen) = (Vec::new(), HashSet::new());
-        for (number, request) in found.try_iter()?.enumerate() {
+        for (number, request) in returned.try_iter()?.enumerate() {
             if number % UNTIL_OTHERS == UNTIL_OTHERS - 1 {
                 if removed() {
                     break;
@@ -189,8 +189,8 @@ impl MapFunc for PyMap {
                     break;
                 }
                 let call = |func: &Bound<'_, PyAny>| Self::of(py, func, object, removed);
-                let found = self.0.call(py, object.key(), failed, call);
-                out.extend(found.into_iter().flatten());
+                let mapped = self.0.call(py, object.key(), failed, call);
+                out.extend(mapped.into_iter().flatten());
             }
         });
         out

@@ -235,10 +235,10 @@ impl RequestSink for PySink {
         interpreter::attach(|py| {
             let add = || -> PyResult<()> {
                 let kind = request_type(py)?;
-                let made = requests
+                let keyed = requests
                     .iter()
                     .map(|one| kind.call1((one.name, one.namespace, one.cluster)));
-                let keys = PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)?;
+                let keys = PyList::new(py, keyed.collect::<PyResult<Vec<_>>>()?)?;
                 let kwargs = [("priority", priority)].into_py_dict(py)?;
                 self.0
                     .get(py)?

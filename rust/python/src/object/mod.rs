@@ -257,11 +257,11 @@ impl Object {
         default: Option<Bound<'py, PyAny>>,
     ) -> AnyResult<'py> {
         one_step_each(path)?;
-        let found = match steps(path)? {
+        let value = match steps(path)? {
             Some(steps) => self.part(py, &steps)?,
             None => return self.as_view(py)?.get_path(py, path, default),
         };
-        match found {
+        match value {
             Some(part) => view(py, part),
             None => Ok(or_none(py, default)),
         }

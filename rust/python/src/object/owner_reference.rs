@@ -77,15 +77,15 @@ pub(super) fn uid_of(owner: &Bound<'_, PyAny>) -> PyResult<String> {
 /// Return the item of a mapping or the attribute of a model; None if a mapping lacks it.
 fn member<'py>(of: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     if let Ok(mapping) = of.cast::<PyMapping>() {
-        let found = mapping.contains(name)?;
-        return found.then(|| mapping.get_item(name)).transpose();
+        let present = mapping.contains(name)?;
+        return present.then(|| mapping.get_item(name)).transpose();
     }
-    let found = of.getattr_opt(name)?;
-    if found.is_none() {
+    let value = of.getattr_opt(name)?;
+    if value.is_none() {
         return Err(PyTypeError::new_err(format!(
             "owner must be an Object, a mapping or a model, got {}",
             of.get_type().name()?
         )));
     }
-    Ok(found)
+    Ok(value)
 }

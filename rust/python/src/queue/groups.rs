@@ -20,18 +20,18 @@ pub(crate) enum FairBy {
 }
 
 impl FairBy {
-    pub(crate) fn new(given: Option<&Bound<'_, PyAny>>, keeps: &Keeps) -> PyResult<Self> {
-        let Some(given) = given else {
+    pub(crate) fn new(grouping: Option<&Bound<'_, PyAny>>, keeps: &Keeps) -> PyResult<Self> {
+        let Some(grouping) = grouping else {
             return Ok(Self::Off);
         };
-        if given.is_callable() {
-            return Ok(Self::Callable(keeps.add(given)));
+        if grouping.is_callable() {
+            return Ok(Self::Callable(keeps.add(grouping)));
         }
-        if given.eq("namespace")? {
+        if grouping.eq("namespace")? {
             return Ok(Self::Namespace);
         }
         Err(PyTypeError::new_err(format!(
-            "fair_by must be None, \"namespace\" or a callable, got {given}"
+            "fair_by must be None, \"namespace\" or a callable, got {grouping}"
         )))
     }
 

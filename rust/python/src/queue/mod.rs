@@ -186,8 +186,8 @@ impl WorkQueue {
         py: Python<'_>,
         #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
     ) -> PyResult<(Py<PyAny>, i32)> {
-        let (shown, taken) = self.wait(py, timeout, |queue| queue.take(|key| key.show(py)))?;
-        Ok((shown.into_object(py)?, taken.priority))
+        let (key, taken) = self.wait(py, timeout, |queue| queue.take(|key| key.show(py)))?;
+        Ok((key.into_object(py)?, taken.priority))
     }
 
     /// Return a key that is queued now, or raise as `get` does.
@@ -204,7 +204,7 @@ impl WorkQueue {
         #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
     ) -> PyResult<Vec<Py<PyAny>>> {
         let taken = self.take_batch(py, max_items, timeout)?.into_iter();
-        taken.map(|(shown, _)| shown.into_object(py)).collect()
+        taken.map(|(key, _)| key.into_object(py)).collect()
     }
 
     /// Do the same as `get_batch`, and return each key's priority, too.
@@ -217,7 +217,7 @@ impl WorkQueue {
     ) -> PyResult<Vec<(Py<PyAny>, i32)>> {
         let taken = self.take_batch(py, max_items, timeout)?.into_iter();
         taken
-            .map(|(shown, taken)| Ok((shown.into_object(py)?, taken.priority)))
+            .map(|(key, taken)| Ok((key.into_object(py)?, taken.priority)))
             .collect()
     }
 
@@ -379,8 +379,8 @@ impl WorkQueue {
             .shared
             .locked(py, |queue| queue.snapshot(limit, |key| key.show(py)))?;
         let counts = snapshot.counts;
-        let shown = snapshot::snapshot(py, snapshot, self.shared.queue()?.limiter())?;
-        Ok((counts, shown))
+        let entries = snapshot::snapshot(py, snapshot, self.shared.queue()?.limiter())?;
+        Ok((counts, entries))
     }
 }
 
@@ -400,16 +400,16 @@ impl Requested {
 }
 
 /// Read a priority: an `int` of 32 bits, or None.
-fn priority(given: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
-    if given.is_none() {
+fn priority(value: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
+    if value.is_none() {
         return Ok(None);
     }
-    if !given.is_instance_of::<PyInt>() || given.is_instance_of::<PyBool>() {
-        let kind = given.get_type().name()?;
+    if !value.is_instance_of::<PyInt>() || value.is_instance_of::<PyBool>() {
+        let kind = value.get_type().name()?;
         let message = format!("priority must be an int, got {kind}");
         return Err(PyTypeError::new_err(message));
     }
-    given
+    value
         .extract()
         .map(Some)
         .map_err(|_| PyOverflowError::new_err("priority must be from -2147483648 to 2147483647"))

@@ -93,14 +93,14 @@ impl WorkQueue {
                 PyValueError::new_err(format!("max_items must be at least 1, got {max_items}"))
             })?;
         self.wait(py, timeout, |queue| {
-            let mut shown: Vec<(Shown, Taken)> = Vec::with_capacity(queue.len().min(max));
-            while shown.len() < max {
+            let mut batch: Vec<(Shown, Taken)> = Vec::with_capacity(queue.len().min(max));
+            while batch.len() < max {
                 match queue.take(|key| key.show(py)) {
-                    Some(taken) => shown.push(taken),
+                    Some(taken) => batch.push(taken),
                     None => break,
                 }
             }
-            Some(shown).filter(|shown| !shown.is_empty())
+            Some(batch).filter(|batch| !batch.is_empty())
         })
     }
 }

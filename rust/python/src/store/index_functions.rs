@@ -52,18 +52,18 @@ struct PyIndex {
 
 impl PyIndex {
     fn call(&self, func: &Bound<'_, PyAny>, object: &Arc<object::Object>) -> PyResult<Values> {
-        let found = func.call1((Object::of(object.clone()),))?;
-        if found.is_none() {
+        let returned = func.call1((Object::of(object.clone()),))?;
+        if returned.is_none() {
             return Ok(Values::new());
         }
-        if found.is_instance_of::<PyString>() {
+        if returned.is_instance_of::<PyString>() {
             let name = &self.name;
             let what =
                 format!("index {name}: the function must return an iterable of str, got a str");
             return Err(PyTypeError::new_err(what));
         }
         let (mut values, mut seen) = (Values::new(), HashSet::new());
-        for (number, value) in found.try_iter()?.enumerate() {
+        for (number, value) in returned.try_iter()?.enumerate() {
             if number % UNTIL_OTHERS == UNTIL_OTHERS - 1 {
                 interpreter::detach(func.py(), || {});
             }

@@ -53,9 +53,12 @@ pub(crate) struct Indexer {
 
 impl Indexer {
     pub(crate) fn wrap(store: Arc<Store>, deferred: Option<&Bound<'_, PyAny>>) -> Self {
-        let made = Self::reading(store, None, None);
-        let deferred = deferred.map(|deferred| made.keeps.add(deferred));
-        Self { deferred, ..made }
+        let indexer = Self::reading(store, None, None);
+        let deferred = deferred.map(|deferred| indexer.keeps.add(deferred));
+        Self {
+            deferred,
+            ..indexer
+        }
     }
 
     fn reading(
@@ -158,8 +161,8 @@ impl Indexer {
         let all = store.len();
         let count = namespace.map_or(all, |value| store.index_count("namespace", value));
         let met = |object: &object::Object| LabelRequirement::all_are_met(&wanted, object);
-        let found = copied(py, count, || store.select(namespace, met));
-        lists::of_objects(py, found.map_err(store_error)?)
+        let objects = copied(py, count, || store.select(namespace, met));
+        lists::of_objects(py, objects.map_err(store_error)?)
     }
 
     /// Return all keys, as of one instant and in no order.
@@ -233,8 +236,8 @@ impl Indexer {
     fn index<'py>(&self, name: &str, obj: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let (py, object) = (obj.py(), from_any(obj)?);
         let store = self.caught_up(py, name)?;
-        let found = interpreter::detach(py, || store.index(name, &object));
-        lists::of_objects(py, found.map_err(store_error)?)
+        let objects = interpreter::detach(py, || store.index(name, &object));
+        lists::of_objects(py, objects.map_err(store_error)?)
     }
 
     /// Return the objects that have `value` in index `name`. KeyError for an unknown index.
@@ -246,8 +249,8 @@ impl Indexer {
     ) -> PyResult<Bound<'py, PyList>> {
         let store = self.caught_up(py, name)?;
         let count = store.index_count(name, value);
-        let found = copied(py, count, || store.by_index(name, value));
-        lists::of_objects(py, found.map_err(store_error)?)
+        let objects = copied(py, count, || store.by_index(name, value));
+        lists::of_objects(py, objects.map_err(store_error)?)
     }
 
     /// Return the keys of the objects that have `value` in index `name`. KeyError for an unknown index.

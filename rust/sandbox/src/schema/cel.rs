@@ -74,14 +74,14 @@ impl CelValidator {
         old: Option<&str>,
     ) -> PyResult<Vec<FindingTuple>> {
         let (object, old) = (parsed(object)?, old.map(parsed).transpose()?);
-        let found = py.detach(|| guarded(|| self.0.validate(&object, old.as_ref())))?;
-        let tuples = found.into_iter().map(|found| {
+        let problems = py.detach(|| guarded(|| self.0.validate(&object, old.as_ref())))?;
+        let tuples = problems.into_iter().map(|problem| {
             (
-                found.field,
-                found.reason,
-                found.value,
-                found.message,
-                found.warning,
+                problem.field,
+                problem.reason,
+                problem.value,
+                problem.message,
+                problem.warning,
             )
         });
         Ok(tuples.collect())

@@ -98,7 +98,7 @@ impl CelExpressions {
             namespace: &namespace,
             params: &params,
         };
-        let (found, failed) = py.detach(|| {
+        let (outcomes, failed) = py.detach(|| {
             let failed = RefCell::new(None);
             let ask = |question: &Question| match &authorize {
                 Some(authorize) => answer(authorize, question).unwrap_or_else(|error| {
@@ -110,8 +110,8 @@ impl CelExpressions {
             let ask: Option<&dyn Fn(&Question) -> Decision> = authorize
                 .is_some()
                 .then_some(&ask as &dyn Fn(&Question) -> Decision);
-            let found = guarded(|| self.0.evaluate(inputs, budget, ask));
-            (found, failed.into_inner())
+            let outcomes = guarded(|| self.0.evaluate(inputs, budget, ask));
+            (outcomes, failed.into_inner())
         });
         if let Some(failed) = failed {
             return Err(failed);
@@ -120,7 +120,7 @@ impl CelExpressions {
             Ok(value) => (Some(serde_json::Value::to_string(&value)), String::new()),
             Err(message) => (None, message),
         };
-        Ok(found?.map(|(outcomes, left)| (outcomes.into_iter().map(tuple).collect(), left)))
+        Ok(outcomes?.map(|(outcomes, left)| (outcomes.into_iter().map(tuple).collect(), left)))
     }
 }
 
@@ -130,7 +130,7 @@ fn answer(authorize: &Py<PyAny>, question: &Question) -> PyResult<Decision> {
         .as_ref()
         .map(|(namespace, name)| format!("{namespace}:{name}"));
     let of = question;
-    let asked = (
+    let attributes = (
         account,
         &of.path,
         &of.verb,
@@ -141,7 +141,7 @@ fn answer(authorize: &Py<PyAny>, question: &Question) -> PyResult<Decision> {
         &of.name,
     );
     Python::attach(|py| {
-        let (allowed, reason) = authorize.call1(py, asked)?.extract(py)?;
+        let (allowed, reason) = authorize.call1(py, attributes)?.extract(py)?;
         Ok(Decision { allowed, reason })
     })
 }

@@ -35,9 +35,9 @@ pub(super) async fn resolve(
         let text = format!("cannot connect: cannot resolve {host}: {text}");
         Failure::new(Stage::Resolve, text)
     };
-    let found = lookup_host((host, port)).await;
-    let found = found.map_err(|error| fail(&io_text(&error)))?;
-    let addresses = interleave(found.collect());
+    let answer = lookup_host((host, port)).await;
+    let answer = answer.map_err(|error| fail(&io_text(&error)))?;
+    let addresses = interleave(answer.collect());
     if addresses.is_empty() {
         return Err(fail("it has no address"));
     }

@@ -47,7 +47,7 @@ impl Reader {
         user: u32,
     ) -> std::io::Result<Arc<Self>> {
         // Of a process that did not end in order.
-        if std::fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_socket()) {
+        if std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.file_type().is_socket()) {
             std::fs::remove_file(&path)?;
         }
         let listener = std::os::unix::net::UnixListener::bind(&path)?;

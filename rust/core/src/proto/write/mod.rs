@@ -208,8 +208,9 @@ impl<'a, 'o, S: Sink> Writer<'a, 'o, S> {
         for part in parts {
             let mut rest = *part;
             while let Some(field) = rest.next_field()? {
-                let found = fields.position(field.number, last);
-                let Some((index, spec)) = found.and_then(|at| Some((at, fields.get(at)?))) else {
+                let position = fields.position(field.number, last);
+                let Some((index, spec)) = position.and_then(|at| Some((at, fields.get(at)?)))
+                else {
                     if !field.value.is_empty() {
                         self.unknown.add(field.number);
                     }

@@ -98,15 +98,15 @@ impl<'a, S: Sink> Writer<'a, '_, S> {
         spec: Spec,
         parts: &[Part<'a>],
     ) -> Result<[u64; COUNT], ProtoError> {
-        let mut found = [0; COUNT];
+        let mut numbers = [0; COUNT];
         self.small(spec, parts, |_, number, value| {
-            let place = found.get_mut(number as usize - 1);
+            let place = numbers.get_mut(number as usize - 1);
             Ok(place.map(|place| {
                 *place = value.bits();
                 matches!(value, Raw::Varint(_))
             }))
         })?;
-        Ok(found)
+        Ok(numbers)
     }
 
     /// Read a time; no bytes are the zero time.
@@ -127,20 +127,20 @@ impl<'a, S: Sink> Writer<'a, '_, S> {
 
     /// Read a quantity, in its canonical form.
     fn quantity(&mut self, spec: Spec, part: Part<'a>) -> Result<Vec<u8>, ProtoError> {
-        let mut found = None;
+        let mut stated = None;
         self.small(spec, &[part], |_, number, value| {
             Ok((number == 1).then(|| {
-                found = Some(value.part());
+                stated = Some(value.part());
                 matches!(value, Raw::Bytes(_))
             }))
         })?;
-        let Some(found) = found else {
+        let Some(stated) = stated else {
             return Ok(b"0".to_vec());
         };
-        let text = std::str::from_utf8(found.bytes()).unwrap_or_default();
+        let text = std::str::from_utf8(stated.bytes()).unwrap_or_default();
         let mut canonical = Vec::with_capacity(24);
         if !write_canonical(&mut canonical, text) {
-            return Err(found.error(Problem::Value("not a quantity")));
+            return Err(stated.error(Problem::Value("not a quantity")));
         }
         Ok(canonical)
     }
@@ -201,9 +201,9 @@ impl<'a, S: Sink> Writer<'a, '_, S> {
 
     /// Write a message in an envelope; `null` if the table lacks its kind.
     fn enveloped(&mut self, raw: Part<'a>) -> Result<(), ProtoError> {
-        let found = read(raw)?;
-        if let Some(message) = Table::kind(&found.api_version, &found.kind) {
-            return self.object(message, &[found.raw]);
+        let envelope = read(raw)?;
+        if let Some(message) = Table::kind(&envelope.api_version, &envelope.kind) {
+            return self.object(message, &[envelope.raw]);
         }
         self.unknown.add(1);
         self.out.put(b"null");

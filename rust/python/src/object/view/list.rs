@@ -33,8 +33,8 @@ impl ListView {
         if index.is_instance_of::<PySlice>() {
             return self.all(py)?.into_any().get_item(index);
         }
-        let found = element(self.value(), index.extract()?, &self.0.lookup);
-        match found {
+        let item = element(self.value(), index.extract()?, &self.0.lookup);
+        match item {
             Some(inner) => self.0.view(py, inner),
             None => Err(PyIndexError::new_err("list index out of range")),
         }

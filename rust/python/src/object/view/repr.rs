@@ -80,8 +80,8 @@ fn write(py: Python<'_>, out: &mut String, room: &mut usize, value: Value<'_>) -
 /// Append the `repr` of a string, or of as much of it as there is room for.
 fn text(py: Python<'_>, out: &mut String, room: &mut usize, text: &str) -> PyResult<()> {
     let end = text.char_indices().nth(*room);
-    let shown = end.map_or(text, |(end, _)| &text[..end]);
-    put(out, room, &PyString::new(py, shown).repr()?.to_cow()?);
+    let part = end.map_or(text, |(end, _)| &text[..end]);
+    put(out, room, &PyString::new(py, part).repr()?.to_cow()?);
     Ok(())
 }
 

@@ -66,10 +66,10 @@ fn system_roots() -> Result<Arc<RootCertStore>, String> {
     static ROOTS: OnceLock<Result<Arc<RootCertStore>, String>> = OnceLock::new();
     let load = || {
         let mut roots = RootCertStore::empty();
-        let found = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(found.certs);
+        let loaded = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(loaded.certs);
         if roots.is_empty() {
-            let why = found.errors.first();
+            let why = loaded.errors.first();
             let why = why.map_or_else(String::new, |error| format!(" ({error})"));
             return Err(format!("this system has no CA certificates{why}"));
         }

@@ -9,8 +9,8 @@ const SPEAKS: &str = "ctrlhost speaks TLS 1.2 and 1.3";
 
 /// Return the text of an error of a handshake, and whether the authority is unknown.
 pub(in super::super) fn of_handshake(error: &io::Error) -> (String, bool) {
-    if let Some(found) = explain(error) {
-        return found;
+    if let Some(explained) = explain(error) {
+        return explained;
     }
     let text = match error.kind() {
         io::ErrorKind::UnexpectedEof
