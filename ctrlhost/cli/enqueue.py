@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ctrlhost.cli.amounts import plural
-from ctrlhost.cli.running_host import RunningHost, acting, path_of, print_json
+from ctrlhost.cli.running_host import RunningHost, acting, parse_controller, print_json
 from ctrlhost.cli.table import visible
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def command(
         raise click.UsageError("give keys or --all" + (", not both" if keys else ""))
     if priority is not None and not everything:
         raise click.UsageError("--priority is for --all")
-    path_of(controller)
+    parse_controller(controller)
     body: Answer = {"controller": controller}
     if everything:
         body |= {"all": True} | ({} if priority is None else {"priority": priority})

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import click
 
 from ctrlhost.cli.amounts import clock_time, duration
-from ctrlhost.cli.running_host import RunningHost, path_of, print_json, reading
+from ctrlhost.cli.running_host import RunningHost, parse_controller, print_json, reading
 from ctrlhost.cli.table import visible
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _RUNS = 5
 def command(controller: str, key: str, url: str | None, socket: Path | None, output: str) -> None:
     """Print why a running host does not reconcile a key: the verdict, the facts for it, and the last reconciles."""
     host = RunningHost(url, socket)
-    body = host.get(f"/keys/{path_of(controller)}?{urlencode({'key': key})}")
+    body = host.get(f"/keys/{parse_controller(controller)}?{urlencode({'key': key})}")
     if output == "json":
         print_json(body)
         return

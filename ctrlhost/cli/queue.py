@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import click
 
 from ctrlhost.cli.amounts import duration
-from ctrlhost.cli.running_host import RunningHost, path_of, print_json, reading
+from ctrlhost.cli.running_host import RunningHost, parse_controller, print_json, reading
 from ctrlhost.cli.table import Column, print_table
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def command(
             return
         print_table(_QUEUES, [_of_controller(controller) for controller in host.read(body)["controllers"]])
         return
-    path = f"/queues/{path_of(controller)}"
+    path = f"/queues/{parse_controller(controller)}"
     query = {"limit": str(limit)} | ({} if after is None else {"after": after})
     if output == "json":
         print_json(host.get(f"{path}?{urlencode({'part': part or 'queued', **query})}"))

@@ -159,7 +159,7 @@ class _Connection(http.client.HTTPConnection):
         self.sock.settimeout(self._seconds)
 
 
-def path_of(controller: str) -> str:
+def parse_controller(controller: str) -> str:
     """Return the end of a path that names a controller, `PLUGIN/NAME`; ConfigError for another text."""
     plugin, slash, name = controller.partition("/")
     if not (plugin and slash and name):

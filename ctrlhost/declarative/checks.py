@@ -73,7 +73,7 @@ def check(declaration: Declaration, plugin: str) -> None:
         raise DeclarationError(plugin, mistakes, settings if readable else None)
 
 
-def options_of(declared: DeclaredFunction, host: PluginContext) -> dict[str, Any]:
+def resolve_options(declared: DeclaredFunction, host: PluginContext) -> dict[str, Any]:
     """Return the options with the host's settings; DeclarationError for mistakes in what functions of them return."""
     options = declared.options_for(host.settings)
     returned = {name: option for name, option in options.items() if is_of_settings(name, declared.options[name])}
@@ -94,7 +94,10 @@ def _mistakes(declaration: Declaration) -> Iterator[Mistake]:
     for declared in _functions(declaration):
         for text, hint in _of_function(declared):
             yield Mistake(_place(declared), declared.name, text, hint)
-        if declared.decorator == "finalizer" and (problem := finalizers.problem_of(declared, declaration)) is not None:
+        if (
+            declared.decorator == "finalizer"
+            and (problem := finalizers.find_problem(declared, declaration)) is not None
+        ):
             yield Mistake(_place(declared), declared.name, *problem)
     for declared, text, hint in declaration.mistaken:
         yield Mistake(_place(declared), declared.name, text, hint)

@@ -70,14 +70,14 @@ class _Unfit:
         raise self.__error
 
 
-def finalizers_of(controller: DeclaredController, declared: Iterable[DeclaredFunction]) -> list[Finalizer]:
+def collect_finalizers(controller: DeclaredController, declared: Iterable[DeclaredFunction]) -> list[Finalizer]:
     """Return the finalizers that are declared for a controller, in their order."""
     return [
         Finalizer(one.options["name"], one, one.options["when"]) for one in declared if one.options["of"] is controller
     ]
 
 
-def problem_of(declared: DeclaredFunction, declaration: Declaration) -> tuple[str, str] | None:
+def find_problem(declared: DeclaredFunction, declaration: Declaration) -> tuple[str, str] | None:
     """Return what is wrong with a finalizer's name, controller, function or condition, and a hint; None for nothing."""
     name, controller, when = declared.options["name"], declared.options["of"], declared.options["when"]
     if not isinstance(name, str) or not _NAME.fullmatch(name):

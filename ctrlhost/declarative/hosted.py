@@ -9,11 +9,11 @@ from ctrlhost.controller.caches import OWNERS, CachedKind
 from ctrlhost.controller.context import owned_lister
 from ctrlhost.controller.sources import Every, For, Owns, Watches
 from ctrlhost.controller.status_shape import shape_of
-from ctrlhost.declarative.checks import options_of
+from ctrlhost.declarative.checks import resolve_options
 from ctrlhost.declarative.conflicts import Conflicts
 from ctrlhost.declarative.ensure import Ensure
 from ctrlhost.declarative.events import OnceMemory
-from ctrlhost.declarative.finalizers import ObjectFinalizers, finalizers_of
+from ctrlhost.declarative.finalizers import ObjectFinalizers, collect_finalizers
 from ctrlhost.declarative.leftovers import Leftovers, leftover_source
 from ctrlhost.declarative.owned_kinds import OwnedKinds, writes_of, writes_of_owner
 from ctrlhost.declarative.status_patch import StatusPatches
@@ -50,7 +50,7 @@ class HostedController:
         """
         self.host = host
         self.controller = controller
-        self.options = options_of(controller.declared, host)
+        self.options = resolve_options(controller.declared, host)
         declared_kind = self.options["kind"]
         self.kind = declared_kind.reference if isinstance(declared_kind, For) else kind_of(declared_kind)
         #: Whether the function is also called for objects that are gone or being deleted.
@@ -67,7 +67,7 @@ class HostedController:
         observed = shape.observed_generation and not in_object
         self.shape = replace(shape, cached=cached, in_object=in_object, observed_generation=observed)
         self.statuses = StatusPatches(self.shape)
-        self.finalizers = ObjectFinalizers(finalizers_of(controller, declaration.finalizers))
+        self.finalizers = ObjectFinalizers(collect_finalizers(controller, declaration.finalizers))
         #: What has their finalizers though the controller does not select it.
         self.leftovers = Leftovers(self.finalizers.names)
         self.events = OnceMemory()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _END = object()
 
 
-def state_of(declared: DeclaredFunction, host: PluginContext) -> Any:
+def call_setup(declared: DeclaredFunction, host: PluginContext) -> Any:
     """Call a function of the set-up; return what it returns or yields, and register what follows the `yield`.
 
     An `async def` runs on the plugin's event loop. PluginLoadError for a generator that ends without a `yield`.

@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.sources import Watches
-from ctrlhost.declarative.checks import options_of
+from ctrlhost.declarative.checks import resolve_options
 from ctrlhost.declarative.hosted import HostedController
 from ctrlhost.declarative.reconciler import Reconciler
-from ctrlhost.declarative.setup import state_of
+from ctrlhost.declarative.setup import call_setup
 from ctrlhost.errors import PluginLoadError
 from ctrlhost.transport.steps import awaiting
 
@@ -26,7 +26,7 @@ def set_up(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping
     for controller in _hosted(declaration, host, crds):
         Reconciler(controller).register()
     for one in declaration.setup:
-        state = state_of(one, host)
+        state = call_setup(one, host)
         if state is not None:
             host.state = state
     for task in declaration.tasks:
@@ -62,7 +62,7 @@ def _page(declared: DeclaredFunction, host: PluginContext) -> Any:
 
 
 def _add_task(declared: DeclaredFunction, host: PluginContext) -> None:
-    options = options_of(declared, host)
+    options = resolve_options(declared, host)
     host.add_task(
         options["name"] or declared.name.replace("_", "-"),
         _with_host(declared, host),

@@ -72,7 +72,7 @@ class Children(Collector):
             if (paths := self._isolation.pages.get(plugin.name))
         }
 
-    def server_of(self, plugin: str, seconds: float) -> ASGIApp | None:
+    def proxy_to(self, plugin: str, seconds: float) -> ASGIApp | None:
         """Return an application that answers from the process of an isolated plugin; None for other plugins.
 
         It answers 504 if the process has not begun to answer after so many seconds.

@@ -188,7 +188,7 @@ class Reports:
     def elsewhere(self, plugin: str, seconds: float) -> ASGIApp | None:
         """Return the application that answers for an isolated plugin within so many seconds."""
         children = self._host.children
-        return children.server_of(plugin, seconds) if children is not None else None
+        return children.proxy_to(plugin, seconds) if children is not None else None
 
     def _find(self, plugin: str, name: str) -> tuple[PluginRuntime, Controller | None]:
         """Return a plugin and its controller; None if the plugin has none now. StatusProblem if one is unknown."""

@@ -27,7 +27,7 @@ def undecodable(kind: Any, seen: frozenset[Any] = frozenset()) -> Undecodable | 
 
     `seen` are the structs around it.
     """
-    error = _error_of(kind)
+    error = _try_decoder(kind)
     if error is None or kind in seen:
         return None
     struct: type[Any] = typing.get_origin(kind) or kind
@@ -41,7 +41,7 @@ def undecodable(kind: Any, seen: frozenset[Any] = frozenset()) -> Undecodable | 
     )
     around = seen | {kind}
     for field in fields:
-        if (reason := _error_of(field.type)) is None:
+        if (reason := _try_decoder(field.type)) is None:
             continue
         structs = list(_structs_in(field.type))
         if (inner := next(filter(None, (undecodable(candidate, around) for candidate in structs)), None)) is not None:
@@ -52,7 +52,7 @@ def undecodable(kind: Any, seen: frozenset[Any] = frozenset()) -> Undecodable | 
     return Undecodable(struct, "", _one_line(error), hint)
 
 
-def _error_of(kind: Any) -> Exception | None:
+def _try_decoder(kind: Any) -> Exception | None:
     try:
         msgspec.json.Decoder(kind)
     except Exception as error:  # noqa: BLE001 - an annotation may raise anything

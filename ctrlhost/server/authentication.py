@@ -47,7 +47,7 @@ class Authenticated:
             return _answer(401, "a bearer token is required", "send `Authorization: Bearer TOKEN`", _BEARER)
         verb, path = scope["method"].lower(), scope["path"]
         try:
-            user = await self._reviews.user_of(token)
+            user = await self._reviews.authenticate_token(token)
             if user is None:
                 return _answer(401, "the API server rejects the token", "it may have expired", _BEARER)
             allowed = await self._reviews.may(user, verb, path)

@@ -136,14 +136,14 @@ def _context(pair: KeyPair) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    with _path_of(pair.certificate + b"\n" + pair.key) as path:
+    with _expose(pair.certificate + b"\n" + pair.key) as path:
         # An empty pass phrase, since OpenSSL asks for one at the terminal otherwise.
         context.load_cert_chain(path, password="")
     return context
 
 
 @contextmanager
-def _path_of(content: bytes) -> Iterator[str]:
+def _expose(content: bytes) -> Iterator[str]:
     """Return a path from which OpenSSL, which reads no bytes, can read the content; where possible, no file."""
     if not hasattr(os, "memfd_create"):
         with tempfile.NamedTemporaryFile() as file:

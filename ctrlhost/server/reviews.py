@@ -73,7 +73,7 @@ class Reviews:
         #: Tokens are kept only as digests, which mean nothing elsewhere.
         self._secret = os.urandom(32)
 
-    async def user_of(self, token: str) -> User | None:
+    async def authenticate_token(self, token: str) -> User | None:
         """Return the user of a token, None for an invalid one. Raises Busy and Unanswered."""
 
         async def ask() -> tuple[User | None, float]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ctrlhost.cli import running_host
-from ctrlhost.cli.running_host import RunningHost, path_of
+from ctrlhost.cli.running_host import RunningHost, parse_controller
 from ctrlhost.errors import ConfigError, CtrlhostError
 
 
@@ -176,9 +176,9 @@ def test_two_targets_are_refused() -> None:
 @pytest.mark.parametrize("name", ["naming", "/names", "naming/", ""])
 def test_a_controller_has_two_names(name: str) -> None:
     with pytest.raises(ConfigError, match="no controller") as caught:
-        path_of(name)
+        parse_controller(name)
     assert caught.value.hint == "controllers are named `PLUGIN/NAME`"
-    assert path_of("a b/c/d?") == "a%20b/c%2Fd%3F"
+    assert parse_controller("a b/c/d?") == "a%20b/c%2Fd%3F"
 
 
 @pytest.mark.behaviour("operations/OP90")

@@ -8,7 +8,7 @@ import pytest
 
 import ctrlhost
 from ctrlhost.declarative.checks import DeclarationError, check
-from ctrlhost.declarative.finalizers import ObjectFinalizers, finalizers_of
+from ctrlhost.declarative.finalizers import ObjectFinalizers, collect_finalizers
 
 
 def reconcile(ctx: Any, obj: Any) -> None: ...
@@ -107,7 +107,7 @@ def test_the_memory_of_deleted_objects_is_bounded() -> None:
     plugin = ctrlhost.Plugin()
     controller = plugin.controller("v1/ConfigMap")(reconcile)
     plugin.finalizer("example.com/a", of=controller)(clean_up)
-    (own,) = finalizers_of(controller, plugin.declaration.finalizers)
+    (own,) = collect_finalizers(controller, plugin.declaration.finalizers)
     finalizers, keys = ObjectFinalizers([own], objects=2), [ctrlhost.Request(name) for name in "abc"]
     for key in keys:
         finalizers.succeeded(key, "u", own)
@@ -123,7 +123,7 @@ def test_what_has_succeeded_for_an_object_is_not_done_for_the_next_one_of_its_na
     for name in ("example.com/a", "example.com/b"):
         plugin.finalizer(name, of=controller)(clean_up)
     (declared,) = plugin.declaration.controllers
-    first, second = finalizers_of(declared, plugin.declaration.finalizers)
+    first, second = collect_finalizers(declared, plugin.declaration.finalizers)
     finalizers, key = ObjectFinalizers((first, second)), ctrlhost.Request("a", "default")
 
     def obj(uid: str) -> ctrlhost.Object:

@@ -45,7 +45,7 @@ def test_the_questions_are_those_of_kubernetes(server, run):
     server.on("POST", RIGHTS, allowed(True))
 
     async def use(reviews):
-        user = await reviews.user_of("t")
+        user = await reviews.authenticate_token("t")
         assert user == User("ann", "1", ("a", "b"), (("x", ("y", "z")),))
         assert await reviews.may(user, "get", "/metrics")
 
@@ -62,7 +62,7 @@ def test_answers_are_kept_for_their_time(server, run, manual_clock):
     async def use(reviews):
         async def after(seconds):
             manual_clock.advance(seconds)
-            user = await reviews.user_of("t")
+            user = await reviews.authenticate_token("t")
             assert [await reviews.may(user, "get", path) for path in ("/good", "/bad")] == [True, False]
             return len(specs(server, TOKENS)), len(specs(server, RIGHTS))
 
@@ -81,7 +81,7 @@ def test_requests_at_one_time_share_a_question_and_the_first_may_leave(server, r
     server.on("POST", TOKENS, Computed(lambda _: answers.append(1) or authenticated()))
 
     async def use(reviews):
-        first, *others = [asyncio.ensure_future(reviews.user_of("t")) for _ in range(50)]
+        first, *others = [asyncio.ensure_future(reviews.authenticate_token("t")) for _ in range(50)]
         await asyncio.sleep(0)
         first.cancel()
         assert {user.name for user in await asyncio.gather(*others)} == {"ann"}
@@ -95,15 +95,15 @@ def test_too_many_questions_are_not_asked(server, run, manual_clock):
 
     async def use(reviews):
         for number in range(RATE - 1):
-            assert await reviews.user_of(f"bad-{number}") is None
+            assert await reviews.authenticate_token(f"bad-{number}") is None
         with pytest.raises(Busy):
-            await reviews.user_of("one more")
+            await reviews.authenticate_token("one more")
         # What is known needs no question.
-        assert await reviews.user_of("bad-0") is None
+        assert await reviews.authenticate_token("bad-0") is None
         manual_clock.advance(1.0)
         for number in range(2 * KEPT):
             manual_clock.advance(1.01 / RATE)
-            assert await reviews.user_of(f"worse-{number}") is None
+            assert await reviews.authenticate_token(f"worse-{number}") is None
         assert len(reviews._users) == KEPT
         # Tokens are kept as digests.
         assert not any("worse" in str(question) or b"worse" in question for question in reviews._users._kept)
@@ -116,14 +116,14 @@ def test_a_flood_of_bad_tokens_does_not_lock_out_a_known_one(server, run, manual
     server.on("POST", TOKENS, Computed(lambda request: authenticated() if b'"good"' in request.body else bad))
 
     async def use(reviews):
-        assert await reviews.user_of("good")
+        assert await reviews.authenticate_token("good")
         manual_clock.advance(TOKEN_KEPT)
         for number in range(5 * RATE):
             with contextlib.suppress(Busy):
-                await reviews.user_of(f"bad-{number}")
+                await reviews.authenticate_token(f"bad-{number}")
         with pytest.raises(Busy):
-            await reviews.user_of("another")
-        assert await reviews.user_of("good")
+            await reviews.authenticate_token("another")
+        assert await reviews.authenticate_token("good")
 
     run(use)
     assert len(specs(server, TOKENS)) == 1 + RATE
@@ -149,10 +149,10 @@ def test_without_an_answer_nobody_is_allowed_and_the_next_request_asks_again(ser
 
     async def use(reviews):
         with pytest.raises(Unanswered, match=why) as caught:
-            await reviews.user_of("t0ken")
+            await reviews.authenticate_token("t0ken")
         assert hint in caught.value.hint
         assert "t0ken" not in str(caught.value)
-        assert (await reviews.user_of("t0ken")).name == "ann"
+        assert (await reviews.authenticate_token("t0ken")).name == "ann"
 
     run(use)
 
@@ -162,7 +162,7 @@ def test_an_answer_without_a_user_is_a_refusal(server, run, status):
     server.on("POST", TOKENS, Json({"kind": "TokenReview", "status": status}, 201))
 
     async def use(reviews):
-        assert await reviews.user_of("t") is None
+        assert await reviews.authenticate_token("t") is None
 
     run(use)
 

@@ -95,7 +95,7 @@ def reconcile(ctx: Context, network: ctrlhost.Object | None) -> ctrlhost.Result 
     memory.desired = wanted.nodes
     usable, credible = _credentials(ctx, wanted, memory)
     children = _keep_children(ctx, wanted, usable)
-    nodes, replicas = sources.nodes_of(ctx, wanted, children.stateful_set)
+    nodes, replicas = sources.find_nodes(ctx, wanted, children.stateful_set)
     failure = sources.creation_failure(ctx, children.stateful_set)
     memory.ready = sum(node.ready for node in nodes)
     verdicts = {

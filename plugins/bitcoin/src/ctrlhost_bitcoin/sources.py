@@ -88,7 +88,7 @@ def pod_matters(old: Object | None, new: Object | None) -> bool:
     return old is None or new is None or _relevant(old) != _relevant(new)
 
 
-def nodes_of(ctx: ctrlhost.Context, network: Network, stateful_set: Object | None) -> tuple[list[Node], int]:
+def find_nodes(ctx: ctrlhost.Context, network: Network, stateful_set: Object | None) -> tuple[list[Node], int]:
     """Return the pods of the StatefulSet that are nodes, and the number of all its pods."""
     if stateful_set is None:
         return [], 0

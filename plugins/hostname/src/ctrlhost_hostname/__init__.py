@@ -51,7 +51,7 @@ def set_up(host: Host) -> OperatorState:
     """Serve the pages on an address of their own; no worker starts before all caches are full."""
     state, settings = OperatorState(host), host.settings
     address = f"{settings.rest_address}:{settings.rest_port}"
-    host.add_listener(address, status_pages(state.pages, lambda: leader_of(host)), address_setting="rest-address")
+    host.add_listener(address, status_pages(state.pages, lambda: find_leader(host)), address_setting="rest-address")
     host.start_together()
     return state
 
@@ -59,10 +59,10 @@ def set_up(host: Host) -> OperatorState:
 @plugin.page("/")
 def pages(host: Host) -> Any:
     """Serve the same pages below the host's address."""
-    return status_pages(host.state.pages, lambda: leader_of(host), index=True)
+    return status_pages(host.state.pages, lambda: find_leader(host), index=True)
 
 
-def leader_of(host: Host) -> str | None:
+def find_leader(host: Host) -> str | None:
     """Return the identity of the leader, empty if it is unknown; None while this replica leads."""
     return None if host.leading else host.leader
 

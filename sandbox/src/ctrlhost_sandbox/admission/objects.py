@@ -44,7 +44,7 @@ def conform_object(operation: Operation, obj: Object) -> Object:
         unknown += sorted(pruned)
     else:
         shape = of_kind(kind.group, kind.version, kind.kind)
-        meta.metadata_of(obj)
+        meta.ensure_metadata(obj)
         if shape is not None:
             try:
                 obj = conform(shape, obj, kind.kind, unknown)

@@ -20,7 +20,7 @@ from ctrlhost_sandbox.auth.identity import Identity
 from ctrlhost_sandbox.auth.signing import ALGORITHM
 from ctrlhost_sandbox.auth.tokens import ISSUER
 from ctrlhost_sandbox.encoding import negotiation
-from ctrlhost_sandbox.http.messages import NotYet, Request, Response, Stream, attributes_of
+from ctrlhost_sandbox.http.messages import NotYet, Request, Response, Stream, derive_attributes
 from ctrlhost_sandbox.registry import meta
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class App:
         parts = [unquote(part) for part in request.path.removeprefix("/").split("/")]
         if len(parts) > 1 and not parts[-1]:
             parts.pop()
-        request.attributes = attributes_of(request.method, parts, request.query)
+        request.attributes = derive_attributes(request.method, parts, request.query)
         head = parts[0]
         if head in _OPEN_PATHS and request.method == "GET":
             return self._answer_open(head, request)

@@ -22,7 +22,7 @@ _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 def evict(context: ServerContext, operation: Operation, body: Any) -> None:
     """Delete a pod; 429 while its budget allows no disruption."""
-    if type(body) is not dict or meta.metadata_of(body).get("name") != operation.name:
+    if type(body) is not dict or meta.ensure_metadata(body).get("name") != operation.name:
         raise bad_request("name in URL does not match name in Eviction object")
     options = deletes.read_options(operation, body.get("deleteOptions"))
     snapshot = reads.find(context, operation)

@@ -68,7 +68,7 @@ def _own_rules(context: ServerContext, operation: Operation, obj: Object) -> Obj
     if context.authorizer is None:
         rules, errors = list(EVERYTHING), list[str]()
     else:
-        rules, errors = context.authorizer.rules_of(operation.user, namespace)
+        rules, errors = context.authorizer.collect_rules(operation.user, namespace)
     granted: dict[str, Any] = {
         "resourceRules": [rule.as_dict() for rule in rules if rule.resources],
         "nonResourceRules": [rule.as_dict() for rule in rules if rule.urls],

@@ -109,7 +109,7 @@ def _write(context: ServerContext, operation: Operation, scale: Object) -> Objec
         raise status.invalid(
             "Scale", "autoscaling", operation.name, [status.invalid_value("spec.replicas", replicas, text)]
         )
-    writes.check_preconditions(kind, snapshot, meta.metadata_of(scale))
+    writes.check_preconditions(kind, snapshot, meta.ensure_metadata(scale))
     old = views.load(kind, snapshot)
     obj = views.load(kind, snapshot)
     *parents, last = kind.scale.replicas

@@ -100,7 +100,7 @@ def bind_posted(context: ServerContext, request: Request, operation: Operation) 
     """Handle a Binding that is posted to the collection of bindings: its name is the pod's."""
     body = responses.decode(request, "Binding")
     operation.kind, operation.subresource = context.registry.builtin("", "Pod"), "binding"
-    operation.name = str(meta.metadata_of(body).get("name", "")) if isinstance(body, dict) else ""
+    operation.name = str(meta.ensure_metadata(body).get("name", "")) if isinstance(body, dict) else ""
     return _binding(context, request, operation)
 
 

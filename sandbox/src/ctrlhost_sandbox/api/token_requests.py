@@ -32,12 +32,12 @@ def request(context: ServerContext, operation: Operation, body: Any) -> Object:
     named = (body.get("apiVersion") or f"{_GROUP}/v1", body.get("kind") or _KIND)
     if named != (f"{_GROUP}/v1", _KIND):
         raise bad_request(f"the body is a {named[1]} of {named[0]}, expected a {_KIND} of {_GROUP}/v1")
-    if meta.metadata_of(body).get("namespace") not in (None, "", operation.namespace):
+    if meta.ensure_metadata(body).get("namespace") not in (None, "", operation.namespace):
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     body = conform(builtin("authentication.TokenRequest"), body, _KIND, [])
     spec = body.get("spec") or {}
     spec.setdefault("expirationSeconds", _DEFAULT_SECONDS)
-    if causes := list(_causes(operation, meta.metadata_of(body), spec)):
+    if causes := list(_causes(operation, meta.ensure_metadata(body), spec)):
         raise status.invalid(_KIND, _GROUP, "", causes)
     audiences = spec["audiences"] = spec.get("audiences") or list(AUDIENCES)
     bound = _bound(context, operation, spec.get("boundObjectRef"))
@@ -95,7 +95,7 @@ def review(context: ServerContext, body: Object) -> Object:
     if not token:
         raise bad_request("token is required for TokenReview in authentication")
     wanted = spec.get("audiences") or AUDIENCES
-    owner = context.identity.of_token(token, wanted)
+    owner = context.identity.authenticate_token(token, wanted)
     if owner is None:
         return {"spec": spec, "status": {"user": {}, "error": "invalid bearer token"}}
     user, audiences = owner

@@ -96,7 +96,7 @@ class Authorizer:
         self.require(operation.user, attributes)
         self.note_use(operation.user, attributes)
 
-    def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
+    def collect_rules(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
         """Return a user's rules in a namespace ("" for none), and the references that could not be resolved."""
         self._refresh()
         grants = list(self._grants(user, namespace))

@@ -51,7 +51,7 @@ class Identity:
             user = request.user = _with_implied_groups(wanted)
         return user
 
-    def of_token(self, token: str, audiences: Iterable[str] = AUDIENCES) -> tuple[User, list[str]] | None:
+    def authenticate_token(self, token: str, audiences: Iterable[str] = AUDIENCES) -> tuple[User, list[str]] | None:
         """Return a token's user and the audiences it is valid for; None if it is invalid."""
         user = None
         for known, owner in (self._tokens or {}).items():
@@ -74,7 +74,7 @@ class Identity:
                 # Roles decide what anonymous users may do.
                 return ANONYMOUS
             raise unauthorized()
-        owner = self.of_token(token.strip())
+        owner = self.authenticate_token(token.strip())
         if owner is None:
             raise unauthorized()
         return owner[0]

@@ -10,7 +10,7 @@ from ctrlhost_sandbox.apimachinery.status import Failure
 from ctrlhost_sandbox.controllers.controller import Controller, Key, is_terminating
 from ctrlhost_sandbox.crds import approval, names
 from ctrlhost_sandbox.crds.conditions import FINALIZER, set_condition
-from ctrlhost_sandbox.registry.custom import kinds_of
+from ctrlhost_sandbox.registry.custom import build_kinds
 
 if TYPE_CHECKING:
     from ctrlhost_sandbox.apimachinery.objects import Object
@@ -56,7 +56,7 @@ class CrdController(Controller):
         context = self.context
         before = context.registry.custom(name)
         shapes = {kind.custom.marker: kind.custom.shape for kind in before if kind.custom is not None}
-        kinds = [] if crd is None else kinds_of(crd, shapes)
+        kinds = [] if crd is None else build_kinds(crd, shapes)
         context.registry.serve_custom(name, kinds)
         for kind in before:
             if not kinds and not context.store.table(kind.table).count:

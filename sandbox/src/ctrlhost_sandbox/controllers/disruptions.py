@@ -102,18 +102,18 @@ class DisruptionController(Controller):
             outer = None if controller is None else owner_of(controller)
             if owner["kind"] == "ReplicaSet" and outer is not None and outer["kind"] == "Deployment":
                 owner, controller = outer, self._owner(outer, pod["metadata"]["namespace"])
-            kind = None if controller is None else self._kind_of(owner)
+            kind = None if controller is None else self._find_kind(owner)
             if controller is None or kind is None or kind.scale is None:
                 raise LookupError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
             scales[owner["uid"]] = scaling.scale_of(kind, controller)["spec"].get("replicas", 0)
         return sum(scales.values())
 
     def _owner(self, owner: dict[str, Any], namespace: str) -> Object | None:
-        kind = self._kind_of(owner)
+        kind = self._find_kind(owner)
         obj = None if kind is None else self.read(kind, namespace, owner["name"])
         return obj if obj is not None and obj["metadata"]["uid"] == owner["uid"] else None
 
-    def _kind_of(self, owner: dict[str, Any]) -> Any:
+    def _find_kind(self, owner: dict[str, Any]) -> Any:
         group, _, version = owner["apiVersion"].rpartition("/")
         return self.context.registry.find_kind(group, version, owner["kind"])
 

@@ -87,7 +87,7 @@ class GarbageCollector(Controller):
             place = (reference["kind"], reference["name"])
             if any((*place, where, reference["uid"]) in self._absent for where in ("", snapshot.namespace)):
                 continue
-            owner_kind = self._kind_of(reference)
+            owner_kind = self._find_kind(reference)
             if owner_kind is None:
                 self._unresolved.add(snapshot.uid)
                 return
@@ -104,7 +104,7 @@ class GarbageCollector(Controller):
                 obj["metadata"]["ownerReferences"] = solid
                 self.update(kind, obj)
             return
-        dependents = self._dependents_of(snapshot.uid) if waits else []
+        dependents = self._find_dependents(snapshot.uid) if waits else []
         if any(_waits_for_dependents(dependent) for _, dependent in dependents):
             # The owners may form a circle: no member may wait for another.
             for reference in references:
@@ -117,7 +117,7 @@ class GarbageCollector(Controller):
         if len(self._absent) > _MOST_ABSENT:
             del self._absent[next(iter(self._absent))]
 
-    def _kind_of(self, reference: dict[str, Any]) -> Kind | None:
+    def _find_kind(self, reference: dict[str, Any]) -> Kind | None:
         """Return the kind that a reference names; None if it is not served in that version."""
         group, _, version = reference["apiVersion"].rpartition("/")
         kind = self.context.registry.find_kind(group, version, reference["kind"])
@@ -143,7 +143,7 @@ class GarbageCollector(Controller):
             self.event(obj, "OwnerRefInvalidNamespace", text, "garbage-collector-controller", warning=True)
             return
 
-    def _dependents_of(self, uid: str) -> list[tuple[Kind, Snapshot]]:
+    def _find_dependents(self, uid: str) -> list[tuple[Kind, Snapshot]]:
         dependents = []
         for dependent in sorted(self._dependents.get(uid, ())):
             snapshot = self.context.store.uids.get(dependent)
@@ -154,7 +154,7 @@ class GarbageCollector(Controller):
 
     def _orphan(self, kind: Kind, obj: Object) -> None:
         uid = obj["metadata"]["uid"]
-        for dependent_kind, snapshot in self._dependents_of(uid):
+        for dependent_kind, snapshot in self._find_dependents(uid):
             dependent = views.load(dependent_kind, snapshot)
             references = dependent["metadata"].get("ownerReferences") or []
             dependent["metadata"]["ownerReferences"] = [item for item in references if item["uid"] != uid]
@@ -164,7 +164,7 @@ class GarbageCollector(Controller):
     def _foreground(self, kind: Kind, obj: Object) -> None:
         uid = obj["metadata"]["uid"]
         blocked = False
-        for dependent_kind, snapshot in self._dependents_of(uid):
+        for dependent_kind, snapshot in self._find_dependents(uid):
             references = views.load(dependent_kind, snapshot)["metadata"].get("ownerReferences") or []
             blocked = blocked or any(item["uid"] == uid and item.get("blockOwnerDeletion") for item in references)
             self.add((snapshot.uid,))

@@ -71,9 +71,9 @@ class VolumeController(Controller):
     def _is_used(self, kind: Kind, used: Object) -> bool:
         """Return whether a pod uses a claim, a claim a volume, or either a class of attributes."""
         if kind.table == CLAIMS:
-            return any(not claims.has_ended(pod) for pod in self._pods_of(used))
+            return any(not claims.has_ended(pod) for pod in self._find_pods(used))
         if kind.table == VOLUMES:
-            return used["status"].get("phase") == "Bound" and self._claim_of(used) is not None
+            return used["status"].get("phase") == "Bound" and self._find_claim(used) is not None
         objects = [
             entry
             for name in ("PersistentVolumeClaim", "PersistentVolume")
@@ -81,14 +81,14 @@ class VolumeController(Controller):
         ]
         return any(obj["spec"].get("volumeAttributesClassName") == used["metadata"]["name"] for obj in objects)
 
-    def _pods_of(self, claim: Object) -> list[Object]:
+    def _find_pods(self, claim: Object) -> list[Object]:
         metadata = claim["metadata"]
         pods = self.listed(self.kind("", "Pod"), metadata["namespace"])
         return [pod for pod in pods if metadata["name"] in claims_of(pod)]
 
     # volumes
 
-    def _claim_of(self, volume: Object) -> Object | None:
+    def _find_claim(self, volume: Object) -> Object | None:
         """Return the claim that a volume belongs to."""
         reference = volume["spec"].get("claimRef") or {}
         kind = self.kind("", "PersistentVolumeClaim")
@@ -101,7 +101,7 @@ class VolumeController(Controller):
         spec, kind = volume["spec"], self.kind("", "PersistentVolume")
         if not (spec.get("claimRef") or {}).get("uid"):
             self._set_phase(volume, "Available")
-        elif self._claim_of(volume) is not None:
+        elif self._find_claim(volume) is not None:
             self._set_phase(volume, "Bound")
         else:
             self._set_phase(volume, "Released")
@@ -153,7 +153,7 @@ class VolumeController(Controller):
             text = f'storageclass.storage.k8s.io "{name}" not found'
             self.event(claim, "ProvisioningFailed", text, "persistentvolume-controller", warning=True)
             return None
-        if storage_class.get("volumeBindingMode") == "WaitForFirstConsumer" and not self._pods_of(claim):
+        if storage_class.get("volumeBindingMode") == "WaitForFirstConsumer" and not self._find_pods(claim):
             text = "waiting for first consumer to be created before binding"
             self.event(claim, "WaitForFirstConsumer", text, "persistentvolume-controller")
             return None

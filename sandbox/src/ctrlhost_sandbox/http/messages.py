@@ -67,7 +67,7 @@ class Attributes:
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
-def attributes_of(method: str, parts: list[str], query: Query) -> Attributes:
+def derive_attributes(method: str, parts: list[str], query: Query) -> Attributes:
     """Derive the attributes from a method and a path, split and unquoted."""
     path = "/" + "/".join(parts)
     if parts[0] == "api":

@@ -86,7 +86,7 @@ class _Roles(_Guarded):
         if obj.get("aggregationRule") or (old or {}).get("aggregationRule"):
             if old is not None and _same(obj, old, "rules", "aggregationRule"):
                 return
-            if missing(authorizer.rules_of(operation.user, operation.namespace)[0], EVERYTHING):
+            if missing(authorizer.collect_rules(operation.user, operation.namespace)[0], EVERYTHING):
                 raise _forbidden(operation, name, "must have cluster-admin privileges to use the aggregationRule")
         if old is not None and _same(obj, old, "rules"):
             return
@@ -169,7 +169,7 @@ def _same(obj: Object, old: Object, *keys: str) -> bool:
 
 def _confirm(authorizer: Authorizer, operation: Operation, name: str, wanted: Iterable[Rule]) -> None:
     user = operation.user
-    held, errors = authorizer.rules_of(user, operation.namespace)
+    held, errors = authorizer.collect_rules(user, operation.namespace)
     lacking = missing(held, wanted)
     if lacking:
         why = (

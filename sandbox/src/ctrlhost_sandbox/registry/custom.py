@@ -32,7 +32,7 @@ def simple_path(text: str) -> FieldPath:
     return tuple(part for part in text.removeprefix(".").split(".") if part)
 
 
-def kinds_of(crd: Crd, shapes: Mapping[str, Shape]) -> list[tuple[Kind, bool]]:
+def build_kinds(crd: Crd, shapes: Mapping[str, Shape]) -> list[tuple[Kind, bool]]:
     """Return a kind for each version that the CRD serves; the flag says whether discovery lists it.
 
     `shapes` are existing shapes to reuse, by marker.

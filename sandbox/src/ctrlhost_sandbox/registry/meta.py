@@ -40,7 +40,7 @@ SERVER_OWNED = (
 )
 
 
-def metadata_of(obj: Object) -> dict[str, Any]:
+def ensure_metadata(obj: Object) -> dict[str, Any]:
     """Return the object's metadata, created if missing; 400 if it is not an object."""
     metadata = obj.get("metadata")
     if metadata is None:
@@ -53,7 +53,7 @@ def metadata_of(obj: Object) -> dict[str, Any]:
 def normalize_metadata(obj: Object, kind: str, unknown: list[str]) -> None:
     """Normalize metadata: nothing empty, no nulls, no unknown members."""
     dropped: list[str] = []
-    obj["metadata"] = conform(builtin("meta.ObjectMeta"), metadata_of(obj), kind, dropped)
+    obj["metadata"] = conform(builtin("meta.ObjectMeta"), ensure_metadata(obj), kind, dropped)
     unknown += [f"metadata.{path}" for path in dropped]
 
 
@@ -91,7 +91,7 @@ def initialize(metadata: dict[str, Any], *, generation: bool) -> None:
 
 def place(operation: Operation, obj: Object) -> None:
     """Set the request's namespace; 400 if the object names another."""
-    metadata = metadata_of(obj)
+    metadata = ensure_metadata(obj)
     if not operation.kind.namespaced:
         metadata.pop("namespace", None)
         return

@@ -111,7 +111,7 @@ def _wanted(operation: Operation, applied: Object) -> FieldSet:
         named = "/".join(text if type(text := metadata.get(key)) is str else "" for key in ("namespace", "name"))
         of_kind = f"{kind.group}/{kind.version}, Kind={kind.kind}"
         raise Failure(500, "", f"failed to create typed patch object ({named}; {of_kind}): {why}")
-    meta.metadata_of(applied)
+    meta.ensure_metadata(applied)
     document = managed.trackable(kind, applied, operation.subresource if operation.subresource == "status" else "")
     return fieldset.fields_of(shape, document) if document else set()
 

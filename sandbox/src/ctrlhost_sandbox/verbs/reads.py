@@ -109,12 +109,12 @@ def get(context: ServerContext, operation: Operation, received: float) -> Snapsh
     """Read one object, at least as new as `resourceVersion`."""
     # A real server reads Events from its storage, other kinds from its cache, which has other words.
     options = "list" if operation.kind.table == "events" else "GetOptions"
-    wanted = revision_of(operation.query.first("resourceVersion"), options)
+    wanted = parse_revision(operation.query.first("resourceVersion"), options)
     wait_for(context, wanted, received)
     return find(context, operation)
 
 
-def revision_of(text: str, options: str) -> int:
+def parse_revision(text: str, options: str) -> int:
     """Parse a resourceVersion; 0 if it is missing."""
     if not text:
         return 0
@@ -138,7 +138,7 @@ def wait_for(context: ServerContext, revision: int, received: float) -> None:
 
 def make_filter(kind: Kind, operation: Operation) -> Filter:
     """Parse the selectors of a request."""
-    return _filter_of(kind, *_parsed(operation.query))
+    return _build_filter(kind, *_parsed(operation.query))
 
 
 def _parsed(query: Query) -> tuple[selectors.LabelTest | None, list[tuple[str, bool, str]]]:
@@ -146,7 +146,7 @@ def _parsed(query: Query) -> tuple[selectors.LabelTest | None, list[tuple[str, b
     return labels, selectors.parse_fields(query.first("fieldSelector"))
 
 
-def _filter_of(kind: Kind, labels: selectors.LabelTest | None, fields: list[tuple[str, bool, str]]) -> Filter:
+def _build_filter(kind: Kind, labels: selectors.LabelTest | None, fields: list[tuple[str, bool, str]]) -> Filter:
     terms: list[tuple[tuple[str, ...], bool, str]] = []
     names: list[tuple[str, bool]] = []
     for label, equal, value in fields:
@@ -187,7 +187,7 @@ def list_page(context: ServerContext, operation: Operation, received: float) -> 
         raise bad_option("ListOptions", *causes)
     if query.first("continue") and query.first("resourceVersion") not in ("", "0"):
         raise bad_request("specifying resource version is not allowed when using continue")
-    selected = _filter_of(operation.kind, *parsed)
+    selected = _build_filter(operation.kind, *parsed)
     version, match, limit = query.first("resourceVersion"), query.first("resourceVersionMatch"), query.number("limit")
     revision, token, start = context.store.revision, query.first("continue"), ""
     namespace = operation.namespace if operation.kind.namespaced and operation.namespace else None
@@ -196,7 +196,7 @@ def list_page(context: ServerContext, operation: Operation, received: float) -> 
         items = _at(context, table, revision, namespace, start)
         revision = context.store.revision if revision < 0 else revision
     else:
-        wanted = revision_of(version, "list")
+        wanted = parse_revision(version, "list")
         wait_for(context, wanted, received)
         if wanted and (match == "Exact" or (not match and limit)):
             revision, items = wanted, table.list_at(wanted, namespace)

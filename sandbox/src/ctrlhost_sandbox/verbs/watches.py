@@ -11,7 +11,7 @@ from ctrlhost_sandbox.apimachinery import status
 from ctrlhost_sandbox.http.channel import chunk
 from ctrlhost_sandbox.registry import views
 from ctrlhost_sandbox.registry.operation import Operation, bad_option
-from ctrlhost_sandbox.verbs.reads import Filter, make_filter, revision_of
+from ctrlhost_sandbox.verbs.reads import Filter, make_filter, parse_revision
 
 if TYPE_CHECKING:
     import asyncio
@@ -47,7 +47,7 @@ class Watch:
         self._audience = f"{id(operation.kind)} {self.content_type} {encoding.name if encoding else ''}"
         self._opened = encoding is None or not encoding.opens
         self._version = query.first("resourceVersion")
-        self._from = revision_of(self._version, "watch")
+        self._from = parse_revision(self._version, "watch")
         self._bookmarks = query.flag("allowWatchBookmarks")
         self._initial = _initial_events(operation)
         seconds = query.number("timeoutSeconds")

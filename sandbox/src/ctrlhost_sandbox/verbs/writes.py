@@ -74,7 +74,7 @@ def decode_type(operation: Operation, obj: Any, *, found_first: bool = False) ->
 def _wrong_kind(operation: Operation, obj: Object, name: str) -> Failure:
     kind = operation.kind
     cause = status.invalid_value("kind", name, f"must be {kind.kind}")
-    return status.invalid(name, kind.group, str(meta.metadata_of(obj).get("name", "")), [cause])
+    return status.invalid(name, kind.group, str(meta.ensure_metadata(obj).get("name", "")), [cause])
 
 
 def create(context: ServerContext, operation: Operation, body: Any) -> WriteResult:
@@ -84,7 +84,7 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
         # An update or apply that creates the object also needs the right to create.
         context.authorizer.require_verb(operation, "create")
     obj = decode_type(operation, body)
-    versioned = meta.is_versioned(meta.metadata_of(obj))
+    versioned = meta.is_versioned(meta.ensure_metadata(obj))
     meta.place(operation, obj)
     strategy = strategy_of(kind)
     ignored = kind.has_status and "status" in obj and not strategy.keeps_status
@@ -209,7 +209,7 @@ def require_version(operation: Operation) -> NoReturn:
 
 def _conform(operation: Operation, obj: Object) -> tuple[Object, Any]:
     """Return the object as decoding leaves it, without a version that means none, and managedFields as sent."""
-    metadata = meta.metadata_of(obj)
+    metadata = meta.ensure_metadata(obj)
     if metadata.get("resourceVersion") == "0":
         del metadata["resourceVersion"]
     entries = metadata.pop("managedFields", None)
