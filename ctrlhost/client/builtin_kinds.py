@@ -6,25 +6,17 @@ from ctrlhost._core import builtin_resources
 
 #: Plural, and whether it is namespaced, by kind within group and version; the core group first.
 BUILTIN_KINDS: dict[str, dict[str, tuple[str, bool]]] = {"v1": {}}
-for _version, _kind, _plural, _namespaced in builtin_resources():
+#: Those that have a status subresource, as apiVersion and kind; reviews are answered and never stored.
+_WITH_STATUS: set[tuple[str, str]] = set()
+for _version, _kind, _plural, _namespaced, _has_status in builtin_resources():
     BUILTIN_KINDS.setdefault(_version, {})[_kind] = (_plural, _namespaced)
-
-
-#: Those that have a status subresource.
-_WITH_STATUS = frozenset(
-    {
-        *("APIService", "CertificateSigningRequest", "CronJob", "CustomResourceDefinition", "DaemonSet", "Deployment"),
-        *("FlowSchema", "HorizontalPodAutoscaler", "Ingress", "Job", "Namespace", "Node", "PersistentVolume"),
-        *("PersistentVolumeClaim", "Pod", "PodDisruptionBudget", "PriorityLevelConfiguration", "ReplicaSet"),
-        *("ReplicationController", "ResourceQuota", "Service", "ServiceCIDR", "StatefulSet"),
-        *("ValidatingAdmissionPolicy", "VolumeAttachment"),
-    }
-)
+    if _has_status and not _kind.endswith("Review"):
+        _WITH_STATUS.add((_version, _kind))
 
 
 def has_status(api_version: str, kind: str) -> bool | None:
     """Return whether a built-in kind has a status subresource; None for any other kind."""
-    return kind in _WITH_STATUS if builtin_plural(api_version, kind) is not None else None
+    return (api_version, kind) in _WITH_STATUS if builtin_plural(api_version, kind) is not None else None
 
 
 def builtin_plural(api_version: str, kind: str) -> tuple[str, bool] | None:

@@ -156,7 +156,7 @@ class Leadership:
         )
 
     def _wait(self, plugin: str, *, waits: bool) -> None:
-        """Let other replicas come first while the plugin cannot run here."""
+        """Leave a free Lease to other replicas while the plugin cannot run here."""
         with self._lock:
             if waits == (plugin in self._waiting):
                 return

@@ -195,7 +195,7 @@ class Ensure:
         return (yield from self._apply(context, child, None, []))
 
     def _release(self, context: Context[Any, Any], child: _Child, stored: dict[str, Any]) -> Steps[None]:
-        """Give up the unmanaged fields: an apply without them would remove them."""
+        """Release the unmanaged fields: an apply without them would remove them."""
         managed, full = child.desired.content, child.desired.initial or {}
         try:
             entries = managed_fields.released(stored, managed, full, context.client.field_manager)

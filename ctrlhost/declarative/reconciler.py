@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 _OPTIONS = ("workers", "timeout", "needs_leader", "rate_limiter")
 
 
-#: The options that the host knows.
-_OPTIONS = ("workers", "rate_limiter", "timeout", "needs_leader")
-
-
 class Reconciler:
     """Calls the function of a declared controller, in a `Run` for each request."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import PluginLoadError
 from ctrlhost.transport.steps import awaiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from ctrlhost.declarative.declaration import DeclaredFunction
     from ctrlhost.plugin.context import PluginContext
@@ -27,11 +28,10 @@ def call_setup(declared: DeclaredFunction, host: PluginContext) -> Any:
         return _on_loop(host, started)
     if inspect.isgenerator(started):
         state = next(started, _END)
-        rest: Callable[[], Any] = lambda: next(started, _END)  # noqa: E731 - one of two
+        rest: Callable[[], Any] = partial(next, started, _END)
     elif inspect.isasyncgen(started):
-        asynchronous = started
-        state = _on_loop(host, anext(asynchronous, _END))
-        rest = lambda: _on_loop(host, anext(asynchronous, _END))  # noqa: E731 - one of two
+        rest = partial(_next_on_loop, host, started)
+        state = rest()
     else:
         return started
     if state is _END:
@@ -46,6 +46,10 @@ def call_setup(declared: DeclaredFunction, host: PluginContext) -> Any:
 
     host.add_cleanup(clean_up)
     return state
+
+
+def _next_on_loop(host: PluginContext, generator: AsyncIterator[Any]) -> Any:
+    return _on_loop(host, anext(generator, _END))
 
 
 def _on_loop(host: PluginContext, awaitable: Any) -> Any:

@@ -13,8 +13,16 @@ pub(crate) fn knows_protobuf(api_version: &str, kind: &str) -> bool {
 
 /// Return `apiVersion`, kind, plural and whether it is namespaced, of the resources that every API server has.
 #[pyfunction]
-pub(crate) fn builtin_resources() -> Vec<(&'static str, &'static str, &'static str, bool)> {
-    let tuple = |of: proto::Resource| (of.api_version, of.kind, of.plural, of.namespaced);
+pub(crate) fn builtin_resources() -> Vec<(&'static str, &'static str, &'static str, bool, bool)> {
+    let tuple = |of: proto::Resource| {
+        (
+            of.api_version,
+            of.kind,
+            of.plural,
+            of.namespaced,
+            of.has_status,
+        )
+    };
     Table::resources().map(tuple).collect()
 }
 

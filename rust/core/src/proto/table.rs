@@ -91,6 +91,10 @@ impl Table {
                 kind: message.kind(),
                 plural,
                 namespaced: plural == path,
+                has_status: message
+                    .fields()
+                    .iter()
+                    .any(|field| field.is_named("status")),
             })
         })
     }
@@ -107,6 +111,8 @@ pub struct Resource {
     pub plural: &'static str,
     /// Whether its objects are in namespaces.
     pub namespaced: bool,
+    /// Whether its objects have a status.
+    pub has_status: bool,
 }
 
 /// A message of the table; of a kind, unless it stands within another message.
