@@ -36,7 +36,7 @@ def remove(client: Client, obj: Mapping[str, Any], name: str) -> dict[str, Any] 
     if name not in present:
         return None
     try:
-        return _write(client, obj, tuple(one for one in present if one != name))
+        return _write(client, obj, tuple(other for other in present if other != name))
     except UnknownKind:
         raise
     except NotFound:

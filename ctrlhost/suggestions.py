@@ -16,7 +16,7 @@ def nearest(name: str, known: Iterable[str], *, least: float = 0.6) -> str | Non
     # Here, since only an error needs it.
     import difflib
 
-    spelt = {_plain(one): one for one in sorted(known)}
+    spelt = {_plain(name): name for name in sorted(known)}
     close = difflib.get_close_matches(_plain(name), spelt, n=1, cutoff=least)
     return spelt[close[0]] if close else None
 

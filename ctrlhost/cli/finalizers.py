@@ -50,21 +50,21 @@ def command(
         raise click.UsageError(str(error)) from None
     client = Client.load(kubeconfig, context)
     try:
-        held = [one for kind in references for one in held_objects(client, kind, namespace)]
-        held = [one for one in held if (one.deleted_since or not deleted) and name in (None, one.finalizer)]
+        held = [entry for kind in references for entry in held_objects(client, kind, namespace)]
+        held = [entry for entry in held if (entry.deleted_since or not deleted) and name in (None, entry.finalizer)]
         if name is None:
             _print(held)
             return 0
         failed = False
-        for one in held:
+        for entry in held:
             try:
-                released = release(client, one)
+                released = release(client, entry)
             except CtrlhostError as error:
                 failed = True
-                click.echo(f"error: {visible(_object(one))}: {visible(error.message)}", err=True)
+                click.echo(f"error: {visible(_object(entry))}: {visible(error.message)}", err=True)
             else:
                 if released:
-                    click.echo(f"released {visible(_object(one))}")
+                    click.echo(f"released {visible(_object(entry))}")
         if not held:
             click.echo(f"no object has the finalizer {visible(name)}", err=True)
         return FAILURE if failed else 0
@@ -74,8 +74,8 @@ def command(
 
 def _print(held: list[HeldObject]) -> None:
     rows = [
-        (one.finalizer, one.kind, _key(one), one.holder or "-", _age(one.deleted_since))
-        for one in sorted(held, key=lambda one: (one.finalizer, one.kind, one.namespace, one.name))
+        (entry.finalizer, entry.kind, _key(entry), entry.holder or "-", _age(entry.deleted_since))
+        for entry in sorted(held, key=lambda entry: (entry.finalizer, entry.kind, entry.namespace, entry.name))
     ]
     for line in table(_COLUMNS, rows):
         click.echo(line)

@@ -108,7 +108,7 @@ def _mistakes(declaration: Declaration) -> Iterator[Mistake]:
             yield Mistake(
                 _place(controller.declared), controller.declared.name, text, 'give it another one: `name="…"`'
             )
-    pages = [one for one in (*declaration.pages, *declaration.reports) if is_path(one.options["path"])]
+    pages = [page for page in (*declaration.pages, *declaration.reports) if is_path(page.options["path"])]
     paths = Counter(page.options["path"] for page in pages)
     for declared in pages:
         if paths[path := declared.options["path"]] > 1:
@@ -144,7 +144,7 @@ def _references(declaration: Declaration) -> Iterator[Any]:
 def _of_structs(declaration: Declaration) -> Iterator[Mistake]:
     """Check that msgspec can decode the settings and the objects."""
     members = [declaration.settings, *(index.kind.model for index in declaration.indexes), *_references(declaration)]
-    models = [one.reference.model if isinstance(one, KindSource) else one for one in members]
+    models = [member.reference.model if isinstance(member, KindSource) else member for member in members]
     structs = [model for model in models if isinstance(model, type) and issubclass(model, msgspec.Struct)]
     reasons = {reason: struct for struct in structs if (reason := undecodable(struct)) is not None}
     for reason, struct in reasons.items():
@@ -169,7 +169,7 @@ def _functions(declaration: Declaration) -> list[DeclaredFunction]:
     for field in declaration.__slots__:
         listed = getattr(declaration, field)
         if isinstance(listed, list):
-            functions += [one for one in listed if isinstance(one, DeclaredFunction)]
+            functions += [member for member in listed if isinstance(member, DeclaredFunction)]
     return functions
 
 
@@ -228,12 +228,12 @@ def _of_sources(options: Any) -> Iterator[tuple[str, str]]:
             listed = json.dumps([value]) if isinstance(value, str) else f"[{_show(value)}]"
             yield f"{name} is a list: {listed}", f"write `{name}={listed}`"
         elif name == "predicates":
-            if wrong := [one for one in value if not callable(one) and not _is_native(one)]:
+            if wrong := [member for member in value if not callable(member) and not _is_native(member)]:
                 yield f"predicates has {_show(wrong[0])}, which is no predicate", "see `ctrlhost.predicates`"
             yield from _of_predicates(value)
         else:
-            for one in value:
-                yield from _of_reference(name, one, Owns if name == "owns" else Watches)
+            for member in value:
+                yield from _of_reference(name, member, Owns if name == "owns" else Watches)
 
 
 def _of_workers(options: Any) -> Iterator[tuple[str, str]]:

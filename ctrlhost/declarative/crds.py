@@ -64,7 +64,7 @@ def _kinds(declaration: Declaration) -> Iterator[Kind]:
             yield controller.kind
         for name in ("owns", "watches"):
             listed = controller.declared.options.get(name) or ()
-            for one in () if is_of_settings(name, listed) else listed:
-                yield one.reference if isinstance(one, KindSource) else kind_of(one)
+            for member in () if is_of_settings(name, listed) else listed:
+                yield member.reference if isinstance(member, KindSource) else kind_of(member)
     for index in declaration.indexes:
         yield index.kind

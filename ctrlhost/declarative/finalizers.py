@@ -73,7 +73,9 @@ class _Unfit:
 def collect_finalizers(controller: DeclaredController, declared: Iterable[DeclaredFunction]) -> list[Finalizer]:
     """Return the finalizers that are declared for a controller, in their order."""
     return [
-        Finalizer(one.options["name"], one, one.options["when"]) for one in declared if one.options["of"] is controller
+        Finalizer(function.options["name"], function, function.options["when"])
+        for function in declared
+        if function.options["of"] is controller
     ]
 
 
@@ -83,7 +85,7 @@ def find_problem(declared: DeclaredFunction, declaration: Declaration) -> tuple[
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         text = f'{name!r} is not the name of a finalizer: it needs a domain, such as "example.com/cleanup"'
         return text, 'write it as `@plugin.finalizer("example.com/cleanup", of=reconcile)`'
-    if not any(controller is one for one in declaration.controllers):
+    if not any(controller is known for known in declaration.controllers):
         label = getattr(controller, "__name__", repr(controller))
         hint = f"decorate `{label}` with `@plugin.controller(…)`, above its finalizers"
         if not callable(controller):

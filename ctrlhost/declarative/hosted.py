@@ -132,8 +132,8 @@ class HostedController:
         kind = kind_of(reference)
         cached = self._caches.get(kind)
         if cached is None:
-            if not any((one.api_version, one.kind) == kind[:2] for one in self.kinds):
-                declared = ", ".join(dict.fromkeys(str(one.reference) for one in self.kinds))
+            if not any((source.api_version, source.kind) == kind[:2] for source in self.kinds):
+                declared = ", ".join(dict.fromkeys(str(source.reference) for source in self.kinds))
                 raise UndeclaredRead(
                     self.host.name,
                     f"controller `{context.controller}` reads {kind} without declaring it; it declares {declared}",

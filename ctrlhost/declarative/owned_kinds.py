@@ -58,11 +58,15 @@ class OwnedKinds:
             )
 
     def _find(self, api_version: str, kind: str) -> Owns | Watches:
-        written = [one for one in self.kinds if isinstance(one, Owns) or (isinstance(one, Watches) and one.ensure)]
+        written = [
+            source
+            for source in self.kinds
+            if isinstance(source, Owns) or (isinstance(source, Watches) and source.ensure)
+        ]
         for source in written:
             if (source.api_version, source.kind) == (api_version, kind):
                 return source
-        owned = ", ".join(f"{one.kind} ({one.api_version})" for one in written) or "nothing"
+        owned = ", ".join(f"{source.kind} ({source.api_version})" for source in written) or "nothing"
         raise UndeclaredRead(
             self.plugin,
             f"controller `{self.controller}` writes {kind} ({api_version}) without declaring it; it owns {owned}",

@@ -527,8 +527,8 @@ class Plugin(Parameters[S]):
     def ctrlhost_stopping(self, plugin: PluginContext) -> None:
         """Call the functions for the shutdown, also those after one that raises."""
         with ExitStack() as stack:
-            for one in reversed(self.declaration.stopping):
-                stack.callback(one.function, plugin)
+            for declared in reversed(self.declaration.stopping):
+                stack.callback(declared.function, plugin)
 
     @hookimpl
     def ctrlhost_commands(self, group: click.Group) -> None:

@@ -45,7 +45,7 @@ def prune(
     lister = owned_lister(context, kind.api_version, kind.kind)
     yield from lister.catch_up()
     pruned = []
-    for child in sorted(lister.without_waiting().by_index(OWNERS, reconciled.uid), key=lambda one: one.key):
+    for child in sorted(lister.without_waiting().by_index(OWNERS, reconciled.uid), key=lambda owned: owned.key):
         is_kept = child.name in kept.get(None, ()) or child.name in kept.get(child.namespace, ())
         is_owned = is_owned_by(child, reconciled.uid, reconciled.namespace)
         if is_kept or child.deletion_timestamp is not None or not is_owned:
@@ -76,14 +76,14 @@ def _names(kind: Kind, keep: Iterable[AnyObject | str]) -> dict[str | None, set[
         raise TypeError(f"keep is a list of objects or names, not {keep!r}")
     names: dict[str | None, set[str]] = {}
     own = (_group(kind.api_version), kind.kind)
-    for one in keep:
-        if isinstance(one, str):
-            namespace, _, name = one.rpartition("/")
+    for kept in keep:
+        if isinstance(kept, str):
+            namespace, _, name = kept.rpartition("/")
             names.setdefault(namespace or None, set()).add(name)
             continue
-        if not isinstance(one, (Mapping, msgspec.Struct)):
-            raise TypeError(f"keep is a list of objects or names, not of {one!r:.80}")
-        obj = mapping_of(one)
+        if not isinstance(kept, (Mapping, msgspec.Struct)):
+            raise TypeError(f"keep is a list of objects or names, not of {kept!r:.80}")
+        obj = mapping_of(kept)
         if (_group(obj.get("apiVersion", kind.api_version)), obj.get("kind", kind.kind)) != own:
             continue
         metadata = obj.get("metadata") or {}

@@ -25,14 +25,14 @@ def set_up(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping
     """Register what is declared, and call the functions for the set-up; `crds` are those of the plugin."""
     for controller in _hosted(declaration, host, crds):
         Reconciler(controller).register()
-    for one in declaration.setup:
-        state = call_setup(one, host)
+    for function in declaration.setup:
+        state = call_setup(function, host)
         if state is not None:
             host.state = state
     for task in declaration.tasks:
         _add_task(task, host)
-    for one in declaration.health:
-        host.add_health_check(one.options["name"], partial(one.function, host))
+    for check in declaration.health:
+        host.add_health_check(check.options["name"], partial(check.function, host))
     for page in declaration.pages:
         host.add_page(page.options["path"], _page(page, host))
     for report in declaration.reports:
@@ -43,9 +43,9 @@ def set_up(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping
 
 def _hosted(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping[str, Any]]) -> list[HostedController]:
     """Return the enabled controllers; each reads the kinds of those indexes that no controller declares."""
-    hosted = [HostedController(one, host, declaration, crds) for one in declaration.controllers]
-    controllers = [one for one in hosted if one.options.get("enabled", True)]
-    declared = {source.reference[:2] for one in controllers for source in one.kinds}
+    hosted = [HostedController(declared, host, declaration, crds) for declared in declaration.controllers]
+    controllers = [controller for controller in hosted if controller.options.get("enabled", True)]
+    declared = {source.reference[:2] for controller in controllers for source in controller.kinds}
     read = {index.kind[:2]: index.kind for index in declaration.indexes if index.kind[:2] not in declared}
     for controller in controllers:
         for kind in read.values():

@@ -134,7 +134,7 @@ def _waits_for_a_roll(live: Object, container: dict[str, Any], pod: dict[str, An
     if template.get("metadata", {}).get("annotations"):
         return False
     spec = template.get("spec", {})
-    current = next((one for one in spec.get("containers", ()) if one["name"] == container["name"]), None)
+    current = next((other for other in spec.get("containers", ()) if other["name"] == container["name"]), None)
     if current is None or current["image"] != container["image"]:
         return False
     chosen = [(current.get(field), container.get(field)) for field in ("args", "resources")]

@@ -73,7 +73,7 @@ def credentials_refused(report: MeshReport) -> Verdict | None:
 def condition(network: ctrlhost.Object, type_: str) -> Mapping[str, Any]:
     """Return a condition of a network; an empty one where it has none."""
     conditions = network.get_path("status", "conditions", default=())
-    return next((one for one in conditions if one.get("type") == type_), {})
+    return next((condition for condition in conditions if condition.get("type") == type_), {})
 
 
 def show(ctx: ctrlhost.Context, verdicts: Mapping[str, Verdict]) -> None:

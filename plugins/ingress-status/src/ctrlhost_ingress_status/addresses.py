@@ -36,8 +36,8 @@ def normalise(raw: Any) -> Entries:
     Fields that an Ingress lacks, such as `ipMode`, are dropped. Anything but a list counts as empty.
     """
     entries: dict[str, Entry] = {}
-    for one in raw if _is_list(raw) else ():
-        if isinstance(one, Mapping) and (entry := _entry(one)):
+    for address in raw if _is_list(raw) else ():
+        if isinstance(address, Mapping) and (entry := _entry(address)):
             entries.setdefault(_canonical(entry), entry)
     return tuple(entries.values())
 

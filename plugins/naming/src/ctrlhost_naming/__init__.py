@@ -102,7 +102,7 @@ def deposed(host: ctrlhost.PluginContext[NamingSettings]) -> None:
 
 def names_changed(old: ctrlhost.Object | None, new: ctrlhost.Object | None) -> bool:
     """Return whether accepted names have changed."""
-    before, after = (None if one is None else one.get_path("status", "acceptedNames") for one in (old, new))
+    before, after = (None if crd is None else crd.get_path("status", "acceptedNames") for crd in (old, new))
     return bool(before != after)
 
 
@@ -243,7 +243,7 @@ def _report(ctx: ctrlhost.Context[Crd, NamingSettings], crd: Crd, decision: Deci
         return ctrlhost.Result(requeue_after=wait)
     else:
         # The ledger distinguishes self-conflicts and cycles from other conflicts.
-        text = next((str(one) for one in naming.ledger.report(now) if one.crd == crd.name), finding.value)
+        text = next((str(line) for line in naming.ledger.report(now) if line.crd == crd.name), finding.value)
     if naming.reported.get(crd.name) != text:
         naming.reported[crd.name] = text
         ctx.log.warning("%s: %s", crd.name, text)

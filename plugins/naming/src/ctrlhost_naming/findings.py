@@ -55,7 +55,8 @@ class Difference:
             "kind": self.kind.value,
             "seconds": round(now - self.since, 1),
             "blocked": [
-                {"field": one.field.label, "name": one.name, "owners": list(one.owners)} for one in self.blocked
+                {"field": refusal.field.label, "name": refusal.name, "owners": list(refusal.owners)}
+                for refusal in self.blocked
             ],
             "cycle": list(self.cycle),
         }
@@ -170,7 +171,7 @@ def _visit(start: str, edges: Mapping[str, set[str]], seen: set[str], finished: 
     seen.add(start)
     while path:
         node, following = path[-1]
-        other = next((one for one in following if one not in seen), None)
+        other = next((name for name in following if name not in seen), None)
         if other is None:
             finished.append(node)
             path.pop()

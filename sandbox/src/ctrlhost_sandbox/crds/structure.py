@@ -75,7 +75,7 @@ def _node(schema: Schema, field: str, level: str) -> Iterator[Cause]:
             text = f"must be false if {INT_OR_STRING} is true"
             yield status.invalid_value(f"{field}.{name}", True, text)
     first: Schema = next(iter(schema.get("allOf") or []), {})
-    spelt_out, first_spelt_out = (one.get("anyOf") == _INT_OR_STRING for one in (schema, first))
+    spelt_out, first_spelt_out = (part.get("anyOf") == _INT_OR_STRING for part in (schema, first))
     yield from _logic(schema, field, spelt_out=spelt_out, first_spelt_out=first_spelt_out)
     yield from _type_causes(schema, field, kind, level)
     if schema.get(EMBEDDED):

@@ -149,7 +149,7 @@ class RpcClient:
                     daemon.host, daemon.port, body, headers, connect=self._connect, answer=limit
                 )
                 results = read(encoding.decode(status, answer))
-                outcomes = [one.reason if isinstance(one, RpcFailure) else "ok" for one in results]
+                outcomes = [result.reason if isinstance(result, RpcFailure) else "ok" for result in results]
                 return results
             except RpcFailure as failure:
                 outcomes = [failure.reason] * len(methods)
