@@ -54,7 +54,10 @@ _OF_THE_HOST = {
 }
 #: For the host, or for the types that derive from these.
 INNER = {
-    "Context": {"async_client", "declared", "enter", "number", "permit", "reconcile_id", "started", "term", "worker"},
+    "Context": {
+        *("async_client", "declared", "end", "enter", "number", "of_run", "permit", "reconcile_id", "run_name"),
+        *("started", "term", "worker"),
+    },
     "Client": {"of_account", "page_steps", "separate"},
     "Plugin": {"loaded"},
     "StatusWriter": {"patch"},
