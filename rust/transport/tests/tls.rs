@@ -284,8 +284,8 @@ fn replaced_tls_values_count_for_new_connections() {
         let mut stream = accept(&config, stream);
         while let Some(got) = read_request(&mut stream, number) {
             if got.line.contains("/watch") {
-                let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-                stream.write_all(head.as_bytes()).unwrap();
+                let beginning = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+                stream.write_all(beginning.as_bytes()).unwrap();
                 going.lock().unwrap().recv().unwrap();
                 stream.write_all(b"3\r\nabc\r\n0\r\n\r\n").unwrap();
             } else {

@@ -103,7 +103,7 @@ impl Path {
     pub fn texts<'a>(&self, value: Value<'a>) -> Vec<Cow<'a, str>> {
         let mut distinct = Distinct::default();
         walk(value, &self.0, &mut |value| {
-            distinct.extend(value.as_text())
+            distinct.extend(value.as_text());
         });
         distinct.texts
     }
