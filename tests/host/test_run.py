@@ -72,6 +72,8 @@ def test_a_controller_that_the_operator_has_paused_reconciles_nothing(distributi
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", "--set=controllers.greeter/greeter.paused=true", plugins="greeter")
     client = ctrlhost.Client.load(host.kubeconfig)
+    # What is in the first list has another priority, and the depth is counted by priority.
+    host.line("plugin greeter running")
     for name in ("ann", "bob"):
         client.create(to_greet(name))
     host.line("plugin greeter degraded: paused: greeter/greeter")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ctrlhost_sandbox.schema.normalize import is_whole
-from ctrlhost_sandbox.schema.quantities import Quantity, add, largest, parsed, shown
+from ctrlhost_sandbox.schema.quantities import Quantity, add, largest, parsed, texts_of
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_a_difference_may_be_zero() -> None:
 
 def test_lists_of_resources_are_added_and_compared_by_name() -> None:
     left, right = parsed({"cpu": "1", "memory": "1Gi"}), parsed({"cpu": "500m", "pods": "2"})
-    assert shown(add(left, right)) == {"cpu": "1500m", "memory": "1Gi", "pods": "2"}
-    assert shown(largest(left, right)) == {"cpu": "1", "memory": "1Gi", "pods": "2"}
+    assert texts_of(add(left, right)) == {"cpu": "1500m", "memory": "1Gi", "pods": "2"}
+    assert texts_of(largest(left, right)) == {"cpu": "1", "memory": "1Gi", "pods": "2"}
     assert parsed(None) == {}
 
 
