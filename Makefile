@@ -191,10 +191,10 @@ format: venv ## Format the sources
 fuzz: ## Fuzz every decoder, SECONDS_EACH seconds (300); 0 replays the seeds and what was found before
 	rust/fuzz/run $(or $(SECONDS_EACH),300)
 
-soak: venv $(CONTROLPLANE) $(PROTOBUF) ## The long versions of the leak, stress, waiting, kill and differential tests, and a million faults
+soak: venv $(CONTROLPLANE) $(PROTOBUF) ## The long versions of the leak, stress, waiting, kill and differential tests, and 200,000 faults
 	CTRLHOST_LEAK_CYCLES=10000000 CTRLHOST_STRESS_ADDS=100000 $(PYTEST) --quiet tests/unit -k "leak or flat or stress" --timeout 3600
 	CTRLHOST_RANDOM_OBJECTS=1000 cargo test --quiet --locked --profile $(PROFILE) --package ctrlhost-core --test proto_go -- --ignored
-	CTRLHOST_FAULTS=500000 $(PYTEST) --quiet tests/convergence
+	CTRLHOST_FAULTS=100000 $(PYTEST) --quiet tests/convergence
 	CTRLHOST_BITCOIN_SOAK=1 $(PYTEST) --quiet tests/e2e -k "bitcoin and (at_rest or left_in_peace)"
 	CTRLHOST_KILLS=1000 CTRLHOST_FUZZ_REQUESTS=100000 $(PYTEST) --quiet sandbox/tests -k "kills or fuzzed" --timeout 7200
 	CTRLHOST_DIFFERENTIAL_SECONDS=600 $(PYTEST) --quiet tests/differential

@@ -1,6 +1,6 @@
 """After any network faults every cache equals the server, no event was missed, and no object was ever wrong.
 
-A failure names its seed: `CTRLHOST_SEED=… CTRLHOST_FAULTS=200` repeats it. `make soak` injects a million faults.
+A failure names its seed: `CTRLHOST_SEED=… CTRLHOST_FAULTS=200` repeats it. `make soak` injects 100,000 per server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ A_ROUND = 200
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """Disable the logs, which a million faults would fill."""
+    """Disable the logs, which so many faults would fill."""
     loggers = [logging.getLogger(name) for name in ("ctrlhost.informers", "ctrlhost.client", "urllib3")]
     for each in loggers:
         each.setLevel(logging.CRITICAL)
