@@ -13,9 +13,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def commands(target: str, *variables: str) -> str:
-    """Return what `make` would run for a target."""
+    """Return what `make` would run for a target outside of CI, unless a variable says otherwise."""
     done = subprocess.run(
-        ["make", "--dry-run", "--no-print-directory", target, *variables],
+        ["make", "--dry-run", "--no-print-directory", target, "CI=", *variables],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -38,6 +38,8 @@ def test_the_suites_run_in_parallel_and_in_time() -> None:
     default = re.search(r"^WORKERS [?]= (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert default is not None
     assert default[1].startswith("$(shell nproc")
+    # What fails by a race does not lose a run of CI, and is listed.
+    assert " -m pytest --reruns 1 -raR --quiet -m " in commands("test-python", "CI=true")
 
 
 @pytest.mark.behaviour("findings/FT5")
@@ -49,9 +51,9 @@ def test_each_test_runs_in_ci_or_in_the_night() -> None:
 
 
 def test_the_tests_that_need_programs_fetch_them() -> None:
-    made = commands("test-real", "--always-make")
-    assert "for program in bitcoind promtool browser; do tests/$program/fetch" in made
-    assert "tests/go/build controlplane" in made
+    real = commands("test-real", "--always-make")
+    assert "for program in bitcoind promtool browser; do tests/$program/fetch" in real
+    assert "tests/go/build controlplane" in real
     alone = commands("test", "--always-make")
     assert "fetch" not in alone
     assert "tests/go" not in alone
