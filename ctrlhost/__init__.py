@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ctrlhost.client import AsyncClient, Client
     from ctrlhost.clock import Clock
     from ctrlhost.config.secret import Secret
+    from ctrlhost.controller.backoff import Backoff
     from ctrlhost.controller.caches import Cache, Caches
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.handle import ControllerHandle
@@ -83,6 +84,7 @@ __all__ = [
     "AsyncCache",
     "AsyncClient",
     "AsyncContext",
+    "Backoff",
     "BadRequest",
     "BlockingCall",
     "ByIndex",
@@ -170,6 +172,7 @@ _HOMES = {
     "AsyncCache": "ctrlhost.declarative.async_cache",
     "AsyncClient": "ctrlhost.client",
     "AsyncContext": "ctrlhost.declarative.async_context",
+    "Backoff": "ctrlhost.controller.backoff",
     "ByIndex": "ctrlhost.informers.mappings",
     "ByLabel": "ctrlhost.informers.mappings",
     "Cache": "ctrlhost.controller.caches",

@@ -214,10 +214,10 @@ class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     """Namespaces that the controller is limited to, by name, glob or `label:SELECTOR`."""
 
     base_delay: Duration | None = None
-    """The first delay of the back-off after a failure."""
+    """The first delay of the back-off after a failure, in place of the plugin's."""
 
     max_delay: Duration | None = None
-    """The longest delay of the back-off after a failure."""
+    """The longest delay of the back-off after a failure, in place of the plugin's."""
 
     paused: bool | None = None
     """Begin no reconcile, on any replica; events are queued and merged meanwhile."""

@@ -166,7 +166,7 @@ class AsyncWorkers:
             return results.ended(key, priority, late, counts, permit)
         except BaseException as error:  # noqa: BLE001 - any error of a plugin is contained
             return results.ended(key, priority, error, counts, permit)
-        if result is None and key not in results.failing:
+        if result is None and key not in results.attempts:
             counts.successes += 1
             return ()
         return results.ended(key, priority, result, counts)

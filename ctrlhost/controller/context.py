@@ -54,6 +54,8 @@ class ControllerScope:
     plugin: PluginScope
     controller: str
     queue: WorkQueue
+    #: The runs since the last success of each key whose last run did not succeed.
+    attempts: Mapping[Any, int]
     clients: PluginClients
     #: Whether runs belong to a term; if not, their writes are those of every replica.
     needs_leader: bool
@@ -200,8 +202,8 @@ class Context(Parameters[K, S]):
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt since the key last succeeded, from 1."""
-        return 1 if self.request is None else self._scope.queue.num_requeues(self.request) + 1
+        """The number of this attempt since the key last succeeded, from 1. A `TerminalError` starts it over."""
+        return 1 if self.request is None else self._scope.attempts.get(self.request, 0) + 1
 
     @property
     def dry_run(self) -> bool:

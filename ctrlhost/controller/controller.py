@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ctrlhost.controller.addresses import NAME_RULE, is_name
 from ctrlhost.controller.async_worker import AsyncWorkers
 from ctrlhost.controller.attachment import Attachment, AttachScope
+from ctrlhost.controller.backoff import BackoffLimiter
 from ctrlhost.controller.context import ControllerScope
 from ctrlhost.controller.history import History
 from ctrlhost.controller.hot_loops import HotLoops
@@ -25,7 +26,7 @@ from ctrlhost.controller.watchdog import Watchdog
 from ctrlhost.controller.worker import LeaderGate, WorkerScope
 from ctrlhost.errors import NotSynced, PluginLoadError
 from ctrlhost.own_writes.self_events import SelfEvents
-from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, WorkQueue
+from ctrlhost.workqueue import WorkQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -125,13 +126,13 @@ class Controller:
             if self._queue is None:
                 options, services = self.options, self._plugin.services
                 clock, qps = services.clock, services.supervision(self._plugin.name).retry_qps
-                own = options.rate_limiter or ItemExponentialFailureRateLimiter(options.base_delay, options.max_delay)
+                own = options.rate_limiter or BackoffLimiter(options.backoff)
                 # A limiter of the plugin may be its own code. The run that it delays counts as a thread that hangs.
                 opened = None
                 if options.rate_limiter is not None:
                     entries = self._plugin.entries
                     opened = partial(entries.open, "limiter", controller=self.name, costs_thread=False)
-                limiter = RetryLimiter(own, qps, options.max_delay, clock, services.jitter, opened)
+                limiter = RetryLimiter(own, qps, options.backoff, clock, services.jitter, opened)
                 self._queue = WorkQueue(self.name, rate_limiter=limiter, clock=cast("Any", clock))
             return self._queue
 
@@ -402,6 +403,7 @@ class Controller:
             plugin=plugin,
             controller=self.name,
             queue=queue,
+            attempts=self.history.attempts,
             clients=plugin.clients,
             needs_leader=needs_leader,
             self_events=self._self_events,

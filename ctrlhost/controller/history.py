@@ -71,6 +71,8 @@ class History:
         self.runs: deque[tuple[Any, ...]] = deque(maxlen=RUNS)
         #: The keys whose last run failed, in the order of their first failure.
         self.failing: dict[Any, None] = {}
+        #: The runs since the last success of each key whose last run did not succeed; 0 after one that is not retried.
+        self.attempts: dict[Any, int] = {}
         self._clock = clock
         self._errors = errors
         self._lock = threading.Lock()
@@ -90,11 +92,13 @@ class History:
             self._details[key] = Failure(count, kind, error, place, number, self._clock.now(), terminal)
             self._terminal.pop(key, None)
             self.failing[key] = None
+            self.attempts[key] = 0 if terminal else self.attempts.get(key, 0) + 1
             if terminal:
                 self._terminal[key] = None
                 if len(self._terminal) > _DETAILS:
                     forgotten = self._terminal.popitem(last=False)[0]
                     self.failing.pop(forgotten, None)
+                    self.attempts.pop(forgotten, None)
                     self._details.pop(forgotten, None)
             if len(self._details) > _DETAILS:
                 self._details.popitem(last=False)
@@ -110,11 +114,21 @@ class History:
         return error if self._clock.now() < at + within else ""
 
     def succeeded(self, key: Any) -> None:
-        """Note that a failing key has succeeded."""
+        """Note that a key has succeeded."""
         with self._lock:
-            self.failing.pop(key, None)
-            self._details.pop(key, None)
-            self._terminal.pop(key, None)
+            self._end_failure(key)
+            self.attempts.pop(key, None)
+
+    def postponed(self, key: Any) -> None:
+        """Note that a run did not fail, and that its key runs again until it succeeds."""
+        with self._lock:
+            self._end_failure(key)
+            self.attempts[key] = self.attempts.get(key, 0) + 1
+
+    def _end_failure(self, key: Any) -> None:
+        self.failing.pop(key, None)
+        self._details.pop(key, None)
+        self._terminal.pop(key, None)
 
     def now(self) -> float:
         """Return the time by the clock of runs and failures."""

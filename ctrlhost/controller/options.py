@@ -5,28 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.controller.backoff import Backoff
 from ctrlhost.workqueue import MaxOfRateLimiter
 
 if TYPE_CHECKING:
     from ctrlhost.config.settings import ControllerOverrides
 
-#: The host's back-off, in seconds: 5 ms, doubled by each failure, to 1000 s.
-BASE_DELAY, MAX_DELAY = 0.005, 1000.0
 #: Seconds after which a reconcile counts as stuck.
 SLOW_AFTER = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerOptions:
-    """Options of a controller; times are in seconds. The plugin's own `rate_limiter` replaces the two delays."""
+    """Options of a controller; times are in seconds."""
 
     workers: int = 1
+    #: The delays between the retries of a key, or a limiter in their place.
+    retry: Backoff | None = None
     rate_limiter: Any = None
     timeout: float | None = None
     needs_leader: bool = True
     suppress_echo: bool = False
-    base_delay: float = BASE_DELAY
-    max_delay: float = MAX_DELAY
     #: When a reconcile counts as stuck; 0: never.
     slow_after: float = SLOW_AFTER
     #: The namespaces that the operator limits this controller to; None for those of the host.
@@ -40,7 +39,11 @@ class ControllerOptions:
             raise TypeError(f"workers must be an integer, got {self.workers!r}")
         if not isinstance(self.timeout, int | float | None) or self.timeout != self.timeout:
             raise TypeError(f"timeout must be a number of seconds, got {self.timeout!r}")
+        if not isinstance(self.retry, Backoff | None):
+            raise TypeError(f"retry must be a ctrlhost.Backoff, got {self.retry!r:.80}")
         if self.rate_limiter is not None:
+            if self.retry is not None:
+                raise TypeError("retry and rate_limiter are mutually exclusive")
             # A probe: the real queue is created later, when an error would not show the plugin's line.
             MaxOfRateLimiter(self.rate_limiter)
         if self.workers < 1:
@@ -54,9 +57,15 @@ class ControllerOptions:
             return self
         changed = {
             name: value
-            for name in ("workers", "timeout", "slow_after", "namespaces", "base_delay", "max_delay", "paused")
+            for name in ("workers", "timeout", "slow_after", "namespaces", "paused")
             if (value := getattr(overrides, name)) is not None
         }
-        if "base_delay" in changed or "max_delay" in changed:
-            changed["rate_limiter"] = None
+        if (overrides.base_delay, overrides.max_delay) != (None, None):
+            retry = self.backoff.overridden(overrides.base_delay, overrides.max_delay)
+            changed |= {"rate_limiter": None, "retry": retry}
         return replace(self, **changed)
+
+    @property
+    def backoff(self) -> Backoff:
+        """The delays between the retries of a key where the plugin has no limiter."""
+        return self.retry or Backoff()

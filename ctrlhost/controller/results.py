@@ -68,8 +68,8 @@ class Results:
         """Prepare; `timeout` is the controller's, in seconds. `successes` returns the number of runs without error."""
         self.controller = controller
         self.timeout = timeout
-        #: Keys whose last run failed, so that the rate limiter must forget them. A key has one worker at a time.
-        self.failing = history.failing
+        #: Keys whose last run did not succeed, so that a success must be noted. A key has one worker at a time.
+        self.attempts = history.attempts
         self.last_error: str | None = None
         self._queue = queue
         self._history = history
@@ -97,7 +97,7 @@ class Results:
             match error:
                 case None if _requeues(outcome):
                     wanted = priority if outcome.priority is None else outcome.priority
-                    return self._run_after(key, outcome.requeue_after, wanted, counts)
+                    return self._run_after(key, outcome.requeue_after, wanted, counts, succeeded=True)
                 case None:
                     counts.successes += 1
                     self._forget(key)
@@ -165,9 +165,12 @@ class Results:
             log.exception("the rate limiter failed; retrying the key after %g s", _WITHOUT_LIMITER)
             self._queue.add_after(key, _WITHOUT_LIMITER, priority=priority)
 
-    def _forget(self, key: Request) -> None:
-        """Forget the failures of a key."""
-        self._history.succeeded(key)
+    def _forget(self, key: Request, *, succeeded: bool = True) -> None:
+        """Forget the failures of a key, and its attempts if it succeeded."""
+        if succeeded:
+            self._history.succeeded(key)
+        else:
+            self._history.postponed(key)
         self._events.succeeded(key)
         try:
             self._queue.forget(key)
@@ -183,12 +186,14 @@ class Results:
         self._failures += 1
         kind, place = type(error).__name__, place_of(error.__traceback__)
         self._last_failure = f"{self.last_error} ({place})" if place else self.last_error or kind
-        return {"error": kind, "place": place, "attempt": self._queue.num_requeues(key) + 1}
+        return {"error": kind, "place": place, "attempt": self.attempts.get(key, 0) + 1}
 
-    def _run_after(self, key: Request, seconds: float, priority: int, counts: WorkerCounts) -> tuple[RunResult, str]:
+    def _run_after(
+        self, key: Request, seconds: float, priority: int, counts: WorkerCounts, *, succeeded: bool = False
+    ) -> tuple[RunResult, str]:
         """Queue the key after a delay that its reconciler asked for, and reset its back-off."""
         self._queue.add_after(key, max(seconds, _MIN_DELAY), priority=priority)
-        self._forget(key)
+        self._forget(key, succeeded=succeeded)
         counts.requeue_after += 1
         return "requeue_after", ""
 

@@ -12,10 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.clock import Clock
+    from ctrlhost.controller.backoff import Backoff
     from ctrlhost.entries import Entry
 
-#: The largest part of a delay that is added to it at random.
-_JITTER = 0.2
 #: The burst of the bucket, in seconds of its rate.
 _BURST = 5
 #: The largest burst of a bucket.
@@ -30,16 +29,16 @@ def choose_jitter(clock: Clock) -> Callable[[], float]:
 class RetryLimiter:
     """A rate limiter of a queue that delays each retry at least as long as the controller's own limiter.
 
-    Beyond `qps` retries a second and a burst of five times that, retries are delayed further, by at most `max_delay`
-    seconds; 0 is no bound. Up to a fifth is added to each delay, so that keys that failed together are not retried
-    together. `num_requeues` does not change. May be called from any thread.
+    Beyond `qps` retries a second and a burst of five times that, retries are delayed further, at most to the back-off's
+    longest delay; 0 is no bound. The back-off's jitter is added to each delay. `num_requeues` does not change. May be
+    called from any thread.
     """
 
     def __init__(
         self,
         own: Any,
         qps: float,
-        max_delay: float,
+        backoff: Backoff,
         clock: Clock,
         jitter: Callable[[], float] | None = None,
         entry: Callable[[], Entry] | None = None,
@@ -54,18 +53,18 @@ class RetryLimiter:
         self._entry = entry
         #: The failures of each key with a plugin's limiter, whose code a thread of the host must not call.
         self._failures: dict[Any, int] = {}
-        self._jitter = jitter or choose_jitter(clock)
+        self._jitter, self._share = jitter or choose_jitter(clock), backoff.jitter
         self._bucket: Any = None
         if qps:
             bucket = BucketRateLimiter(qps, int(min(max(1.0, qps * _BURST), _MAX_BURST)), cast("Any", clock))
-            self._bucket = WithMaxWaitRateLimiter(bucket, max_delay)
+            self._bucket = WithMaxWaitRateLimiter(bucket, backoff.max)
 
     def when(self, key: Any) -> float:
         """Return the seconds until the next run of a key that failed."""
         delay: float = self._own.when(key) if self._entry is None else self._reported(self._entry(), key)
         if self._bucket is not None:
             delay = max(delay, self._bucket.when(key))
-        return delay * (1 + _JITTER * self._jitter())
+        return delay * (1 + self._share * self._jitter())
 
     def _reported(self, entry: Entry, key: Any) -> float:
         self._failures[key] = self._failures.get(key, 0) + 1

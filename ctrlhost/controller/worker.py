@@ -156,7 +156,7 @@ class Worker:
         """Run the keys, and append those that this worker began or requeued to `done`."""
         scope, context, counts, waiting = self._scope, self.context, self.counts, self.waiting
         reconcile, gate, pause, results = scope.reconciler(), scope.gate, scope.pause, scope.results
-        failing, record, now = results.failing, scope.history.runs.append, context.clock.now
+        attempts, record, now = results.attempts, scope.history.runs.append, context.clock.now
         limit, buckets = scope.watchdog.limit, counts.buckets
         short = min(_FIRST_BUCKET, limit)
         waiting.extend(batch)
@@ -193,7 +193,7 @@ class Worker:
             except BaseException as error:  # noqa: BLE001 - any error of a plugin is contained
                 ending = results.ended(key, context.priority, error, counts, context.permit)
             else:
-                if result is None and not (failing and key in failing):
+                if result is None and not (attempts and key in attempts):
                     counts.successes += 1
                 else:
                     ending = results.ended(key, context.priority, result, counts)

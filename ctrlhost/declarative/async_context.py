@@ -90,7 +90,7 @@ class AsyncContext(Parameters[K, S]):
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt since the key last succeeded, from 1."""
+        """The number of this attempt since the key last succeeded, from 1. A `TerminalError` starts it over."""
         return self._context.attempt
 
     @property

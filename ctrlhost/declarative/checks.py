@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ctrlhost.controller.addresses import NAME_RULE, is_name, is_path
+from ctrlhost.controller.backoff import Backoff
 from ctrlhost.controller.source import KindSource
 from ctrlhost.controller.sources import For, Owns, Watches
 from ctrlhost.declarative import finalizers
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
 MOST = 20
 #: Options of `@plugin.controller` that are lists.
 _LISTS = ("owns", "watches", "predicates")
-_OPTIONS = ("name", *_LISTS, "every", "workers", "timeout", "needs_leader", "rate_limiter", "enabled", "gone", "status")
+_OPTIONS = (
+    *("name", *_LISTS, "every", "workers", "timeout", "needs_leader", "retry", "rate_limiter", "enabled", "gone"),
+    "status",
+)
 #: Decorators whose functions may be generators, since their results are only iterated; async ones may not.
 _ITERATED = ("index", "permission", "report", "setup")
 #: Decorators whose functions may be coroutines.
@@ -77,7 +81,7 @@ def resolve_options(declared: DeclaredFunction, host: PluginContext) -> dict[str
     """Return the options with the host's settings; DeclarationError for mistakes in what functions of them return."""
     options = declared.options_for(host.settings)
     returned = {name: option for name, option in options.items() if is_of_settings(name, declared.options[name])}
-    checks = [*_of_durations(returned), *_of_sources(returned), *_of_workers(returned)]
+    checks = [*_of_durations(returned), *_of_sources(returned), *_of_workers(returned), *_of_retries(returned)]
     if "kind" in returned:
         checks += _of_reference("kind", returned["kind"], For)
     if mistakes := [Mistake(_place(declared), declared.name, text, hint) for text, hint in checks]:
@@ -217,6 +221,7 @@ def _of_controller(options: Any) -> Iterator[tuple[str, str]]:
         yield "has no name, and its kind depends on the settings", 'give it one: `name="…"`'
     yield from _of_sources(options)
     yield from _of_workers(options)
+    yield from _of_retries(options)
 
 
 def _of_sources(options: Any) -> Iterator[tuple[str, str]]:
@@ -242,6 +247,16 @@ def _of_workers(options: Any) -> Iterator[tuple[str, str]]:
         return
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         yield f"workers is {_show(workers)}; it must be a number, at least 1", "write `workers=1`"
+
+
+def _of_retries(options: Any) -> Iterator[tuple[str, str]]:
+    retry, limiter = options.get("retry"), options.get("rate_limiter")
+    if retry is None or is_of_settings("retry", retry):
+        return
+    if not isinstance(retry, Backoff):
+        yield f"retry is {_show(retry)}; it must be a ctrlhost.Backoff", 'write `retry=ctrlhost.Backoff(first="1s")`'
+    if limiter is not None and not is_of_settings("rate_limiter", limiter):
+        yield "retry and rate_limiter are mutually exclusive", "write one of them"
 
 
 def _of_reference(option: str, source: Any, expected: type[KindSource]) -> Iterator[tuple[str, str]]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OF_SETTINGS = frozenset(
     {
         *("kind", "owns", "watches", "every", "workers", "timeout", "needs_leader", "rate_limiter", "enabled"),
-        "first_after",
+        *("first_after", "retry"),
     }
 )
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar
 
     from ctrlhost.cache import Object
+    from ctrlhost.controller.backoff import Backoff
     from ctrlhost.controller.sources import For, Owns, Watches
     from ctrlhost.declarative.decorators import (
         ControllerDecorator,
@@ -112,6 +113,7 @@ class Plugin(Parameters[S]):
         workers: OfSettings[int, S] = 1,
         timeout: OfSettings[DurationLike | None, S] = None,
         needs_leader: OfSettings[bool, S] = True,
+        retry: OfSettings[Backoff | None, S] = None,
         rate_limiter: OfSettings[Any, S] = None,
         enabled: OfSettings[bool, S] = True,
         gone: Literal[False] = False,
@@ -130,6 +132,7 @@ class Plugin(Parameters[S]):
         workers: OfSettings[int, S] = 1,
         timeout: OfSettings[DurationLike | None, S] = None,
         needs_leader: OfSettings[bool, S] = True,
+        retry: OfSettings[Backoff | None, S] = None,
         rate_limiter: OfSettings[Any, S] = None,
         enabled: OfSettings[bool, S] = True,
         gone: Literal[False] = False,
@@ -149,6 +152,7 @@ class Plugin(Parameters[S]):
         workers: OfSettings[int, S] = 1,
         timeout: OfSettings[DurationLike | None, S] = None,
         needs_leader: OfSettings[bool, S] = True,
+        retry: OfSettings[Backoff | None, S] = None,
         rate_limiter: OfSettings[Any, S] = None,
         enabled: OfSettings[bool, S] = True,
         status: Literal["subresource", "object"] = "subresource",
@@ -167,6 +171,7 @@ class Plugin(Parameters[S]):
         workers: OfSettings[int, S] = 1,
         timeout: OfSettings[DurationLike | None, S] = None,
         needs_leader: OfSettings[bool, S] = True,
+        retry: OfSettings[Backoff | None, S] = None,
         rate_limiter: OfSettings[Any, S] = None,
         enabled: OfSettings[bool, S] = True,
         status: Literal["subresource", "object"] = "subresource",
@@ -191,6 +196,8 @@ class Plugin(Parameters[S]):
         - `watches` are kinds that it reads, or `ctrlhost.Watches` with a map.
         - With `every`, such as `"10m"`, each object is also reconciled once per period.
         - By default a change of the reconciled kind's status does not call it. With `predicates=[]` every change does.
+        - `retry=ctrlhost.Backoff(first="1s", max="5m")` sets the delays between the retries of an object; or
+          `rate_limiter` is an object with the methods of `ctrlhost.workqueue.RateLimiter`.
         - `status="object"` writes the status of a kind without the status subresource with the object.
         - `name` is the kind in lower case by default.
 

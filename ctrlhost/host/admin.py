@@ -291,8 +291,8 @@ def _missing(controller: Controller, keys: Sequence[Any]) -> list[str]:
 
 def _end_back_offs(controller: Controller, keys: Sequence[Any]) -> None:
     """Forget the failures of keys, so that the next failure is the first one."""
-    failing = controller.history.failing
-    for key in [key for key in keys if key in failing or controller.queue.num_requeues(key)]:
+    attempts = controller.history.attempts
+    for key in [key for key in keys if key in attempts or controller.queue.num_requeues(key)]:
         controller.history.succeeded(key)
         try:
             controller.queue.forget(key)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.cache import Object
     from ctrlhost.client import Client
+    from ctrlhost.controller.backoff import Backoff
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.source import KindSource, Reads, Source
     from ctrlhost.duration import DurationLike
@@ -150,6 +151,7 @@ class PluginContext(Parameters[S]):
         reconcile: Callable[[Context, Request], Result | Awaitable[Result | None] | None],
         *sources: Source,
         workers: int = 1,
+        retry: Backoff | None = None,
         rate_limiter: Any = None,
         timeout: DurationLike | None = None,
         needs_leader: bool = True,
@@ -164,7 +166,8 @@ class PluginContext(Parameters[S]):
 
         A plain function runs on `workers` threads, an `async def` as that many tasks on the plugin's event loop. A
         reconcile that runs longer than `timeout` (seconds, or a text such as `"30s"`) is logged and counted, and
-        cancelled if it is `async def`.
+        cancelled if it is `async def`. `retry` sets the delays between the retries of a key, or `rate_limiter` an
+        object with the methods of `ctrlhost.workqueue.RateLimiter`.
         With `needs_leader` it runs and writes only on the leader. With `suppress_echo` the events of the controller's
         own writes enqueue nothing. The operator's settings override the options.
 
@@ -174,6 +177,7 @@ class PluginContext(Parameters[S]):
             raise PluginLoadError(self.name, f"plugin `{self.name}` has two controllers named `{name}`")
         options = ControllerOptions(
             workers=workers,
+            retry=retry,
             rate_limiter=rate_limiter,
             timeout=None if timeout is None else in_seconds(timeout),
             needs_leader=needs_leader,

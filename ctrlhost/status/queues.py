@@ -53,7 +53,7 @@ def _failing(controller: Controller, count: int, after: str | None) -> QueuePage
     items = []
     for key in keys[:count]:
         failure = history.failure(key)
-        failures = failure.failures if failure is not None else controller.queue.num_requeues(key)
+        failures = failure.failures if failure is not None else history.attempts.get(key, 0)
         retry = None if failure is not None and failure.terminal else next_run(controller, key)
         last = _NO_ERROR if failure is None else (failure.error, failure.place, failure.reconcile_id)
         items.append(QueueItem(key_text(key), None, None, failures, retry, *last))

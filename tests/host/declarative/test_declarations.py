@@ -222,6 +222,18 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         "workers is 0; it must be a number, at least 1",
         "workers=1",
     ),
+    "retry": (
+        '@plugin.controller("v1/Pod", retry="1s")\ndef reconcile(ctx, obj): ...',
+        "reconcile",
+        "retry is '1s'; it must be a ctrlhost.Backoff",
+        'retry=ctrlhost.Backoff(first="1s")',
+    ),
+    "both-delays": (
+        '@plugin.controller("v1/Pod", retry=ctrlhost.Backoff(), rate_limiter=5)\ndef reconcile(ctx, obj): ...',
+        "reconcile",
+        "retry and rate_limiter are mutually exclusive",
+        "write one of them",
+    ),
 }
 
 

@@ -59,6 +59,57 @@ def test_a_rate_limiter_sets_the_delays_of_retries(ctrlhost_host, manual_clock) 
         manual_clock.advance(seconds)
 
 
+class Hooks:
+    """A plugin with hooks whose controller has this back-off."""
+
+    def __init__(self, reconcile: Any, retry: ctrlhost.Backoff) -> None:
+        self._reconcile = reconcile
+        self._retry = retry
+
+    @ctrlhost.hookimpl
+    def ctrlhost_setup(self, plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_controller("configmap", self._reconcile, ctrlhost.For("v1", "ConfigMap"), retry=self._retry)
+
+
+def declared_with(retry: Any, reconcile: Any) -> ctrlhost.Plugin:
+    plugin = declared()
+    plugin.controller("v1/ConfigMap", retry=retry)(reconcile)
+    return plugin
+
+
+@pytest.mark.behaviour("findings3/NA4")
+@pytest.mark.parametrize("operators", [False, True])
+@pytest.mark.parametrize("form", ["constant", "settings", "hooks"])
+def test_a_back_off_sets_the_delays_of_retries_unless_the_operator_does(
+    ctrlhost_host, manual_clock, form: str, operators: bool
+) -> None:
+    started: list[float] = []
+
+    def reconcile(ctx: ctrlhost.Context, obj: Any) -> None:
+        if ctx.request.name == "bad":
+            started.append(ctx.clock.now())
+            raise ValueError("not yet")
+
+    retry = ctrlhost.Backoff(first="1s", factor=3, max="5s", jitter=0.1)
+    plugin: Any = {
+        "constant": lambda: declared_with(retry, reconcile),
+        "settings": lambda: declared_with(lambda settings: retry, reconcile),
+        "hooks": lambda: Hooks(reconcile, retry),
+    }[form]()
+    name = "hooks" if form == "hooks" else "p"
+    overrides = {f"{name}/configmap": {"base_delay": "2s"}} if operators else {}
+    host = ctrlhost_host(plugin, clock=manual_clock, controllers=overrides)
+    host.client.create(config_map("bad"))
+    delays = (2, 5, 5) if operators else (1, 3, 5, 5)
+    for runs, delay in enumerate(delays, start=1):
+        host.run_until_idle()
+        assert len(started) == runs
+        manual_clock.advance(delay - 0.1)
+        host.run_until_idle()
+        assert len(started) == runs
+        manual_clock.advance(0.1)
+
+
 def test_hooks_enqueue_by_the_handle_and_maps_have_the_state(ctrlhost_host) -> None:
     plugin, gone = declared(), []
 

@@ -24,8 +24,12 @@ def test_failures_are_counted_until_a_success() -> None:
     assert (failure.failures, failure.at, failure.place, failure.terminal) == (2, 5.0, "app.py:31", False)
     assert (history.retrying, list(history.failing)) == (1, [key])
     assert [(entry.key, entry.controller) for entry in errors.entries()] == [("default/a", "demo/c")] * 2
+    assert history.attempts == {key: 2}
+    history.postponed(key)
+    assert (history.failure(key), list(history.failing), history.attempts) == (None, [], {key: 3})
     history.succeeded(key)
     assert (history.failure(key), history.retrying, list(history.failing)) == (None, 0, [])
+    assert history.attempts == {}
 
 
 def test_a_key_that_was_given_up_is_failing_but_not_retried() -> None:
@@ -63,7 +67,7 @@ def test_everything_is_bounded() -> None:
     for number in range(3000):
         fail(history, Request(f"given-up-{number}"), terminal=True)
     assert history.retrying == 3000
-    assert len(history.failing) == 4000
+    assert len(history.failing) == len(history.attempts) == 4000
     assert len(errors.entries()) == ERRORS
     runs = history.last_runs()
     assert (len(runs), runs[0].key, runs[0].result, runs[0].reconcile_id) == (RUNS, 2999, "success", "0-2999")

@@ -6,6 +6,7 @@ import inspect
 
 import pytest
 
+from ctrlhost.controller.backoff import Backoff
 from ctrlhost.controller.controller import Controller
 from ctrlhost.controller.options import ControllerOptions
 from ctrlhost.testing import ManualClock
@@ -22,6 +23,8 @@ from tests.support.waiting import eventually
         ({"timeout": [30]}, "a duration must be a string such as"),
         ({"timeout": float("nan")}, "timeout must be a number of seconds"),
         ({"rate_limiter": 5}, "int is not a rate limiter"),
+        ({"retry": 5}, "retry must be a ctrlhost.Backoff, got 5"),
+        ({"retry": Backoff(), "rate_limiter": ItemFastSlowRateLimiter(2, 60, 5)}, "are mutually exclusive"),
     ],
 )
 def test_an_option_of_the_wrong_type_is_refused_when_given(bench: Bench, options, message: str) -> None:
@@ -57,7 +60,7 @@ def test_the_operator_overrides_the_options_of_the_plugin(bench: Bench) -> None:
     limiter = ItemExponentialFailureRateLimiter(1, 2)
     options = bench.controller(Script(), workers=2, timeout=3, rate_limiter=limiter, start=False).options
     assert (options.workers, options.timeout, options.namespaces) == (5, 7.0, ("a",))
-    assert (options.base_delay, options.max_delay, options.rate_limiter) == (1.0, 1000.0, None)
+    assert (options.backoff, options.rate_limiter) == (Backoff(first=1), None)
 
 
 @pytest.mark.behaviour("workqueue/K50")
@@ -100,4 +103,4 @@ def test_recovery_and_warm_up_are_always_on_and_a_sync_takes_two_minutes_at_most
 def test_the_defaults_are_those_of_upstream(bench: Bench) -> None:
     options = bench.controller(Script(), workers=0, start=False).options
     assert (options.workers, options.timeout, options.needs_leader) == (1, None, True)
-    assert (options.base_delay, options.max_delay) == (0.005, 1000.0)
+    assert [options.backoff.delay(failures) for failures in (1, 2, 20)] == [0.005, 0.01, 1000.0]

@@ -12,6 +12,7 @@ import pytest
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
 from ctrlhost.config.settings import Supervision
+from ctrlhost.controller.backoff import Backoff
 from ctrlhost.controller.retries import RetryLimiter
 from ctrlhost.errors import ConfigError, TooManyRequests
 from ctrlhost.request import Request
@@ -30,7 +31,7 @@ behaviour = pytest.mark.behaviour
 
 def limiter(clock: ManualClock, qps: float = 20, jitter: float = 0.0) -> RetryLimiter:
     own = ItemExponentialFailureRateLimiter(0.005, 1000)
-    return RetryLimiter(own, qps, 1000, clock, lambda: jitter)
+    return RetryLimiter(own, qps, Backoff(), clock, lambda: jitter)
 
 
 @behaviour("supervision/BU1")
@@ -77,7 +78,7 @@ def test_a_single_failure_does_not_feel_the_bucket(manual_clock: ManualClock, ji
 def test_keys_that_fail_together_are_retried_apart_and_never_early() -> None:
     random.seed(3)
     own = ItemExponentialFailureRateLimiter(1, 1000)
-    delays = [RetryLimiter(own, 0, 1000, SystemClock()).when(key) for key in range(100)]
+    delays = [RetryLimiter(own, 0, Backoff(), SystemClock()).when(key) for key in range(100)]
     assert all(1 <= delay <= 1.2 for delay in delays)
     assert len(set(delays)) == 100
     # Spread over the whole fifth.
@@ -104,7 +105,7 @@ def test_a_budget_beyond_all_bursts_is_a_budget(manual_clock: ManualClock, qps: 
 
 def test_a_limiter_without_a_clock_uses_that_of_the_host(manual_clock: ManualClock) -> None:
     for own in (default_controller_rate_limiter(), MaxOfRateLimiter(BucketRateLimiter(1, 1))):
-        wrapped = RetryLimiter(own, 0, 1000, manual_clock)
+        wrapped = RetryLimiter(own, 0, Backoff(), manual_clock)
         for key in range(300):
             wrapped.when(key)
         late = wrapped.when("late")
