@@ -35,8 +35,8 @@ MOST = 20
 #: Options of `@plugin.controller` that are lists.
 _LISTS = ("owns", "watches", "predicates")
 _OPTIONS = (
-    *("name", *_LISTS, "every", "workers", "timeout", "needs_leader", "retry", "rate_limiter", "enabled", "gone"),
-    "status",
+    *("name", *_LISTS, "every", "workers", "timeout", "needs_leader", "retry", "rate_limiter", "suppress_echo"),
+    *("enabled", "gone", "status"),
 )
 #: Decorators whose functions may be generators, since their results are only iterated; async ones may not.
 _ITERATED = ("index", "permission", "report", "setup")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 #: The options that may be functions of the settings.
 OF_SETTINGS = frozenset(
     {
-        *("kind", "owns", "watches", "every", "workers", "timeout", "needs_leader", "rate_limiter", "enabled"),
-        *("first_after", "retry"),
+        *("kind", "owns", "watches", "every", "workers", "timeout", "needs_leader", "retry", "rate_limiter"),
+        *("suppress_echo", "enabled", "first_after"),
     }
 )
 

@@ -96,7 +96,8 @@ class HostedController:
         for own in owns:
             indexes = {**own.indexes, OWNERS: "metadata.ownerReferences[*].uid"}
             writes = (*own.writes, *writes_of(own))
-            sources.append(replace(own, indexes=indexes, writes=writes, suppress_echo=True))
+            suppress = True if own.suppress_echo is None else own.suppress_echo
+            sources.append(replace(own, indexes=indexes, writes=writes, suppress_echo=suppress))
         for watch in self.options.get("watches") or ():
             watches = watch if isinstance(watch, Watches) else Watches(watch)
             sources.append(replace(watches, after_sync=True, writes=(*watches.writes, *writes_of(watches))))

@@ -115,6 +115,7 @@ class Plugin(Parameters[S]):
         needs_leader: OfSettings[bool, S] = True,
         retry: OfSettings[Backoff | None, S] = None,
         rate_limiter: OfSettings[Any, S] = None,
+        suppress_echo: OfSettings[bool, S] = False,
         enabled: OfSettings[bool, S] = True,
         gone: Literal[False] = False,
         status: Literal["subresource", "object"] = "subresource",
@@ -134,6 +135,7 @@ class Plugin(Parameters[S]):
         needs_leader: OfSettings[bool, S] = True,
         retry: OfSettings[Backoff | None, S] = None,
         rate_limiter: OfSettings[Any, S] = None,
+        suppress_echo: OfSettings[bool, S] = False,
         enabled: OfSettings[bool, S] = True,
         gone: Literal[False] = False,
         status: Literal["subresource", "object"] = "subresource",
@@ -154,6 +156,7 @@ class Plugin(Parameters[S]):
         needs_leader: OfSettings[bool, S] = True,
         retry: OfSettings[Backoff | None, S] = None,
         rate_limiter: OfSettings[Any, S] = None,
+        suppress_echo: OfSettings[bool, S] = False,
         enabled: OfSettings[bool, S] = True,
         status: Literal["subresource", "object"] = "subresource",
     ) -> GoneDecorator[K, S]: ...
@@ -173,6 +176,7 @@ class Plugin(Parameters[S]):
         needs_leader: OfSettings[bool, S] = True,
         retry: OfSettings[Backoff | None, S] = None,
         rate_limiter: OfSettings[Any, S] = None,
+        suppress_echo: OfSettings[bool, S] = False,
         enabled: OfSettings[bool, S] = True,
         status: Literal["subresource", "object"] = "subresource",
     ) -> GoneDecorator[Object, S]: ...
@@ -198,6 +202,8 @@ class Plugin(Parameters[S]):
         - By default a change of the reconciled kind's status does not call it. With `predicates=[]` every change does.
         - `retry=ctrlhost.Backoff(first="1s", max="5m")` sets the delays between the retries of an object; or
           `rate_limiter` is an object with the methods of `ctrlhost.workqueue.RateLimiter`.
+        - With `suppress_echo`, the events of its own writes to the reconciled kind and to `watches` do not call it;
+          those of its writes to `owns` never do.
         - `status="object"` writes the status of a kind without the status subresource with the object.
         - `name` is the kind in lower case by default.
 
